@@ -1,0 +1,144 @@
+"""The published algorithms by name: learner + query rule + what the paper fixes."""
+
+from dataclasses import dataclass, field
+
+from . import learners, query_rules
+from .learners import LEARNERS
+from .parameters import checked, named, parameters
+from .query_rules import QUERY_RULES
+
+OAAL = "Zhang, Yang, Srinivasan: Online asymmetric active learning with imbalanced data (KDD 2016)"
+PAA = "Lu, Zhao, Hoi: Online passive-aggressive active learning (Machine Learning 2016)"
+CSOAL = "Zhao, Hoi: Cost-sensitive online active learning (KDD 2013)"
+ACOG = "Zhao et al.: Adaptive cost-sensitive online classification (TKDE 2019)"
+OA3 = "Zhang et al.: Online adaptive asymmetric active learning with limited budgets (TKDE 2021)"
+SOAL = "Hao et al.: Second-order online active learning and its applications (TKDE 2018)"
+DADA = "Zhai et al.: Online active classification via margin-based and feature-based label queries (ML 2022)"
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A learner and a rule by name, the parameters that the paper fixes, the rho it fixes (None: the run's), and it."""
+
+    learner: str
+    rule: str
+    paper: str
+    fixed: dict = field(default_factory=dict)
+    rho: float | None = None
+
+
+def _supervised(*names):
+    return {name: Algorithm(name.lower(), "all", ACOG) for name in names}
+
+
+ALGORITHMS = {
+    "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
+    "Q_A": Algorithm("perceptron", "asymmetric", OAAL),
+    "Q_S": Algorithm("perceptron", "symmetric", OAAL),
+    "Q_F": Algorithm("perceptron", "first", OAAL),
+    "Q_R": Algorithm("perceptron", "random", OAAL),
+    "Q_D": Algorithm("perceptron", "margin", OAAL),
+    "CSOAL": Algorithm("cspaa", "symmetric", CSOAL),
+    "CSPAA": Algorithm("cspaa", "symmetric", PAA),
+    "CSRND": Algorithm("cspaa", "random", PAA),
+    "PAA": Algorithm("pa", "symmetric", PAA),
+    "PAA-I": Algorithm("pa-i", "symmetric", PAA),
+    "PAA-II": Algorithm("pa-ii", "symmetric", PAA),
+    "RPA": Algorithm("pa", "random", PAA),
+    "RPA-I": Algorithm("pa-i", "random", PAA),
+    "RPA-II": Algorithm("pa-ii", "random", PAA),
+    "PEA": Algorithm("perceptron", "symmetric", PAA),
+    "LEPE": Algorithm("perceptron", "symmetric", PAA),
+    "RPE": Algorithm("perceptron", "random", PAA),
+    "OA3": Algorithm("acog-ii", "variance", OA3),
+    "OA3-diag": Algorithm("acog-ii-diag", "variance", OA3),
+    "SOAL": Algorithm("acog-ii", "variance", SOAL, rho=1.0),
+    "SOAL-diag": Algorithm("acog-ii-diag", "variance", SOAL, rho=1.0),
+    "SOAL-CS": Algorithm("acog-ii", "variance", OA3),
+    "D-ADA": Algorithm("ada-da", "discriminative", DADA, {"a": -1}),
+    "D-AMD": Algorithm("ada-md", "discriminative", DADA, {"a": -1}),
+    "D-ADA-I": Algorithm("ada-da", "discriminative", DADA, {"a": 1}),
+    "D-AMD-I": Algorithm("ada-md", "discriminative", DADA, {"a": 1}),
+    "M-ADA": Algorithm("ada-da", "discriminative", DADA, {"a": 0}),
+    "M-AMD": Algorithm("ada-md", "discriminative", DADA, {"a": 0}),
+    "R-ADA": Algorithm("ada-da", "random", DADA),
+    "R-AMD": Algorithm("ada-md", "random", DADA),
+    "DA": Algorithm("ada-da", "all", DADA),
+    "MD": Algorithm("ada-md", "all", DADA),
+    **_supervised(
+        "Perceptron", "PA", "PA-I", "PA-II", "AROW", "COG-I", "COG-II",
+        "ACOG-I", "ACOG-II", "ACOG-I-diag", "ACOG-II-diag",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A learner and a rule with all their parameters: what a session or a replay runs."""
+
+    algorithm: str
+    learner: str
+    rule: str
+    learner_parameters: dict
+    rule_parameters: dict
+    rho: float | None
+
+    def build(self, features):
+        """A fresh learner and rule for rows with so many features."""
+        return (
+            learners.build(self.learner, features, self.learner_parameters),
+            query_rules.build(self.rule, self.learner, self.rule_parameters),
+        )
+
+    @property
+    def parameters(self):
+        """All parameters by key: plain names, or learner.NAME and rule.NAME where both have one."""
+        return _merge(self.learner_parameters, self.rule_parameters)
+
+
+def _merge(of_learner, of_rule):
+    both = of_learner.keys() & of_rule.keys()
+    sides = (("learner", of_learner), ("rule", of_rule))
+    return {f"{side}.{name}" if name in both else name: value for side, part in sides for name, value in part.items()}
+
+
+def declared(learner, rule):
+    """The declared parameters of a learner and a rule by key, as `Strategy.parameters` names them."""
+    return _merge(parameters(LEARNERS[learner]), parameters(QUERY_RULES[rule]))
+
+
+def strategy(algorithm=None, learner=None, rule=None, values=()):
+    """The strategy of a published name, or of a learner and a rule, with some parameters set by key.
+
+    A key is a parameter's name, or learner.NAME or rule.NAME where both have it; `delta` also sets delta_plus and
+    delta_minus of a rule that has only these (as SOAL does).
+    """
+    values, fixed, rho = dict(values), {}, None
+    if algorithm:
+        algorithm = named(ALGORITHMS, algorithm, "algorithm")
+        entry = ALGORITHMS[algorithm]
+        learner, rule, fixed, rho = entry.learner, entry.rule, entry.fixed, entry.rho
+    elif not (learner and rule):
+        raise ValueError("a strategy needs the name of an algorithm, or of a learner and a rule.")
+    learner, rule = named(LEARNERS, learner, "learner"), named(QUERY_RULES, rule, "rule")
+    name = algorithm or f"{learner} + {rule}"
+    keys = declared(learner, rule)
+    if "delta" in values and "delta" not in keys and {"delta_plus", "delta_minus"} <= keys.keys():
+        values = {"delta_plus": values["delta"], "delta_minus": values.pop("delta")} | values
+    sides = {"learner": {}, "rule": dict(fixed)}
+    for key, value in values.items():
+        side, _, parameter = key.rpartition(".")
+        homes = [home for home, owner in (("learner", LEARNERS[learner]), ("rule", QUERY_RULES[rule]))
+                 if parameter in parameters(owner) and side in ("", home)]  # fmt: skip
+        if len(homes) != 1:
+            raise ValueError(f"{name} has no parameter {key}. It has {', '.join(keys) or 'none'}."
+                             if not homes else
+                             f"{key} is a parameter of both {learner} and {rule}. Say learner.{key} or rule.{key}.")  # fmt: skip
+        if homes == ["rule"] and parameter in fixed and float(value) != fixed[parameter]:
+            raise ValueError(f"{parameter} of {name} is fixed at {fixed[parameter]:g}. Got {value}.")
+        sides[homes[0]][parameter] = value
+    query_rules.build(rule, learner)
+    return Strategy(
+        name, learner, rule,
+        checked(LEARNERS[learner], learner, sides["learner"]), checked(QUERY_RULES[rule], rule, sides["rule"]), rho,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Adaptive subgradient learners: one learning rate per coordinate, H = delta I + diag(sqrt(sum g_i^2)).
+
+`variance` is v = sum_i x_i^2 / H_ii and `gain` how much one more label could move the margin: the query rule
+`discriminative` weighs it against the margin (D-ADA paper).
+"""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ..parameters import Parameter
+from ..rows import entry, span
+from .first_order import ETA
+
+DELTA = Parameter(1.0, above=0, help="Smoothing of the adaptive step: H = delta I + diag(s).")
+
+
+def _variance(self, x):
+    total = 0.0
+    for k in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, k)
+        total += x_j * x_j / (self.delta + sqrt(self.squares[j]))
+    return total
+
+
+def _gain(self, v):
+    return self.eta / 2 * v
+
+
+class AdaDA(NamedTuple):
+    """w = -eta H^-1 sum g, g = -y x, when 1 - y p > 0: adaptive dual averaging (Duchi et al. 2011; D-ADA)."""
+
+    w: np.zeros
+    gradients: np.zeros
+    squares: np.zeros
+    eta: float = ETA
+    delta: float = DELTA
+
+    keeps = "adaptive"
+    variance, gain = _variance, _gain
+
+    def update(self, x, y, p, v, rho, theta):
+        if 1 - y * p > 0:
+            for k in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, k)
+                self.gradients[j] -= y * x_j
+                self.squares[j] += x_j * x_j
+                self.w[j] = -self.eta * self.gradients[j] / (self.delta + sqrt(self.squares[j]))
+
+
+class AdaMD(NamedTuple):
+    """w -= eta H^-1 g, g = -y x, when 1 - y p > 0: adaptive mirror descent (Duchi et al. 2011; D-AMD)."""
+
+    w: np.zeros
+    squares: np.zeros
+    eta: float = ETA
+    delta: float = DELTA
+
+    keeps = "adaptive"
+    variance, gain = _variance, _gain
+
+    def update(self, x, y, p, v, rho, theta):
+        if 1 - y * p > 0:
+            for k in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, k)
+                self.squares[j] += x_j * x_j
+                self.w[j] += self.eta * y * x_j / (self.delta + sqrt(self.squares[j]))

@@ -1,0 +1,92 @@
+"""First-order learners: a weight vector and nothing else."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..parameters import Parameter
+from ..rows import add, squared
+
+SMALLEST = 1e-300  # a squared norm below this is a zero row: l / xx would overflow
+
+C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update.")
+ETA = Parameter(1.0, above=0, help="Learning rate.")
+
+
+class Perceptron(NamedTuple):
+    """w += y x on a mistake (Rosenblatt 1958; OAAL eq. 1)."""
+
+    w: np.zeros
+
+    def update(self, x, y, p, v, rho, theta):
+        if (p >= theta) != (y > 0):
+            add(self.w, y, x)
+
+
+class PA(NamedTuple):
+    """w += tau y x, tau = l / x.x, when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
+
+    w: np.zeros
+
+    def update(self, x, y, p, v, rho, theta):
+        loss, xx = 1 - y * p, squared(x)
+        if loss > 0 and xx > SMALLEST:
+            add(self.w, loss / xx * y, x)
+
+
+class PAI(NamedTuple):
+    """w += tau y x, tau = min(C, l / x.x), when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
+
+    w: np.zeros
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        loss, xx = 1 - y * p, squared(x)
+        if loss > 0 and xx > SMALLEST:
+            add(self.w, min(self.C, loss / xx) * y, x)
+
+
+class PAII(NamedTuple):
+    """w += tau y x, tau = l / (x.x + 1 / 2C), when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
+
+    w: np.zeros
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        loss = 1 - y * p
+        if loss > 0:
+            add(self.w, loss / (squared(x) + 1 / (2 * self.C)) * y, x)
+
+
+class CSPAA(NamedTuple):
+    """w += min(C, l / x.x) y x when l = rho_t - y p > 0 (CSPAA of the PAA paper; the update of CSOAL)."""
+
+    w: np.zeros
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        loss, xx = rho - y * p, squared(x)
+        if loss > 0 and xx > SMALLEST:
+            add(self.w, min(self.C, loss / xx) * y, x)
+
+
+class COGI(NamedTuple):
+    """w += eta y x when rho_t - y p > 0 (COG-I, ACOG paper, first order)."""
+
+    w: np.zeros
+    eta: float = ETA
+
+    def update(self, x, y, p, v, rho, theta):
+        if rho - y * p > 0:
+            add(self.w, self.eta * y, x)
+
+
+class COGII(NamedTuple):
+    """w += eta rho_t y x when 1 - y p > 0 (COG-II, ACOG paper, first order)."""
+
+    w: np.zeros
+    eta: float = ETA
+
+    def update(self, x, y, p, v, rho, theta):
+        if 1 - y * p > 0:
+            add(self.w, self.eta * rho * y, x)

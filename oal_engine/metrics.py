@@ -1,0 +1,63 @@
+"""Metrics of both evaluations, out of the table of counts [pushed, class, asked].
+
+push: an item counts as shown where it was predicted positive. push_query: also where its label was asked.
+The class axis has negative, unknown, positive (y + 1); metrics are over the items whose class is known.
+All are fractions; a ratio without cases, such as the precision of nothing shown, is 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+COUNTS = (2, 3, 2)  # the shape of the table
+EVALUATIONS = ("push", "push_query")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """sum = alpha_p sensitivity + (1 - alpha_p) specificity; cost = c_p FN + (1 - c_p) FP."""
+
+    alpha_p: float = 0.5
+    c_p: float = 0.9
+
+    def __post_init__(self):
+        for name in ("alpha_p", "c_p"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} of the metric weights must be > 0 and < 1. Got {getattr(self, name)}.")
+
+    def ratio(self, metric):
+        """The weight of a positive against a negative: alpha_p / alpha_n for sum, c_p / c_n for cost."""
+        share = {"sum": self.alpha_p, "cost": self.c_p}[metric]
+        return share / (1 - share)
+
+
+def _ratio(part, whole):
+    return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) != 0)
+
+
+METRICS = {
+    "sensitivity": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fn),
+    "specificity": lambda tp, fp, tn, fn, w: _ratio(tn, tn + fp),
+    "precision": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fp),
+    "recall": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fn),
+    "f1": lambda tp, fp, tn, fn, w: _ratio(2 * tp, 2 * tp + fp + fn),
+    "sum": lambda tp, fp, tn, fn, w: w.alpha_p * _ratio(tp, tp + fn) + (1 - w.alpha_p) * _ratio(tn, tn + fp),
+    "cost": lambda tp, fp, tn, fn, w: w.c_p * fn + (1 - w.c_p) * fp,
+    "accuracy": lambda tp, fp, tn, fn, w: _ratio(tp + tn, tp + fp + tn + fn),
+}
+
+
+def confusion(counts, evaluation):
+    """tp, fp, tn, fn of one evaluation; counts may have leading axes (a curve)."""
+    shown = counts[..., 1, :, :].sum(-1)
+    if evaluation == "push_query":
+        shown = shown + counts[..., 0, :, 1]
+    hidden = counts.sum((-3, -1)) - shown
+    return shown[..., 2], shown[..., 0], hidden[..., 0], hidden[..., 2]
+
+
+def evaluate(counts, evaluation, weights=Weights()):
+    """Confusion counts and every metric of one evaluation ('push' or 'push_query') by name."""
+    table = confusion(np.asarray(counts), evaluation)
+    found = dict(zip(("tp", "fp", "tn", "fn"), table))
+    return found | {name: metric(*table, weights) for name, metric in METRICS.items()}

@@ -1,0 +1,59 @@
+"""Parameters of learners and query rules, declared once: validation, command line, forms and docs read this."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number with its default, its range and one line of help, declared as a field's default value."""
+
+    default: float
+    help: str
+    above: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def range(self):
+        """The allowed values in words, e.g. '> 0' or '>= 0 and <= 1'."""
+        bounds = ((">", self.above), (">=", self.low), ("<=", self.high))
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "any finite number"
+
+    def check(self, value, name, owner):
+        """Return value as a float; raise ValueError that says what is allowed and what came."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if (
+            not isfinite(number)
+            or (self.above is not None and number <= self.above)
+            or (self.low is not None and number < self.low)
+            or (self.high is not None and number > self.high)
+        ):
+            raise ValueError(f"{name} of {owner} must be {self.range}. Got {value}.")
+        return number
+
+
+def parameters(kind):
+    """The declared parameters of a learner or rule class, by name."""
+    return {name: value for name, value in kind._field_defaults.items() if isinstance(value, Parameter)}
+
+
+def checked(kind, owner, values):
+    """All parameters of `kind` as floats: the given values, checked, and the defaults of the others."""
+    declared = parameters(kind)
+    for name in values:
+        if name not in declared:
+            allowed = ", ".join(declared) or "no parameters"
+            raise ValueError(f"{owner} has no parameter {name}. It has {allowed}.")
+    return {name: spec.check(values.get(name, spec.default), name, owner) for name, spec in declared.items()}
+
+
+def named(registry, name, what):
+    """The entry of a registry, whatever the case of its name; raise ValueError that lists the names there are."""
+    found = {key.lower(): key for key in registry}.get(str(name).lower())
+    if found is None:
+        raise ValueError(f"{what} must be one of {', '.join(registry)}. Got {name}.")
+    return found

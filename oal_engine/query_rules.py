@@ -1,0 +1,147 @@
+"""Query rules: how likely the label of a row is asked, given its margin.
+
+A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta)` returns pi_t.
+A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row.
+To add a rule: write the class here and name it in QUERY_RULES.
+"""
+
+from typing import NamedTuple
+
+from .dispatch import method
+from .learners import LEARNERS, gain, variance
+from .parameters import Parameter, checked, named
+from .rows import squared
+
+DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
+
+
+def _look(self, learner, x):
+    return variance(learner, x)
+
+
+def _looks(self):
+    return True
+
+
+look = method("look", default=lambda self, learner, x: 0.0)
+looks = method("looks", default=lambda self: False)
+probability = method("probability")
+
+
+class All(NamedTuple):
+    """Ask every label: supervised learning."""
+
+    def probability(self, learner, x, p, v, rho, theta):
+        return 1.0
+
+
+class First(NamedTuple):
+    """Ask the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
+
+    def probability(self, learner, x, p, v, rho, theta):
+        return 1.0
+
+
+class Random(NamedTuple):
+    """Ask with a constant probability q (Q_R, OAAL section 3.1)."""
+
+    q: float = Parameter(0.1, above=0, high=1, help="Probability of asking.")
+
+    def probability(self, learner, x, p, v, rho, theta):
+        return self.q
+
+
+class Margin(NamedTuple):
+    """Ask when |p| <= tau (Q_D, OAAL section 3.1)."""
+
+    tau: float = Parameter(0.1, low=0, help="Largest margin that is asked.")
+
+    def probability(self, learner, x, p, v, rho, theta):
+        return 1.0 if abs(p) <= self.tau else 0.0
+
+
+class Positive(NamedTuple):
+    """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
+
+    def probability(self, learner, x, p, v, rho, theta):
+        return 1.0 if p >= theta else 0.0
+
+
+class Symmetric(NamedTuple):
+    """pi = delta / (delta + |p|) (Cesa-Bianchi et al. 2006; Q_S, OAAL eq. 3; PAA; CSOAL)."""
+
+    delta: float = Parameter(0.1, above=0, help=DELTA_HELP)
+
+    def probability(self, learner, x, p, v, rho, theta):
+        return self.delta / (self.delta + abs(p))
+
+
+class Asymmetric(NamedTuple):
+    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4)."""
+
+    delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
+    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+
+    def probability(self, learner, x, p, v, rho, theta):
+        delta = self.delta_plus if p >= 0 else self.delta_minus
+        return delta / (delta + abs(p))
+
+
+class Variance(NamedTuple):
+    """Ask for sure while the covariance could still turn the prediction, else asymmetric in what is left of the margin:
+    q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 1)."""
+
+    delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
+    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+
+    needs = "covariance"
+    look, looks = _look, _looks
+
+    def probability(self, learner, x, p, v, rho, theta):
+        q = abs(p) - max(1.0, rho) * gain(learner, v)
+        delta = self.delta_plus if p >= 0 else self.delta_minus
+        return 1.0 if q <= 0 else delta / (delta + q)
+
+
+class Discriminative(NamedTuple):
+    """pi = b / (b + max(q, 0)), q = |p| - a gain(v): rare features make an item worth asking (D-ADA, Algorithm 1)."""
+
+    b: float = Parameter(0.1, above=0, help=DELTA_HELP)
+    a: float = Parameter(
+        -1.0, low=-1, high=1,
+        help="Weight of the rare features: 0 none (M-), 1 full (-I), -1 for 1 / max(1, x.x) as in D-ADA and D-AMD.",
+    )  # fmt: skip
+
+    needs = "adaptive"
+    look, looks = _look, _looks
+
+    def probability(self, learner, x, p, v, rho, theta):
+        a = 1 / max(1.0, squared(x)) if self.a < 0 else self.a
+        return self.b / (self.b + max(0.0, abs(p) - a * gain(learner, v)))
+
+
+QUERY_RULES = {
+    "all": All,
+    "first": First,
+    "random": Random,
+    "margin": Margin,
+    "positive": Positive,
+    "symmetric": Symmetric,
+    "asymmetric": Asymmetric,
+    "variance": Variance,
+    "discriminative": Discriminative,
+}
+
+
+def partners(rule):
+    """The names of the learners that a rule works with."""
+    needs = getattr(QUERY_RULES[named(QUERY_RULES, rule, "rule")], "needs", None)
+    return [name for name, kind in LEARNERS.items() if needs in (None, getattr(kind, "keeps", None))]
+
+
+def build(name, learner, values=()):
+    """A rule with the given parameters and the defaults of the others, for a learner (by name) that it works with."""
+    name = named(QUERY_RULES, name, "rule")
+    if named(LEARNERS, learner, "learner") not in partners(name):
+        raise ValueError(f"rule {name} works with the learners {', '.join(partners(name))}. Got {learner}.")
+    return QUERY_RULES[name](**checked(QUERY_RULES[name], name, dict(values)))

@@ -1,0 +1,198 @@
+"""Rows as the kernel sees them: sparse (CSR) or dense, read-only, memory-mapped from disk."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .dispatch import INLINE, method
+
+AHEAD = 12
+CACHE_LINE = 64  # bytes
+
+
+@intrinsic
+def prefetch(typing, array, index):
+    """Ask for the cache line of a flat array's element; out of range is harmless."""
+
+    def codegen(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, keep, data_cache = (ir.Constant(number, k) for k in (0, 3, 1))
+        builder.call(instruction, [address, read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+class SparseRows(NamedTuple):
+    """CSR rows: indptr int64, indices uint32 (sorted, unique in a row), values float64, and the number of columns."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    columns: int
+
+    def span(self, i):
+        return range(self.indptr[i], self.indptr[i + 1])
+
+    def entry(self, i, k):
+        return self.indices[k], self.values[k]
+
+    def hurry(self, order, t):
+        if t + 2 * AHEAD < order.size:
+            prefetch(self.indptr, order[t + 2 * AHEAD])
+        if t + AHEAD < order.size:
+            i = order[t + AHEAD]
+            for k in range(self.indptr[i], self.indptr[i + 1], CACHE_LINE // 4):
+                prefetch(self.indices, k)
+                prefetch(self.values, k)
+                prefetch(self.values, k + CACHE_LINE // 8)
+
+
+class DenseRows(NamedTuple):
+    """Dense rows: values float64, C order, shape (n, columns), flattened so that one pointer walks through them."""
+
+    values: np.ndarray
+    columns: int
+
+    def span(self, i):
+        return range(i * self.columns, (i + 1) * self.columns)
+
+    def entry(self, i, k):
+        return k - i * self.columns, self.values[k]
+
+    def hurry(self, order, t):
+        if t + AHEAD < order.size:
+            start = order[t + AHEAD] * self.columns
+            for k in range(start, start + self.columns, CACHE_LINE // 8):
+                prefetch(self.values, k)
+
+
+class Row(NamedTuple):
+    """Row i of rows: the x of the papers."""
+
+    rows: tuple
+    i: int
+
+
+span = method("span")
+entry = method("entry")
+hurry = method("hurry")
+
+
+@njit(**INLINE)
+def dot(w, x):
+    """The inner product of a weight vector and a row."""
+    k, stop = span(x.rows, x.i).start, span(x.rows, x.i).stop
+    a = b = c = d = 0.0  # four sums in a fixed order: the processor adds them side by side
+    while k + 3 < stop:
+        j, x_j = entry(x.rows, x.i, k)
+        a += w[j] * x_j
+        j, x_j = entry(x.rows, x.i, k + 1)
+        b += w[j] * x_j
+        j, x_j = entry(x.rows, x.i, k + 2)
+        c += w[j] * x_j
+        j, x_j = entry(x.rows, x.i, k + 3)
+        d += w[j] * x_j
+        k += 4
+    while k < stop:
+        j, x_j = entry(x.rows, x.i, k)
+        a += w[j] * x_j
+        k += 1
+    return (a + b) + (c + d)
+
+
+@njit(**INLINE)
+def add(w, a, x):
+    """w += a x, in place."""
+    for k in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, k)
+        w[j] += a * x_j
+
+
+@njit(**INLINE)
+def squared(x):
+    """x.x, the squared norm of a row."""
+    total = 0.0
+    for k in span(x.rows, x.i):
+        x_j = entry(x.rows, x.i, k)[1]
+        total += x_j * x_j
+    return total
+
+
+def read_only(array, dtype):
+    """A C-contiguous read-only view: to numba a writable array is another type and another compilation."""
+    view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def as_rows(matrix):
+    """SparseRows or DenseRows of a scipy sparse matrix, a 2-D array, or rows; finite numbers only."""
+    if isinstance(matrix, (SparseRows, DenseRows)):
+        return matrix
+    if hasattr(matrix, "tocsr"):
+        csr = matrix.tocsr(copy=True)
+        csr.sum_duplicates()
+        rows = _sparse(csr.indptr, csr.indices, csr.data, csr.shape[1])
+    else:
+        array = np.asarray(matrix, dtype=np.float64)
+        if array.ndim != 2:
+            raise ValueError(f"rows must be a table with 2 dimensions. Got {array.ndim}.")
+        rows = _dense(array.ravel(), array.shape[1])
+    if not np.isfinite(rows.values).all():
+        raise ValueError("rows must be finite numbers. Got NaN or infinity.")
+    return rows
+
+
+def _sparse(indptr, indices, values, columns):
+    return SparseRows(
+        read_only(indptr, np.int64), read_only(indices, np.uint32), read_only(values, np.float64), int(columns)
+    )
+
+
+def _dense(values, columns):
+    return DenseRows(read_only(values, np.float64), int(columns))
+
+
+def length(rows):
+    """How many rows there are."""
+    return rows.indptr.size - 1 if isinstance(rows, SparseRows) else rows.values.size // max(1, rows.columns)
+
+
+def matrix(rows):
+    """The rows as a scipy CSR array or a 2-D array, sharing memory."""
+    if isinstance(rows, DenseRows):
+        return rows.values.reshape(-1, rows.columns)
+    from scipy.sparse import csr_array
+
+    return csr_array((rows.values, rows.indices, rows.indptr), shape=(length(rows), rows.columns))
+
+
+def save(rows, folder):
+    """Write rows as .npy files that `load` maps into memory."""
+    folder = Path(folder)
+    folder.mkdir(parents=True)
+    for name, value in rows._asdict().items():
+        if name != "columns":
+            np.save(folder / f"{name}.npy", value)
+    kind = "sparse" if isinstance(rows, SparseRows) else "dense"
+    (folder / "rows.json").write_text(json.dumps({"kind": kind, "columns": rows.columns}))
+
+
+def load(folder):
+    """Map saved rows into memory: opens in milliseconds, read-only, shared between processes."""
+    folder = Path(folder)
+    about = json.loads((folder / "rows.json").read_text())
+    make, names = {"sparse": (_sparse, ("indptr", "indices", "values")), "dense": (_dense, ("values",))}[about["kind"]]
+    arrays = [np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names]
+    return make(*arrays, about["columns"])

@@ -1,0 +1,221 @@
+"""The one loop over a stream: `until_query` runs to the next question, `replay` answers it from the known labels.
+
+A session with a person, a replay and a grid of replays all run these functions. The draw of round t is a pure function
+of (seed, t): a run can be resumed anywhere, and every rule sees the same chances.
+"""
+
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .dispatch import INLINE, METHOD
+from .learners import is_full, margin, update, variance
+from .metrics import COUNTS
+from .query_rules import look, looks, probability
+from .rows import Row, entry, hurry, length, read_only, span
+
+COMPILE = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
+
+
+class Objective(NamedTuple):
+    """What positives weigh: a known rho > 0, or rho = 0 for its Laplace estimate over the labels `seen` (negatives,
+    positives), times `ratio` = alpha_p / alpha_n. A margin >= theta predicts positive."""
+
+    theta: float
+    rho: float
+    ratio: float
+    seen: np.ndarray
+
+
+class Average(NamedTuple):
+    """The running sum of each weight over the rounds, brought up to round `since` when the weight changes."""
+
+    total: np.ndarray
+    since: np.ndarray
+
+
+class Question(NamedTuple):
+    """The round t (0-based), its margin, the variance of its row, the probability of asking and the draw below it."""
+
+    t: int
+    margin: float
+    variance: float
+    probability: float
+    draw: float
+
+
+def objective(theta=0.0, rho=0.0, ratio=1.0):
+    """An objective before the first label; rho = 0 means unknown."""
+    if not np.isfinite(theta):
+        raise ValueError(f"theta must be a finite number. Got {theta}.")
+    if not (np.isfinite(rho) and rho >= 0):
+        raise ValueError(f"rho must be > 0, or 0 for the Laplace estimate. Got {rho}.")
+    return Objective(float(theta), float(rho), float(ratio), np.zeros(2, np.int64))
+
+
+def average(features, wanted):
+    """The average of the weights over the rounds so far, or an empty one where it is not wanted."""
+    return Average(np.zeros(features * wanted), np.zeros(features * wanted, np.int64))
+
+
+@njit(**METHOD)
+def draw(seed, t):
+    """The uniform number in [0, 1) of round t: splitmix64 of seed and t (Steele et al. 2014)."""
+    z = np.uint64(seed) + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53
+
+
+@njit(**INLINE)
+def _rho(objective):
+    """(alpha_p T_n) / (alpha_n T_p), by Laplace's rule where it is not known (ACOG section 4.4.4)."""
+    if objective.rho > 0:
+        return objective.rho
+    return objective.ratio * (objective.seen[0] + 1) / (objective.seen[1] + 1)
+
+
+@njit(**INLINE)
+def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts):
+    rho, theta = _rho(objective), objective.theta
+    while t < stop:
+        hurry(rows, order, t)
+        i = order[t]
+        x = Row(rows, i)
+        p = margin(learner, x)
+        v = look(rule, learner, x)
+        pi = probability(rule, learner, x, p, v, rho, theta)
+        u = draw(seed, t)
+        asked = u < pi
+        counts[int(p >= theta), y[i] + 1, int(asked)] += 1
+        if asked:
+            return Question(t, p, v, pi, u)
+        t += 1
+    return Question(stop, 0.0, 0.0, 0.0, 0.0)
+
+
+@njit(**INLINE)
+def _predict(rows, y, order, learner, objective, t, stop, counts):
+    """Run rounds t .. stop - 1 without asking: the budget is spent."""
+    while t < stop:
+        hurry(rows, order, t)
+        i = order[t]
+        counts[int(margin(learner, Row(rows, i)) >= objective.theta), y[i] + 1, 0] += 1
+        t += 1
+    return Question(stop, 0.0, 0.0, 0.0, 0.0)
+
+
+@njit(**INLINE)
+def _remember(average, learner, x, t, everything):
+    """Bring the sum of the weights that this round may change (all, or the row's) up to and with round t."""
+    if everything:
+        for j in range(average.total.size):
+            average.total[j] += (t + 1 - average.since[j]) * learner.w[j]
+            average.since[j] = t + 1
+    else:
+        for k in span(x.rows, x.i):
+            j = entry(x.rows, x.i, k)[0]
+            average.total[j] += (t + 1 - average.since[j]) * learner.w[j]
+            average.since[j] = t + 1
+
+
+@njit(**INLINE)
+def _learn(rows, order, learner, objective, average, t, p, v, y, last, dense):
+    """Learn label y of round t; after the last label of the budget, put the averaged weights in place if wanted."""
+    x = Row(rows, order[t])
+    if average.total.size:
+        _remember(average, learner, x, t, last or dense)
+    objective.seen[int(y > 0)] += 1
+    update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
+    if last and average.total.size:
+        for j in range(average.total.size):
+            learner.w[j] = average.total[j] / (t + 1)
+
+
+@njit(**COMPILE)
+def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
+    """Run rounds t .. stop - 1 until a label is asked: count every prediction in counts [pushed, y + 1, asked] and
+    return the Question, or one with t = stop. y is -1, 0 (unknown) or +1; with asking False nothing is asked."""
+    if asking:
+        return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts)
+    return _predict(rows, y, order, learner, objective, t, stop, counts)
+
+
+@njit(**COMPILE)
+def learn(rows, order, learner, objective, average, question, y, last, dense):
+    """Learn the answer y to a question; last says that it was the last of the budget."""
+    v = variance(learner, Row(rows, order[question.t]))
+    _learn(rows, order, learner, objective, average, question.t, question.margin, v, float(y), last, dense)
+
+
+@njit(**COMPILE)
+def _replay(rows, y, order, learner, rule, objective, average, dense, seed, budget, marks, log, curve):
+    spent, t = 0, 0
+    for m in range(marks.size):
+        while t < marks[m]:
+            if spent == budget:
+                t = _predict(rows, y, order, learner, objective, t, marks[m], curve[m]).t
+                break
+            asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], curve[m])
+            t = asked.t
+            if t < marks[m]:
+                v = asked.variance if looks(rule) else variance(learner, Row(rows, order[t]))
+                if spent < log.shape[0]:
+                    log[spent, 0] = t
+                    log[spent, 1] = asked.margin
+                    log[spent, 2] = asked.probability
+                spent += 1
+                _learn(rows, order, learner, objective, average, t, asked.margin, v,
+                       float(y[order[t]]), spent == budget, dense)  # fmt: skip
+                t += 1
+    return spent
+
+
+class Replay(NamedTuple):
+    """What a replay gives: counts (2, 3, 2) at each mark (marks, 2, 3, 2), the labels spent, the log of questions
+    (round, margin, probability), the learner as it ended, and the seconds taken."""
+
+    curve: np.ndarray
+    queried: int
+    log: np.ndarray
+    learner: tuple
+    seconds: float
+
+    @property
+    def counts(self):
+        return self.curve[-1]
+
+
+def replay(rows, y, order, learner, rule, objective, *, budget=None, seed=0, averaged=False, marks=None, log=False):
+    """Run a whole stream whose labels are known; the learner and the objective given are used up.
+
+    order: row numbers in the order of visit. budget: labels that may be asked (None: no limit). averaged: after the
+    budget predict with the mean of the weights over the rounds up to the last label. marks: rounds after which the
+    counts are kept, ending with the number of rounds. log: keep the round, margin and probability of every question.
+    """
+    rounds = len(order)
+    budget = rounds if budget is None else int(budget)
+    if budget < 0:
+        raise ValueError(f"budget must be >= 0. Got {budget}.")
+    if not np.isin(y, (-1, 1)).all():
+        raise ValueError("a replay needs a label -1 or +1 for every row.")
+    marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
+    curve = np.zeros((marks.size, *COUNTS), np.int64)
+    questions = np.zeros((min(budget, rounds) if log else 0, 3))
+    start = perf_counter()
+    queried = _replay(
+        rows, read_only(y, np.int8), checked_order(order, rows), learner, rule, objective,
+        average(learner.w.size, averaged), is_full(type(learner)), seed, budget, marks, questions, curve,
+    )  # fmt: skip
+    return Replay(curve.cumsum(0), queried, questions[:queried], learner, perf_counter() - start)
+
+
+def checked_order(order, rows):
+    """An order of visit as the kernel takes it: row numbers within the rows."""
+    order = read_only(order, np.int64)
+    if order.size and (order.min() < 0 or order.max() >= length(rows)):
+        raise ValueError(f"an order must hold row numbers from 0 to {length(rows) - 1}. Got {order.min()} to {order.max()}.")
+    return order
