@@ -70,6 +70,19 @@ def draw(seed, t):
     return np.float64(z >> np.uint64(11)) * 2.0**-53
 
 
+@njit(cache=True)
+def _draws(seed, count):
+    numbers = np.empty(count)
+    for t in range(count):
+        numbers[t] = draw(seed, t)
+    return numbers
+
+
+def shuffled(rounds, seed):
+    """An order of visit by seed: the ranks of its draws, so that it is the same with every version of every library."""
+    return np.argsort(_draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
+
+
 @njit(**INLINE)
 def _rho(objective):
     """(alpha_p T_n) / (alpha_n T_p), by Laplace's rule where it is not known (ACOG section 4.4.4)."""

@@ -1,0 +1,133 @@
+"""Data sets: a file imported once, its rows mapped into memory ever after."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from secrets import token_hex
+
+import numpy as np
+
+from . import formats, rows, scaling, vectorizer
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a stream runs over: rows, labels y (-1, 0 unknown, +1) and what made them."""
+
+    rows: tuple
+    y: np.ndarray
+    items: formats.Items
+    vocabulary: vectorizer.Vocabulary | None
+    scaling: dict
+
+
+def _phase(progress, name):
+    return progress and partial(progress, name)
+
+
+def table(items, scale="l2", progress=None, **vectorizer_settings):
+    """Vectorise and scale items read from a file; progress is a function of (phase, done, total)."""
+    vocabulary = None
+    if items.texts is not None:
+        vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **vectorizer_settings)
+        matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
+    else:
+        matrix = items.vectors
+    scaled = scaling.fit(matrix, scale)
+    return Table(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled)
+
+
+def add(store, name, made, source, positive=""):
+    """Keep a table under a name, all or nothing; the id of the data set."""
+    name = name.strip()
+    if not name:
+        raise formats.DataError("a data set needs a name.")
+    if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
+        raise formats.DataError(f"a data set named {name} exists already. Choose another name.")
+    folder, items = store.folder / token_hex(8), made.items
+    vocabulary = made.vocabulary
+    about = {
+        "name": name,
+        "kind": "vectors" if vocabulary is None else "text",
+        "source": Path(source).name,
+        "items": rows.length(made.rows),
+        "features": made.rows.columns,
+        "positives": int((made.y > 0).sum()),
+        "negatives": int((made.y < 0).sum()),
+        "positive": positive,
+        "scaling": json.dumps(made.scaling),
+        "vectorizer": None if vocabulary is None else json.dumps(vocabulary.settings),
+        "documents": None if vocabulary is None else vocabulary.documents,
+        "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
+        "folder": folder.name,
+    }
+    texts = items.texts if items.texts is not None else [None] * len(items.ids)
+    terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
+    try:
+        rows.save(made.rows, folder)
+        np.save(folder / "y.npy", made.y.astype(np.int8))
+        return store.add_dataset(about, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def import_file(store, path, name, columns=None, scale="l2", progress=None, reader=None, encoding="utf-8", **settings):
+    """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
+    items = formats.read(path, columns, reader=reader, encoding=encoding, progress=_phase(progress, "reading"))
+    positive = "" if columns is None else " or ".join(columns.positive)
+    return add(store, name, table(items, scale, progress, **settings), path, positive), items
+
+
+def remove(store, dataset):
+    """Remove a data set that no session uses, with its rows on disk."""
+    folder = store.folder / store.dataset(dataset)["folder"]
+    store.remove_dataset(dataset)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Dataset:
+    """A stored data set: rows and labels mapped into memory, vocabulary and items from the database when asked for."""
+
+    def __init__(self, store, key):
+        self.store, self.about = store, store.dataset(key)
+        self.id, self.name = self.about["id"], self.about["name"]
+        folder = store.folder / self.about["folder"]
+        try:
+            self.rows = rows.load(folder)
+            self.y = rows.read_only(np.load(folder / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
+        except (OSError, ValueError) as error:
+            raise formats.DataError(f"the rows of the data set {self.name} cannot be read from {folder}: {error}.") from None
+
+    @property
+    def labelled(self):
+        """Whether every item has a label of its own, so that metrics are exact."""
+        return self.about["positives"] + self.about["negatives"] == self.about["items"]
+
+    @cached_property
+    def vocabulary(self):
+        """The stored vocabulary of texts, None for vectors."""
+        if self.about["kind"] != "text":
+            return None
+        terms = self.store.vocabulary(self.id)
+        return vectorizer.Vocabulary(
+            [row["term"] for row in terms],
+            np.array([row["document_frequency"] for row in terms], dtype=np.int64),
+            self.about["documents"],
+            json.loads(self.about["vectorizer"]),
+        )
+
+    @cached_property
+    def feature_names(self):
+        """The names of the columns of vectors."""
+        return json.loads(self.about["feature_names"] or "[]")
+
+    def item(self, position):
+        """One item: id, text, label, y."""
+        return self.store.item(self.id, position)
+
+    def transform(self, texts):
+        """Rows of new texts, through the stored vocabulary and scaling."""
+        return rows.as_rows(scaling.apply(json.loads(self.about["scaling"]), self.vocabulary.transform(texts)))

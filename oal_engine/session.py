@@ -1,0 +1,384 @@
+"""A person's run over a stream: the question is stored before it is shown, the label before it is learned.
+
+The state is never stored, only rebuilt from the log: the same data, settings and labels give the same bits, which a
+digest every DIGEST_EVERY answers proves. The next question under each possible answer is prepared ahead, so that a
+page can show it the moment a key is pressed; each prepared question is stored like any other and becomes the next one
+only when its answer is. Remaining budget is counted from the labels that stand.
+"""
+
+import hashlib
+import json
+import threading
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from . import __version__, metrics, rows, stream
+from .algorithms import Strategy, strategy
+from .datasets import Dataset
+from .learners import is_full
+from .store import StoreError, now
+
+POSITIVE, NEGATIVE, SKIP = 1, -1, 0
+DIGEST_EVERY = 50  # answers between two stored digests
+BRANCH_LIMIT = 32 * 2**20  # bytes of a learner that is still copied for each possible answer
+POINTS = 200  # rounds of a stream at which the curves have a point, besides every question
+
+
+class SessionError(ValueError):
+    """An answer or a session that does not fit its log, in one sentence."""
+
+
+@dataclass
+class State:
+    """Everything that a label changes, and the question that waits: round t = rounds when none is left."""
+
+    learner: tuple
+    rule: tuple
+    objective: stream.Objective
+    average: stream.Average
+    counts: np.ndarray
+    spent: int = 0
+    question: stream.Question | None = None
+    trail: list = field(default_factory=list)  # (rounds done, counts) where the curves have a point
+
+    def arrays(self):
+        """The state's arrays in a fixed order."""
+        parts = (*self.learner, *self.rule, *self.objective, *self.average, self.counts)
+        return [part for part in parts if isinstance(part, np.ndarray)]
+
+    def copy(self):
+        """The same state with arrays of its own."""
+        parts = {
+            name: type(part)(*(a.copy() if isinstance(a, np.ndarray) else a for a in part))
+            for name, part in vars(self).items() if name in ("learner", "rule", "objective", "average")
+        }  # fmt: skip
+        return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy())
+
+    def digest(self):
+        """A fingerprint of every bit of the state and of the question that waits."""
+        told = hashlib.sha256(repr((self.spent, *map(float, self.question))).encode())
+        for array in self.arrays():
+            told.update(array.tobytes())
+        return told.hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A stored question: its id, its place in the session, its item, why it was asked, and its earlier answer."""
+
+    id: int
+    number: int
+    round: int
+    item: int
+    margin: float
+    probability: float
+    predicted: int
+    old: int | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a session is: labels and skips that stand, rounds passed, and what was pushed among them."""
+
+    labels: int
+    budget: int
+    positives: int
+    negatives: int
+    skipped: int
+    streamed: int
+    stream: int
+    pushed: int
+
+    @property
+    def left(self):
+        return self.budget - self.labels
+
+    @property
+    def end(self):
+        """Why there is no question: 'budget', 'stream' or, while there is one, None."""
+        if self.left <= 0:
+            return "budget"
+        return "stream" if self.streamed >= self.stream else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a page shows: a question or None, and the progress there."""
+
+    asked: Asked | None
+    progress: Progress
+
+
+def create(store, dataset, algorithm=None, *, learner=None, rule=None, parameters=(), budget=300, seed=0, shuffled=False,
+           positive_name="Relevant", negative_name="Not relevant", name=None, weights=metrics.Weights(), metric="sum",
+           theta=0.0, rho="laplace", averaged=False):  # fmt: skip
+    """Check the settings and store a new session; its id.
+
+    rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A session never
+    uses the data set's own labels: they draw the exact curves and nothing else.
+    """
+    chosen = strategy(algorithm, learner, rule, parameters)
+    about = store.dataset(dataset)
+    chosen.build(about["features"])
+    budget, seed = _whole(budget, "budget", 1), _whole(seed, "seed", 0)
+    positive_name, negative_name = positive_name.strip(), negative_name.strip()
+    if not positive_name or not negative_name or positive_name == negative_name:
+        raise SessionError("a session needs two different class names.")
+    if metric not in ("sum", "cost"):
+        raise SessionError(f"metric must be sum or cost. Got {metric}.")
+    if chosen.rho is not None:
+        rho = chosen.rho
+    elif rho == "laplace":
+        rho = weights.ratio("cost") if metric == "cost" else 0.0
+    rho = stream.objective(theta, float(rho), weights.ratio("sum")).rho
+    return store.add_session(
+        {
+            "name": (name or f"{about['name']} with {chosen.algorithm}").strip(),
+            "dataset": about["id"],
+            "algorithm": chosen.algorithm,
+            "learner": chosen.learner,
+            "rule": chosen.rule,
+            "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
+            "budget": budget,
+            "seed": seed,
+            "shuffled": int(shuffled),
+            "positive_name": positive_name,
+            "negative_name": negative_name,
+            "alpha_p": weights.alpha_p,
+            "c_p": weights.c_p,
+            "metric": metric,
+            "theta": float(theta),
+            "rho": rho,
+            "averaged": int(averaged),
+            "engine": __version__,
+        }
+    )
+
+
+def _whole(value, name, low):
+    if int(value) != value or value < low or value >= 2**53:
+        raise SessionError(f"{name} of a session must be a whole number >= {low}. Got {value}.")
+    return int(value)
+
+
+class Session:
+    """An open session, safe to share between threads; opening it rebuilds the state from its log."""
+
+    def __init__(self, store, session):
+        self.store, self.id = store, session
+        self.about = about = store.session(session)
+        self.dataset = Dataset(store, about["dataset"])
+        self.weights = metrics.Weights(about["alpha_p"], about["c_p"])
+        own = about["parameters"]
+        self.strategy = Strategy(about["algorithm"], about["learner"], about["rule"], own["learner"], own["rule"], None)
+        self.rounds = rows.length(self.dataset.rows)
+        order = stream.shuffled(self.rounds, about["seed"]) if about["shuffled"] else np.arange(self.rounds)
+        self.order = stream.checked_order(order, self.dataset.rows)
+        self._every = max(1, -(-self.rounds // POINTS))
+        self._lock = threading.RLock()
+        self._rebuild()
+
+    # The state
+
+    def _fresh(self):
+        learner, rule = self.strategy.build(self.dataset.rows.columns)
+        about = self.about
+        state = State(
+            learner, rule, stream.objective(about["theta"], about["rho"], self.weights.ratio("sum")),
+            stream.average(self.dataset.rows.columns, about["averaged"]), np.zeros(metrics.COUNTS, np.int64),
+        )  # fmt: skip
+        return self._run(state, 0)
+
+    def _run(self, state, t):
+        """Let the stream run from round t to the next question, or to its end."""
+        while True:
+            stop = min(self.rounds, (t // self._every + 1) * self._every)
+            state.question = question = stream.until_query(
+                self.dataset.rows, self.dataset.y, self.order, state.learner, state.rule, state.objective,
+                self.about["seed"], t, stop, state.spent < self.about["budget"], state.counts,
+            )  # fmt: skip
+            t = question.t
+            state.trail.append((t + (t < stop), state.counts.copy()))
+            if t < stop or stop == self.rounds:
+                return state
+
+    def _advance(self, state, label):
+        """Learn a label (or nothing, from a skip) and run to the next question; changes the state given."""
+        if label != SKIP:
+            state.spent += 1
+            last = state.spent == self.about["budget"]
+            stream.learn(
+                self.dataset.rows, self.order, state.learner, state.objective, state.average, state.question, label, last,
+                is_full(type(state.learner)),
+            )  # fmt: skip
+        return self._run(state, state.question.t + 1)
+
+    def _rebuild(self):
+        """Run the log again from the first round, checking every stored question and digest."""
+        log, digests = self.store.answers(self.id), self.store.digests(self.id)
+        state, answers = self._fresh(), []
+        for entry in log:
+            if self._ended(state) or self._facts(state.question) != {key: entry[key] for key in FACTS}:
+                raise SessionError(
+                    f"question {entry['number']} of the session {self.about['name']} does not come out of its log again: "
+                    f"it was asked in round {entry['round'] + 1}. The session was made with engine "
+                    f"{self.about['engine']}, this is {__version__}; its labels are safe and can be exported."
+                )
+            if entry["label"] is None:
+                break
+            answers.append(entry)
+            state = self._advance(state, entry["label"])
+            expected = digests.get(len(answers))
+            if expected not in (None, state.digest()):
+                raise SessionError(
+                    f"the state of the session {self.about['name']} after {len(answers)} answers is not the one recorded "
+                    f"by engine {self.about['engine']}; its labels are safe and can be exported."
+                )
+        self._state = state
+        self._answers = [(entry["id"], entry["event"], entry["label"]) for entry in answers]
+        self._settle(None if len(log) == len(answers) else log[len(answers)]["id"])
+
+    def _settle(self, question=None):
+        """Make the waiting question the current one, and prepare the next one under each possible answer."""
+        number, ended = len(self._answers) + 1, self._ended(self._state)
+        parent, label = (self._answers[-1][0], self._answers[-1][2]) if self._answers else (0, 0)
+        branches = {} if ended or self._heavy else {
+            label: self._advance(self._state.copy(), label) for label in (POSITIVE, NEGATIVE, SKIP)
+        }  # fmt: skip
+        with self.store.transaction():
+            if not ended:
+                question = question or self._put(self._state.question, parent, label)
+            self.store.number_question(self.id, question, number)
+            self._branches = {
+                label: (branch, None if self._ended(branch) else self._put(branch.question, question, label))
+                for label, branch in branches.items()
+            }
+        self._current = None if ended else self._asked(self._state.question, question, number)
+
+    @property
+    def _heavy(self):
+        return sum(array.nbytes for array in self._state.arrays()) > BRANCH_LIMIT
+
+    def _ended(self, state):
+        return state.question.t >= self.rounds
+
+    def _facts(self, question):
+        item = int(self.order[question.t])
+        return dict(zip(FACTS, (question.t, item, question.margin, question.probability, question.draw)))
+
+    def _put(self, question, parent, branch):
+        predicted = POSITIVE if question.margin >= self.about["theta"] else NEGATIVE
+        return self.store.put_question(
+            {"session": self.id, "parent": parent, "branch": branch, **self._facts(question),
+             "predicted": predicted, "asked_at": now()}
+        )  # fmt: skip
+
+    def _asked(self, question, id, number):
+        old = self.store.old_label(id)
+        predicted = POSITIVE if question.margin >= self.about["theta"] else NEGATIVE
+        return Asked(
+            id, number, question.t, int(self.order[question.t]), question.margin, question.probability, predicted,
+            None if old is None else old["label"],
+        )  # fmt: skip
+
+    def _place(self, state, asked, answers):
+        labels = [label for *_, label in answers]
+        streamed = min(state.question.t + 1, self.rounds)
+        progress = Progress(
+            state.spent, self.about["budget"], labels.count(POSITIVE), labels.count(NEGATIVE), labels.count(SKIP),
+            streamed if asked else self.rounds, self.rounds, int(state.counts[1].sum()),
+        )  # fmt: skip
+        return Place(asked, progress)
+
+    # What a page does
+
+    def refresh(self):
+        """Rebuild where another process has answered since."""
+        with self._lock:
+            event = self._answers[-1][1] if self._answers else None
+            if self.store.last_answer(self.id) != {"event": event, "answers": len(self._answers)}:
+                self._rebuild()
+
+    @property
+    def place(self):
+        """The question that waits, or None at the end, and the progress."""
+        return self._place(self._state, self._current, self._answers)
+
+    @property
+    def branches(self):
+        """The place after each possible answer to the question that waits, where it is prepared."""
+        with self._lock:
+            number = len(self._answers) + 2
+            return {
+                label: self._place(
+                    state, following and self._asked(state.question, following, number), [*self._answers, (0, "", label)]
+                )
+                for label, (state, following) in self._branches.items()
+            }
+
+    @property
+    def previous(self):
+        """The id of the question answered last, which undo takes back, or None."""
+        return self._answers[-1][0] if self._answers else None
+
+    def answer(self, event, question, label, annotator="", seconds=None):
+        """Store and learn the answer (POSITIVE, NEGATIVE or SKIP) of an event; an event that is known changes nothing."""
+        if label not in (POSITIVE, NEGATIVE, SKIP):
+            raise SessionError(f"a label must be 1, -1 or 0 (skip). Got {label}.")
+        with self._lock:
+            self.refresh()
+            with self.store.transaction():
+                if self.store.event(event):
+                    return
+                if not self._current or question != self._current.id:
+                    raise SessionError(self._why_not(question))
+                self.store.put_label(event, question, label, annotator, seconds)
+                kept = self._state, self._answers, self._current, self._branches
+                try:
+                    prepared = self._branches.get(label)
+                    self._answers = [*self._answers, (question, event, label)]
+                    self._state, following = prepared or (self._advance(self._state.copy(), label), None)
+                    self._settle(following)
+                    if len(self._answers) % DIGEST_EVERY == 0:
+                        self.store.put_digest(self.id, len(self._answers), self._state.digest())
+                except BaseException:
+                    self._state, self._answers, self._current, self._branches = kept
+                    raise
+
+    def _why_not(self, question):
+        standing = self.store.standing_label(question)
+        if standing:
+            return f"this item was answered already by {standing['annotator'] or 'somebody'}."
+        return "this item is not the one that is asked now."
+
+    def undo(self, event, question):
+        """Take back the answer to a question, which must be the last one, and rebuild; a known event changes nothing."""
+        with self._lock:
+            self.refresh()
+            with self.store.transaction():
+                if self.store.event(event):
+                    return
+                if question != self.previous:
+                    raise SessionError("only the last answer can be taken back.")
+                self.store.undo_label(question, event)
+                self.store.drop_digests(self.id, len(self._answers) - 1)
+                self._rebuild()
+
+    def digest(self):
+        """The fingerprint of the state now."""
+        return self._state.digest()
+
+    @property
+    def weights_now(self):
+        """The learner's weight vector, one number a column."""
+        return self._state.learner.w
+
+    def curve(self, points=500):
+        """Rounds and counts (points, 2, 3, 2) along the stream, thinned to so many points."""
+        trail = self._state.trail
+        keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
+        return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
+
+
+FACTS = ("round", "item", "margin", "probability", "draw")

@@ -1,0 +1,305 @@
+"""Everything that is kept, in one SQLite file: data sets, items, vocabularies, sessions, questions, labels, digests.
+
+All SQL of the project is here. Rows of numbers lie beside the file, in a folder named after it, mapped into memory.
+"""
+
+import json
+import os
+import sqlite3
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlite_utils import Database, Migrations
+
+migrations = Migrations("oal-studio")
+
+
+class StoreError(ValueError):
+    """Something asked of the store that it cannot give, in one sentence."""
+
+
+@migrations()
+def m2026_11_20_first(db):
+    for statement in """
+        CREATE TABLE datasets (
+            id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
+            items INTEGER NOT NULL, features INTEGER NOT NULL, positives INTEGER NOT NULL, negatives INTEGER NOT NULL,
+            positive TEXT NOT NULL, scaling TEXT NOT NULL, vectorizer TEXT, documents INTEGER, feature_names TEXT,
+            folder TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
+        CREATE TABLE items (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, position INTEGER NOT NULL,
+            id TEXT NOT NULL, text TEXT, label TEXT NOT NULL, y INTEGER NOT NULL,
+            PRIMARY KEY (dataset, position)) STRICT, WITHOUT ROWID;
+        CREATE UNIQUE INDEX items_id ON items (dataset, id);
+        CREATE TABLE vocabulary (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, column INTEGER NOT NULL,
+            term TEXT NOT NULL, document_frequency INTEGER NOT NULL,
+            PRIMARY KEY (dataset, column)) STRICT, WITHOUT ROWID;
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY, name TEXT NOT NULL, dataset INTEGER NOT NULL REFERENCES datasets,
+            algorithm TEXT NOT NULL, learner TEXT NOT NULL, rule TEXT NOT NULL, parameters TEXT NOT NULL,
+            budget INTEGER NOT NULL CHECK (budget >= 0), seed INTEGER NOT NULL, shuffled INTEGER NOT NULL,
+            positive_name TEXT NOT NULL, negative_name TEXT NOT NULL, alpha_p REAL NOT NULL, c_p REAL NOT NULL,
+            metric TEXT NOT NULL, theta REAL NOT NULL, rho REAL NOT NULL, averaged INTEGER NOT NULL,
+            engine TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
+        CREATE TABLE questions (
+            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            number INTEGER, parent INTEGER NOT NULL, branch INTEGER NOT NULL,
+            round INTEGER NOT NULL, item INTEGER NOT NULL, margin REAL NOT NULL, probability REAL NOT NULL,
+            draw REAL NOT NULL, predicted INTEGER NOT NULL, asked_at TEXT NOT NULL,
+            UNIQUE (session, parent, branch), UNIQUE (session, number)) STRICT;
+        CREATE TABLE labels (
+            event TEXT PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
+            label INTEGER NOT NULL, annotator TEXT NOT NULL, answered_at TEXT NOT NULL, seconds REAL,
+            undone_at TEXT, undone_by TEXT UNIQUE) STRICT;
+        CREATE UNIQUE INDEX labels_question ON labels (question) WHERE undone_at IS NULL;
+        CREATE TABLE digests (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, answers INTEGER NOT NULL,
+            digest TEXT NOT NULL, PRIMARY KEY (session, answers)) STRICT, WITHOUT ROWID;
+        """.split(";"):
+        if statement.strip():
+            db.execute(statement)
+
+
+def default_path():
+    """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
+    return Path(os.environ.get("OAL_DB", "studio.db"))
+
+
+def now():
+    """The time in UTC, to the millisecond, as it is stored."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Store:
+    """One connection to one database, safe to share between threads; writers of other processes are waited for."""
+
+    def __init__(self, path=None):
+        self.path = Path(path or default_path())
+        self._lock = threading.RLock()
+        try:
+            connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
+            connection.execute("PRAGMA foreign_keys = ON")
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened as a database: {error}.") from None
+        self.db = Database(connection)
+        self._migrate()
+
+    def _migrate(self):
+        known = {migration.name for migration in migrations._migrations}
+        with self.transaction():
+            newer = [step.name for step in migrations.applied(self.db) if step.name not in known]
+            if newer:
+                raise StoreError(f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it.")
+            migrations.apply(self.db)
+
+    def close(self):
+        with self._lock:
+            self.db.conn.close()
+
+    @contextmanager
+    def transaction(self):
+        """All or nothing; BEGIN IMMEDIATE, so that two writers wait for each other instead of failing."""
+        with self._lock:
+            if self.db.conn.in_transaction:
+                yield
+                return
+            self.db.conn.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.db.conn.execute("COMMIT")
+            except BaseException:
+                self.db.conn.rollback()
+                raise
+
+    def query(self, sql, *values):
+        """All rows of a SELECT as dictionaries."""
+        with self._lock:
+            return list(self.db.query(sql, values))
+
+    def one(self, sql, *values):
+        """The first row of a SELECT, or None."""
+        return next(iter(self.query(sql, *values)), None)
+
+    # Data sets
+
+    @property
+    def folder(self):
+        """Where the rows of the data sets lie."""
+        return self.path.with_name(self.path.stem + ".rows")
+
+    def add_dataset(self, about, items, vocabulary=()):
+        """Insert a data set with its items (id, text, label, y) and vocabulary (term, document frequency); its id."""
+        with self.transaction():
+            dataset = self.db["datasets"].insert(about | {"created_at": now()}).last_pk
+            self.db.conn.executemany(
+                "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
+                ((dataset, position, *item) for position, item in enumerate(items)),
+            )
+            self.db.conn.executemany(
+                "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
+                ((dataset, column, *term) for column, term in enumerate(vocabulary)),
+            )
+        return dataset
+
+    def datasets(self):
+        """All data sets, newest first, with the number of sessions that use each."""
+        return self.query(
+            "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id) AS sessions"
+            " FROM datasets ORDER BY id DESC"
+        )
+
+    def dataset(self, key):
+        """One data set by its id or name."""
+        found = self.one("SELECT * FROM datasets WHERE id = ? OR name = ?", key if isinstance(key, int) else None, str(key))
+        if found is None:
+            names = ", ".join(row["name"] for row in self.datasets()) or "none"
+            raise StoreError(f"data set {key} does not exist. There are: {names}.")
+        return found
+
+    def remove_dataset(self, dataset):
+        """Delete a data set that no session uses; its rows on disk are the caller's to remove."""
+        with self.transaction():
+            used = self.query("SELECT name FROM sessions WHERE dataset = ?", dataset)
+            if used:
+                raise StoreError(f"the data set is used by the session {used[0]['name']}. Remove its sessions first.")
+            self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
+
+    def item(self, dataset, position):
+        """One item: id, text, label, y."""
+        return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
+
+    def vocabulary(self, dataset):
+        """Terms and document frequencies in the order of their columns."""
+        return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
+
+    # Sessions
+
+    def add_session(self, values):
+        """Insert a session; its id."""
+        with self.transaction():
+            return self.db["sessions"].insert(values | {"created_at": now()}).last_pk
+
+    def session(self, session):
+        """The settings of a session, its parameters decoded."""
+        found = self.one(
+            "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
+            " JOIN datasets ON datasets.id = dataset WHERE sessions.id = ?",
+            session,
+        )
+        if found is None:
+            raise StoreError(f"session {session} does not exist.")
+        return found | {"parameters": json.loads(found["parameters"])}
+
+    def sessions(self):
+        """All sessions with their progress, the one last worked on first."""
+        return self.query("""
+            SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
+                count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
+                count(CASE WHEN label > 0 THEN 1 END) AS positives,
+                coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round
+            FROM sessions JOIN datasets ON datasets.id = dataset
+            LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
+            LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
+            GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
+
+    def remove_session(self, session):
+        """Delete a session with its questions and labels."""
+        with self.transaction():
+            self.db.execute("DELETE FROM sessions WHERE id = ?", [session])
+
+    # The log of a session
+
+    def log(self, session):
+        """The questions of a session in order, each with its label that stands (None: not answered yet)."""
+        return self.query(
+            """
+            SELECT questions.*, items.id AS item_id, items.text, event, label, annotator, answered_at, seconds
+            FROM questions JOIN sessions ON sessions.id = session
+            JOIN items ON items.dataset = sessions.dataset AND items.position = questions.item
+            LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
+            WHERE session = ? AND number IS NOT NULL ORDER BY number""",
+            session,
+        )
+
+    def answers(self, session):
+        """The same without the items' texts: all that a rebuild needs."""
+        return self.query(
+            "SELECT questions.id, number, parent, round, item, margin, probability, draw, event, label FROM questions"
+            " LEFT JOIN labels ON question = questions.id AND undone_at IS NULL"
+            " WHERE session = ? AND number IS NOT NULL ORDER BY number",
+            session,
+        )
+
+    def last_answer(self, session):
+        """The event of the newest label that stands and how many stand: whoever knows both knows the whole log."""
+        return self.one(
+            "SELECT (SELECT event FROM labels JOIN questions ON questions.id = question"
+            " WHERE session = ? AND undone_at IS NULL ORDER BY number DESC LIMIT 1) AS event,"
+            " (SELECT count(*) FROM labels JOIN questions ON questions.id = question"
+            " WHERE session = ? AND undone_at IS NULL) AS answers",
+            session, session,
+        )  # fmt: skip
+
+    def event(self, event):
+        """The label that an event gave or took back, or None."""
+        return self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
+
+    def standing_label(self, question):
+        """The label of a question that stands, or None."""
+        return self.one("SELECT * FROM labels WHERE question = ? AND undone_at IS NULL", question)
+
+    def old_label(self, question):
+        """The last label of a question that was taken back, or None."""
+        return self.one(
+            "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL ORDER BY undone_at DESC, rowid DESC LIMIT 1",
+            question,
+        )
+
+    def put_question(self, values):
+        """Store a question before it is shown; the same (session, parent, branch) keeps its id."""
+        fields = ", ".join(values)
+        marks = ", ".join("?" * len(values))
+        fresh = ", ".join(f"{name} = excluded.{name}" for name in values)
+        return self.one(
+            f"INSERT INTO questions ({fields}) VALUES ({marks})"
+            f" ON CONFLICT (session, parent, branch) DO UPDATE SET {fresh} RETURNING id",
+            *values.values(),
+        )["id"]
+
+    def number_question(self, session, question, number):
+        """Make a question the session's newest, with this number; none (None) has this number or a later one then."""
+        self.db.execute(
+            "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?", [session, number, question]
+        )
+        self.db.execute("UPDATE questions SET number = ? WHERE id = ?", [number, question])
+
+    def put_label(self, event, question, label, annotator, seconds):
+        """Store an answer; label 0 is a skip."""
+        self.db["labels"].insert(
+            {"event": event, "question": question, "label": label, "annotator": annotator,
+             "answered_at": now(), "seconds": seconds}
+        )  # fmt: skip
+
+    def undo_label(self, question, event):
+        """Mark the standing label of a question as taken back by an event."""
+        self.db.execute(
+            "UPDATE labels SET undone_at = ?, undone_by = ? WHERE question = ? AND undone_at IS NULL", [now(), event, question]
+        )
+
+    def put_digest(self, session, answers, digest):
+        """Store the digest of the state after so many answers."""
+        self.db["digests"].insert({"session": session, "answers": answers, "digest": digest}, replace=True)
+
+    def digests(self, session):
+        """The stored digests of a session by number of answers."""
+        rows = self.query("SELECT answers, digest FROM digests WHERE session = ?", session)
+        return {row["answers"]: row["digest"] for row in rows}
+
+    def drop_digests(self, session, answers):
+        """Forget the digests after more than so many answers."""
+        self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
