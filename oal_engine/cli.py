@@ -1,0 +1,298 @@
+"""The command line: python -m oal_engine COMMAND."""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from . import datasets as data
+from . import formats, metrics, stream
+from .algorithms import ALGORITHMS, declared, strategy
+from .export import export as write_export
+from .learners import LEARNERS
+from .parameters import parameters
+from .query_rules import QUERY_RULES, partners
+from .scaling import SCALINGS
+from .store import Store
+
+app = typer.Typer(
+    help="OAL Studio: label imbalanced streams under a budget, and replay labelled ones.",
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+)  # fmt: skip
+
+Db = Annotated[Path | None, typer.Option("--db", help="The database (default: OAL_DB, or studio.db here).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Text = Annotated[list[str] | None, typer.Option("--text", help="Column of text; several are joined.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column of labels.")]
+Positive = Annotated[list[str] | None, typer.Option("--positive", help="Label word that is positive; several may be.")]
+Contains = Annotated[bool, typer.Option("--contains", help="A label cell such as a|b holds several words.")]
+Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: the line number).")]
+Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
+Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(formats.READERS)}.")]
+Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(formats.ENCODINGS)}.")]
+Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
+
+
+def show(found, as_json, *columns):
+    """Print {name: rows} as JSON, or as a table of some columns."""
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    for rows in found.values():
+        table = Table(*columns, box=box.SIMPLE)
+        for row in rows:
+            table.add_row(*(str(row.get(column, "")) for column in columns))
+        Console().print(table)
+
+
+def columns_of(path, text, label, identity, feature, positive, contains, reader, encoding):
+    """The columns named on the command line, completed by what the file seems to hold."""
+    guess = formats.peek(path, reader=reader, encoding=encoding).guess
+    return formats.Columns(
+        tuple(text) if text else () if feature else guess.text,
+        label or guess.label,
+        identity or guess.id,
+        tuple(feature) if feature else guess.features,
+        tuple(positive or ()),
+        contains,
+    )
+
+
+@app.command(name="import")
+def import_(
+    file: Path,
+    name: Annotated[str, typer.Option(help="Name of the data set.")],
+    text: Text = None, label: Label = None, positive: Positive = None, contains: Contains = False,
+    identity: Identity = None, feature: Feature = None, scale: Scale = None, reader: Reader = None,
+    encoding: Encoding = "utf-8",
+    tokenizer: Annotated[str, typer.Option(help="words, or tweets (keeps #, @ and emoji).")] = "tweets",
+    db: Db = None, as_json: Json = False,
+):  # fmt: skip
+    """Import a file of texts or vectors as a data set."""
+    columns = columns_of(file, text, label, identity, feature, positive, contains, reader, encoding)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    with bar:
+        tasks = {}
+
+        def progress(phase, done, total):
+            if phase not in tasks:
+                tasks[phase] = bar.add_task(phase, total=total)
+            bar.update(tasks[phase], completed=done, total=total)
+
+        dataset, items = data.import_file(
+            Store(db), file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
+        )
+    if as_json:
+        skipped = {reason: {"count": count, "first_line": line} for reason, (count, line) in items.skipped.items()}
+        about = Store(db).dataset(dataset)
+        found = {key: about[key] for key in ("id", "name", "kind", "items", "features", "positives", "negatives")}
+        print(json.dumps(found | {"skipped": skipped}))
+    else:
+        print(f"{name}: {items.report()}")
+
+
+@app.command()
+def datasets(db: Db = None, as_json: Json = False):
+    """List the data sets."""
+    keys = ("id", "name", "kind", "items", "features", "positives", "negatives", "sessions", "source", "created_at")
+    found = [{key: row[key] for key in keys} for row in Store(db).datasets()]
+    show({"datasets": found}, as_json, "id", "name", "kind", "items", "features", "positives", "negatives", "sessions")
+
+
+@app.command()
+def sessions(db: Db = None, as_json: Json = False):
+    """List the sessions with their progress."""
+    found = [row | {"parameters": json.loads(row["parameters"])} for row in Store(db).sessions()]
+    show({"sessions": found}, as_json, "id", "name", "algorithm", "labels", "budget", "positives", "skipped", "worked_at")
+
+
+def _spec(key, spec):
+    return {"name": key, "default": spec.default, "range": spec.range, "help": spec.help}
+
+
+@app.command()
+def algorithms(as_json: Json = False):
+    """List the published algorithms, the learners and the rules with their parameters."""
+    published = [
+        {"name": name, "learner": entry.learner, "rule": entry.rule, "paper": entry.paper, "rho": entry.rho,
+         "fixed": entry.fixed,
+         "parameters": [_spec(key, spec) for key, spec in declared(entry.learner, entry.rule).items()
+                        if key not in entry.fixed]}
+        for name, entry in ALGORITHMS.items()
+    ]  # fmt: skip
+    found = {"algorithms": published}
+    if as_json:
+        for title, registry in (("learners", LEARNERS), ("rules", QUERY_RULES)):
+            found[title] = [
+                {"name": name, "help": kind.__doc__, "parameters": [_spec(*item) for item in parameters(kind).items()]}
+                for name, kind in registry.items()
+            ]
+        for rule in found["rules"]:
+            rule["learners"] = partners(rule["name"])
+    else:
+        for entry in published:
+            entry["parameters"] = ", ".join(f"{spec['name']}={spec['default']:g}" for spec in entry["parameters"])
+    show(found, as_json, "name", "learner", "rule", "parameters", "paper")
+
+
+def _orders(path, rounds):
+    with formats.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
+        orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
+    for number, order in enumerate(orders, 1):
+        if not np.array_equal(np.sort(order), np.arange(rounds)):
+            raise ValueError(
+                f"order {number} of {path} must visit each of the rows 1 to {rounds} once. Got {order.size} numbers."
+            )
+    return orders
+
+
+def _known_rho(y, weights, metric):
+    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
+    if metric == "cost":
+        return weights.ratio("cost")
+    if not positives or not negatives:
+        raise ValueError("rho auto needs items of both classes. Use --rho laplace or a number.")
+    return weights.ratio("sum") * negatives / positives
+
+
+def _number(text, name, allowed):
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be {allowed}. Got {text}.") from None
+
+
+@app.command()
+def replay(
+    source: Annotated[str, typer.Argument(metavar="DATA", help="An imported data set's name, or a file.")],
+    algorithm: Annotated[str | None, typer.Option(help="A published name; `algorithms` lists them.")] = None,
+    learner: Annotated[str | None, typer.Option(help="A learner, together with --rule.")] = None,
+    rule: Annotated[str | None, typer.Option(help="A query rule, together with --learner.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter.")] = None,
+    budget: Annotated[int | None, typer.Option(min=0, help="Labels that may be asked (default: no limit).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and permutations.")] = 0,
+    orders: Annotated[Path | None, typer.Option(help="File with one order a line, rows counted from 1.")] = None,
+    permutations: Annotated[int | None, typer.Option(min=1, help="Runs over orders shuffled by the seed.")] = None,
+    rho: Annotated[str, typer.Option(help="auto (from the labels of the data), laplace, or a number.")] = "auto",
+    metric: Annotated[str, typer.Option(help="sum or cost: what rho is for.")] = "sum",
+    alpha_p: Annotated[float, typer.Option(help="Weight of sensitivity in sum.")] = 0.5,
+    c_p: Annotated[float, typer.Option(help="Cost of a missed positive.")] = 0.9,
+    theta: Annotated[float, typer.Option(help="Margins from here on predict positive.")] = 0.0,
+    average: Annotated[bool, typer.Option("--average", help="Average the weights when the budget is spent.")] = False,
+    text: Text = None, label: Label = None, positive: Positive = None, contains: Contains = False,
+    identity: Identity = None, feature: Feature = None, scale: Scale = None, reader: Reader = None,
+    encoding: Encoding = "utf-8", db: Db = None, as_json: Json = False,
+):  # fmt: skip
+    """Replay a labelled data set through an algorithm and print both evaluations."""
+    values = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set must be KEY=VALUE. Got {setting}.")
+        values[key.strip()] = _number(value, key.strip(), "a number")
+    chosen = strategy(algorithm, learner, rule, values)
+    if metric not in ("sum", "cost"):
+        raise ValueError(f"--metric must be sum or cost. Got {metric}.")
+    weights = metrics.Weights(alpha_p, c_p)
+    if Path(source).is_file():
+        columns = columns_of(source, text, label, identity, feature, positive, contains, reader, encoding)
+        table = data.table(formats.read(source, columns, reader=reader, encoding=encoding), scale or "l2")
+    else:
+        table = data.Dataset(Store(db), source)
+        stored = json.loads(table.about["scaling"])["name"]
+        if scale not in (None, stored):
+            raise ValueError(f"--scale of the data set {source} was set at its import: {stored}. Got {scale}.")
+    rounds = table.y.size
+    if chosen.rho is not None:
+        known = chosen.rho
+    elif rho == "laplace":
+        known = weights.ratio("cost") if metric == "cost" else 0.0
+    else:
+        known = _known_rho(table.y, weights, metric) if rho == "auto" else _number(rho, "--rho", "auto, laplace or a number")
+    if orders:
+        visits = _orders(orders, rounds)
+    else:
+        visits = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
+
+    def run(number):
+        parts = chosen.build(table.rows.columns)
+        goal = stream.objective(theta, known, weights.ratio("sum"))
+        done = stream.replay(
+            table.rows, table.y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average
+        )
+        found = {name: _plain(metrics.evaluate(done.counts, name, weights)) for name in metrics.EVALUATIONS}
+        return {"order": number + 1, "queried": int(done.queried), **found, "seconds": done.seconds}
+
+    stream.replay(table.rows, table.y, [], *chosen.build(table.rows.columns), stream.objective())  # compiles: not timed
+    with ThreadPoolExecutor() as threads:
+        runs = list(threads.map(run, range(len(visits))))
+    result = {
+        "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule, "params": chosen.parameters,
+        "runs": runs, "mean": _over(runs, np.mean), "std": _over(runs, lambda x: np.std(x, ddof=1)) if len(runs) > 1 else None,
+    }  # fmt: skip
+    if as_json:
+        print(json.dumps(result))
+    else:
+        _print_replay(result)
+
+
+def _plain(found):
+    return {name: value.item() for name, value in found.items()}
+
+
+def _over(runs, statistic):
+    found = {
+        name: {key: float(statistic([run[name][key] for run in runs])) for key in runs[0][name]}
+        for name in metrics.EVALUATIONS
+    }
+    return found | {"queried": float(statistic([run["queried"] for run in runs]))}
+
+
+def _print_replay(result):
+    runs, spread = result["runs"], result["std"]
+    print(f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
+          f"{result['mean']['queried']:,.1f} labels asked")  # fmt: skip
+    table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
+    for name in ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost"):
+        cells = []
+        for evaluation in metrics.EVALUATIONS:
+            cell = f"{result['mean'][evaluation][name]:.5f}"
+            cells.append(cell + (f" ± {spread[evaluation][name]:.5f}" if spread else ""))
+        table.add_row(name, *cells)
+    Console().print(table)
+
+
+@app.command()
+def export(
+    session: int,
+    kind: Annotated[str, typer.Option("--format", help="csv or jsonl.")] = "csv",
+    out: Annotated[Path | None, typer.Option(help="The file to write (default: standard output).")] = None,
+    db: Db = None,
+):
+    """Write every question of a session with its label, margin, probability, times and annotator."""
+    store = Store(db)
+    if out is None:
+        write_export(store, session, kind, sys.stdout)
+        return
+    with out.open("w", encoding="utf-8", newline="") as file:
+        write_export(store, session, kind, file)
+
+
+def main():
+    """Run the command line; what is wrong is said in one sentence, without a traceback."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
