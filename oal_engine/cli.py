@@ -34,7 +34,7 @@ Text = Annotated[list[str] | None, typer.Option("--text", help="Column of text; 
 Label = Annotated[str | None, typer.Option("--label", help="Column of labels.")]
 Positive = Annotated[list[str] | None, typer.Option("--positive", help="Label word that is positive; several may be.")]
 Contains = Annotated[bool, typer.Option("--contains", help="A label cell such as a|b holds several words.")]
-Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: the line number).")]
+Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed; empty: the line number).")]
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
 Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(formats.READERS)}.")]
 Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(formats.ENCODINGS)}.")]
@@ -59,7 +59,7 @@ def columns_of(path, text, label, identity, feature, positive, contains, reader,
     return formats.Columns(
         tuple(text) if text else () if feature else guess.text,
         label or guess.label,
-        identity or guess.id,
+        guess.id if identity is None else identity or None,
         tuple(feature) if feature else guess.features,
         tuple(positive or ()),
         contains,

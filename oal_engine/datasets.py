@@ -27,11 +27,13 @@ def _phase(progress, name):
     return progress and partial(progress, name)
 
 
-def table(items, scale="l2", progress=None, **vectorizer_settings):
-    """Vectorise and scale items read from a file; progress is a function of (phase, done, total)."""
-    vocabulary = None
+def table(items, scale="l2", progress=None, vocabulary=None, **settings):
+    """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
+
+    Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given.
+    """
     if items.texts is not None:
-        vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **vectorizer_settings)
+        vocabulary = vocabulary or vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
         matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
     else:
         matrix = items.vectors

@@ -104,10 +104,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Place:
-    """What a page shows: a question or None, and the progress there."""
+    """What a page shows: a question or None, the progress, and the learner's weight vector there."""
 
     asked: Asked | None
     progress: Progress
+    weights: np.ndarray = field(compare=False, repr=False)
 
 
 def create(store, dataset, algorithm=None, *, learner=None, rule=None, parameters=(), budget=300, seed=0, shuffled=False,
@@ -134,7 +135,7 @@ def create(store, dataset, algorithm=None, *, learner=None, rule=None, parameter
     rho = stream.objective(theta, float(rho), weights.ratio("sum")).rho
     return store.add_session(
         {
-            "name": (name or f"{about['name']} with {chosen.algorithm}").strip(),
+            "name": (name or about["name"]).strip(),
             "dataset": about["id"],
             "algorithm": chosen.algorithm,
             "learner": chosen.learner,
@@ -289,7 +290,7 @@ class Session:
             state.spent, self.about["budget"], labels.count(POSITIVE), labels.count(NEGATIVE), labels.count(SKIP),
             streamed if asked else self.rounds, self.rounds, int(state.counts[1].sum()),
         )  # fmt: skip
-        return Place(asked, progress)
+        return Place(asked, progress, state.learner.w)
 
     # What a page does
 
@@ -370,9 +371,14 @@ class Session:
         return self._state.digest()
 
     @property
-    def weights_now(self):
-        """The learner's weight vector, one number a column."""
-        return self._state.learner.w
+    def counts(self):
+        """The counts [pushed, class, asked] of the rounds so far."""
+        return self._state.counts
+
+    @property
+    def labels(self):
+        """The answers that stand, in order, without the skips."""
+        return [label for *_, label in self._answers if label != SKIP]
 
     def curve(self, points=500):
         """Rounds and counts (points, 2, 3, 2) along the stream, thinned to so many points."""

@@ -1,0 +1,69 @@
+"""The embedded demo streams: synthetic texts, written by this project, with their stored vocabularies."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import datasets, formats, vectorizer
+
+FOLDER = Path(__file__).parent.parent / "data"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo stream: its file, its columns, how it is called, and the session that shows it well."""
+
+    name: str
+    file: str
+    columns: formats.Columns
+    positive_name: str
+    negative_name: str
+    algorithm: str = "OA3-diag"
+    parameters: dict = field(default_factory=dict)
+    budget: int = 300
+
+    @property
+    def vocabulary_file(self):
+        return FOLDER / Path(self.file).with_suffix(".vocabulary.json")
+
+
+DEMOS = {
+    "tweets": Demo(
+        "Demo: life satisfaction (synthetic)", "tweets.csv",
+        formats.Columns(text=("text",), label="label", id="id", positive=("satisfaction",)),
+        "About life satisfaction", "Something else",
+    ),
+    "abstracts": Demo(
+        "Demo: heart abstracts (synthetic)", "abstracts.csv",
+        formats.Columns(text=("title", "abstract"), label="label", id="id", positive=("heart",)),
+        "Concerns the heart", "Something else",
+    ),
+}  # fmt: skip
+
+
+def write_vocabulary(demo):
+    """Find and store the vocabulary of a demo's file; data/make_demo.py calls it."""
+    found = vectorizer.fit(formats.read(FOLDER / demo.file, demo.columns).texts, tokenizer="tweets")
+    terms = [[term, int(count)] for term, count in zip(found.terms, found.document_frequency)]
+    text = json.dumps({"documents": found.documents, "settings": found.settings, "terms": terms}, ensure_ascii=False)
+    demo.vocabulary_file.write_text(text.replace("], [", "],\n[") + "\n", encoding="utf-8")
+
+
+def read_vocabulary(demo):
+    """The stored vocabulary of a demo."""
+    kept = json.loads(demo.vocabulary_file.read_text(encoding="utf-8"))
+    terms, counts = zip(*kept["terms"])
+    return vectorizer.Vocabulary(list(terms), np.array(counts, dtype=np.int64), kept["documents"], kept["settings"])
+
+
+def dataset(store, which, progress=None):
+    """The id of a demo's data set, imported at its first use."""
+    demo = DEMOS[which]
+    found = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
+    if found:
+        return found["id"]
+    items = formats.read(FOLDER / demo.file, demo.columns)
+    made = datasets.table(items, progress=progress, vocabulary=read_vocabulary(demo))
+    return datasets.add(store, demo.name, made, demo.file, " or ".join(demo.columns.positive))

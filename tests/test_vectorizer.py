@@ -1,0 +1,100 @@
+"""Promises of the vectorizer: a stored vocabulary gives the same bits, and what is highlighted is what counts."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oal_engine.vectorizer import TOKENIZERS, Vocabulary, fit
+
+TWEETS = ["I'm so #happy today 😀", "so #happy with @Ann", "today was a state-of-the-art day", "I'm with @Ann 😀 😀"]
+
+
+def test_tf_idf_by_hand():
+    """A value is the term's count, or 1 + its log, times the smooth idf log((1 + n) / (1 + df)) + 1."""
+    texts = ["a b b", "a", "a c"]
+    plain, sublinear = (fit(texts, min_df=1, sublinear=flag) for flag in (False, True))
+    rare = math.log(4 / 2) + 1
+    assert plain.terms == ["a", "b", "c"]
+    assert plain.document_frequency.tolist() == [3, 1, 1]
+    assert (plain.document_frequency.dtype, plain.documents) == (np.int64, 3)
+    assert plain.transform(texts).toarray().tolist() == [[1, 2 * rare, 0], [1, 0, 0], [1, 0, rare]]
+    assert sublinear.transform(["b b unknown"]).toarray() == pytest.approx(np.array([[0, (1 + math.log(2)) * rare, 0]]))
+
+
+def test_vocabulary_is_rebuilt_from_what_is_stored():
+    """Terms, frequencies, the number of documents and the settings as JSON are enough for the same bits."""
+    known = fit(TWEETS, tokenizer="tweets", ngrams=2, min_df=1)
+    stored = json.loads(json.dumps([known.terms, known.document_frequency.tolist(), known.documents, known.settings]))
+    again = Vocabulary(stored[0], np.array(stored[1]), *stored[2:]).transform(TWEETS)
+    rows = known.transform(TWEETS)
+    assert rows.dtype == np.float64
+    assert rows.has_sorted_indices
+    assert [part.tobytes() for part in (again.indptr, again.indices, again.data)] == [
+        part.tobytes() for part in (rows.indptr, rows.indices, rows.data)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcdefghijk"), max_size=40).map(" ".join), min_size=1, max_size=20))
+def test_a_row_does_not_depend_on_its_neighbours(texts):
+    """A text that comes later gets the bits that it would have had in the first import."""
+    known = fit(["a b c d e f g h i j", "a b c d e", "a b"], min_df=1)
+    together = known.transform(texts).toarray()
+    assert [known.transform([text]).toarray()[0].tobytes() for text in texts] == [row.tobytes() for row in together]
+
+
+@pytest.mark.parametrize(("tokenizer", "tokens"), [
+    ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
+    ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
+])
+def test_tokens(tokenizer, tokens):
+    """Words keep their apostrophes; tweets also keep hashtags, mentions, hyphens, and an emoji with all its parts."""
+    text = "I'm #Happy at @Bob_1 's self-made café! 👩🏽‍🚀 🇩🇪❤️ -- 4ever"
+    known = fit([text], tokenizer=tokenizer, min_df=1, lowercase=False)
+    assert [text[start:end] for start, end, _ in known.spans(text)] == tokens
+    assert known.terms == sorted(tokens)
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("aAbİßΣσς#@'-’ 😀\u200d\n") | st.characters(exclude_categories=["Cs"])),
+       st.sampled_from(sorted(TOKENIZERS)))
+def test_spans_show_the_terms_of_the_row(text, tokenizer):
+    """The highlighted places of any text hold exactly the terms that make up its row, whatever lower case does."""
+    known = fit([text + " a", "a"], tokenizer=tokenizer, min_df=1)
+    spans = known.spans(text)
+    assert all(text[start:end].lower() == known.terms[column] for start, end, column in spans)
+    assert sorted({column for *_, column in spans}) == known.transform([text]).indices.tolist()
+
+
+def test_the_most_frequent_terms_are_kept():
+    """Of all terms in min_df texts the max_terms in most texts stay, ties by the alphabet, columns in its order."""
+    texts = ["d c b", "d c b", "d a", "z z z z"]
+    assert fit(texts, min_df=2).terms == ["b", "c", "d"]
+    assert fit(texts, min_df=1, max_terms=3).terms == ["b", "c", "d"]
+    assert fit(texts, min_df=2, max_terms=2).terms == ["b", "d"]
+    assert fit(texts, min_df=2, ngrams=2).terms == ["b", "c", "c b", "d", "d c"]
+    assert [column for *_, column in fit(texts, min_df=2, ngrams=2).spans("d c")] == [3, 1]
+
+
+@pytest.mark.parametrize("texts", [["one", "two"], ["!", "?"]])
+def test_no_terms(texts):
+    """Texts that share no term are refused with the number that they would have to share."""
+    with pytest.raises(ValueError, match="No term occurs in at least 2 of the 2 texts"):
+        fit(texts)
+
+
+def test_unknown_tokenizer():
+    """The message names the tokenizers that there are."""
+    with pytest.raises(ValueError, match=r"tokenizer must be one of words, tweets\. Got 'japanese'"):
+        fit(["a"], tokenizer="japanese")
+
+
+def test_progress():
+    """Both passes report every 2,000 texts and the last one."""
+    calls = []
+    texts = ["same words"] * 4001
+    fit(texts, progress=lambda *call: calls.append(call)).transform(texts, progress=lambda *call: calls.append(call))
+    assert calls == [(2000, 4001), (4000, 4001), (4001, 4001)] * 2
