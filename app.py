@@ -1,0 +1,101 @@
+"""Home: sessions and data sets at a glance, one click to the demo."""
+
+import html
+from datetime import datetime
+
+import streamlit as st
+
+from oal_engine import demo
+from oal_engine.session import create
+from ui.forms import new_session
+from ui.page import complain, guarded_store, note, open_page
+
+LABEL = "pages/1_Label.py"
+
+
+def start(session):
+    st.switch_page(LABEL, query_params={"session": str(session)})
+
+
+def try_demo(store, which):
+    shown = demo.DEMOS[which]
+    with st.spinner("Preparing the demo…"):
+        dataset = demo.dataset(store, which)
+        session = create(
+            store, dataset, shown.algorithm, parameters=shown.parameters, budget=shown.budget,
+            positive_name=shown.positive_name, negative_name=shown.negative_name,
+        )  # fmt: skip
+    start(session)
+
+
+def show_session(store, row):
+    left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
+    when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M")
+    left.html(
+        f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
+        f'{html.escape(row["dataset_name"])} · {html.escape(row["algorithm"])} · {when} UTC</span></div>'
+    )
+    used = row["labels"] / row["budget"]
+    text = f"{row['labels']:,} of {row['budget']:,} labels, {row['positives']:,} positive"
+    middle.progress(min(1.0, used), text)
+    with right.container(horizontal=True, horizontal_alignment="right"):
+        done = row["labels"] >= row["budget"]
+        if st.button("Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"):
+            start(row["id"])
+        with st.popover("", icon=":material/more_horiz:", help="More"):
+            if st.button("Remove this session and its labels", key=f"remove-{row['id']}"):
+                store.remove_session(row["id"])
+                st.rerun()
+
+
+def show_dataset(row):
+    classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
+    st.html(
+        f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
+        f'{row["items"]:,} items · {classes} · {row["features"]:,} features</span></div>'
+    )
+
+
+open_page("Home")
+store = guarded_store()
+st.title("Label what matters in a stream")
+st.html(
+    '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">Label a stream of texts or feature vectors in which '
+    "the interesting class is rare. An online learner decides which items are worth one of your labels, asks you, and "
+    "learns from each answer at once.</p>"
+)
+datasets, sessions = store.datasets(), store.sessions()
+with st.container(horizontal=True):
+    if st.button("Try the demo", type="primary", key="demo"):
+        try_demo(store, "tweets")
+    if st.button("Demo with abstracts", key="demo-abstracts"):
+        try_demo(store, "abstracts")
+    if datasets:
+        if st.button("New session", key="new"):
+            st.session_state["form"] = not st.session_state.get("form", False)
+    if st.button("Import data", key="import"):
+        st.switch_page("pages/4_Data.py")
+
+if datasets and st.session_state.get("form"):
+    with st.container(border=True):
+        st.subheader("New session")
+        settings, sent = new_session(datasets)
+        if sent:
+            try:
+                start(create(store, **settings))
+            except ValueError as error:
+                complain(error)
+
+left, right = st.columns([7, 3], gap="large")
+with left:
+    st.subheader("Sessions")
+    if not sessions:
+        note("No session yet: try the demo, or import data and start one.")
+    for row in sessions:
+        show_session(store, row)
+with right:
+    st.subheader("Data sets")
+    if not datasets:
+        note("None yet. The demo brings its own.")
+    for row in datasets:
+        show_dataset(row)

@@ -1,0 +1,162 @@
+"""Data: import a file of texts or vectors, and remove what no session uses."""
+
+import html
+from pathlib import Path
+
+import streamlit as st
+
+from oal_engine import datasets, formats
+from oal_engine.scaling import SCALINGS
+from oal_engine.vectorizer import TOKENIZERS
+from ui.page import complain, guarded_store, note, open_page
+
+PREVIEW = 20  # rows
+PROBLEMS = (ValueError, OSError)
+PHASES = {"reading": "Reading", "vocabulary": "Finding the vocabulary", "vectors": "Making vectors"}
+
+
+def local():
+    """Whether only this machine can reach the app: a path on the server is for nobody else to read."""
+    return st.get_option("server.address") in ("127.0.0.1", "localhost", "::1")
+
+
+def chosen_file():
+    """The file to import, as something to read and its name, or None."""
+    upload, path = None, ""
+    ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
+    way = st.segmented_control("Where is the file?", ways, default="Upload", key="way") if len(ways) > 1 else "Upload"
+    if way == "Upload":
+        suffixes = ", ".join(suffix for reader in formats.READERS.values() for suffix in reader.suffixes)
+        upload = st.file_uploader(f"A file: {suffixes}; also as .gz, .bz2, .xz", key="upload")
+    else:
+        path = st.text_input("Path", key="path").strip()
+    if upload is not None:
+        return upload, upload.name
+    if path and not Path(path).expanduser().is_file():
+        complain(f"There is no file {path}.")
+        return None
+    return (Path(path).expanduser(), Path(path).name) if path else None
+
+
+def choose_columns(peek):
+    """The columns and the label rule, starting from what the file seems to hold."""
+    columns, guess = peek.columns, peek.guess
+    none = "none"
+    left, right = st.columns(2)
+    text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
+    label = right.selectbox("Label", [none, *columns], index=1 + columns.index(guess.label) if guess.label else 0,
+                            key="label")  # fmt: skip
+    features = None
+    if not text and peek.numeric:
+        features = left.multiselect("Features", list(peek.numeric), list(guess.features or peek.numeric),
+                                    key="features")  # fmt: skip
+    identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0,
+                              key="id")  # fmt: skip
+    positive, contains = "", False
+    if label != none:
+        words = sorted({str(row.get(label, "")) for row in peek.rows} - {""})[:8]
+        positive = right.text_input("Positive label words", key="positive", placeholder="e.g. " + ", ".join(words[:2]),
+                                    help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.")  # fmt: skip
+        contains = right.checkbox("A cell may hold several words, such as a|b", key="contains")
+    return formats.Columns(
+        tuple(text), None if label == none else label, None if identity == none else identity,
+        tuple(features) if features else None, tuple(word.strip() for word in positive.split(",") if word.strip()), contains,
+    )  # fmt: skip
+
+
+def import_form(store):
+    """Choose a file, look at it, name its columns, import it."""
+    file = chosen_file()
+    if not file:
+        return
+    source, name = file
+    left, right = st.columns(2)
+    reader = left.selectbox("Format", ["recognised", *formats.READERS], key="reader")
+    encoding = right.selectbox("Encoding", formats.ENCODINGS, key="encoding")
+    reader = None if reader == "recognised" else reader
+    try:
+        peek = formats.peek(source, PREVIEW, name=name, reader=reader, encoding=encoding)
+    except PROBLEMS as error:
+        complain(error)
+        return
+    st.dataframe(peek.rows, hide_index=True, height=min(420, 38 + 35 * len(peek.rows)))
+    columns = choose_columns(peek)
+    left, middle, right = st.columns(3)
+    title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
+    scale = middle.selectbox("Scaling", SCALINGS, format_func=lambda key: f"{key}: {SCALINGS[key]}", key="scale")
+    tokenizer = "tweets"
+    if columns.text:
+        tokenizer = right.selectbox("Words", sorted(TOKENIZERS), key="tokenizer",
+                                    help="tweets keeps hashtags, mentions and emoji")  # fmt: skip
+    if st.button("Check the labels", key="check") and (items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))):
+        note(items.report())
+    if st.button("Import", type="primary", key="import"):
+        def work(bar):
+            items = read(source, name, columns, reader, encoding, bar)
+            made = datasets.table(items, scale, bar, **({"tokenizer": tokenizer} if items.texts is not None else {}))
+            datasets.add(store, title, made, name, " or ".join(columns.positive))
+            return items
+
+        if items := attempt(work):
+            st.session_state["imported"] = f"{title}: {items.report()}"
+            st.rerun()
+
+
+def read(source, name, columns, reader, encoding, bar):
+    if hasattr(source, "seek"):
+        source.seek(0)
+    return formats.read(source, columns, name=name, reader=reader, encoding=encoding,
+                        progress=lambda done, total: bar("reading", done, total))  # fmt: skip
+
+
+def attempt(work):
+    """Do something long under a progress bar; None, with a sentence on the page, where it fails."""
+    bar = st.progress(0.0, "Reading…")
+    try:
+        return work(lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…"))
+    except PROBLEMS as error:
+        complain(error)
+        return None
+    finally:
+        bar.empty()
+
+
+def stored(store):
+    """The data sets there are, with their class balance."""
+    for row in store.datasets():
+        left, middle, right = st.columns([5, 4, 2], vertical_alignment="center")
+        left.html(
+            f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
+            f'{html.escape(row["source"])} · {row["items"]:,} items · {row["features"]:,} features</span></div>'
+        )
+        known = row["positives"] + row["negatives"]
+        if known:
+            share = row["positives"] / known
+            odds = f", 1 in {1 / share:.1f}" if share else ""
+            middle.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
+        else:
+            middle.text("no labels")
+        if right.button("Remove", key=f"remove-{row['id']}", disabled=row["sessions"] > 0,
+                        help="A session uses it." if row["sessions"] else None):  # fmt: skip
+            try:
+                datasets.remove(store, row["id"])
+            except PROBLEMS as error:
+                complain(error)
+            else:
+                st.rerun()
+
+
+open_page("Data")
+store = guarded_store()
+st.title("Data")
+if done := st.session_state.pop("imported", None):
+    note(done)
+left, right = st.columns([3, 2], gap="large")
+with left:
+    st.subheader("Import")
+    import_form(store)
+with right:
+    st.subheader("Data sets")
+    if not store.datasets():
+        note("None yet.")
+    stored(store)

@@ -1,0 +1,86 @@
+"""The live curves of a session, as plotly figures."""
+
+import html
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from oal_engine import metrics
+
+POINTS = 400  # more cost time in the browser and show nothing more
+COLORS = {"push": "#1f8a7e", "push_query": "#d9822b"}
+NAMES = {"push": "push", "push_query": "push-and-query"}
+HEIGHT = 148  # pixels: three charts and the result fit beside the card
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, its key on the page, its title, unit and legend (name, color), and what it shows in words."""
+
+    key: str
+    title: str
+    unit: str
+    legend: list
+    figure: go.Figure
+    alt: str
+
+
+def of_session(session):
+    """The charts of a session: sum and F1 where the data has labels, else the answers; then what was asked and pushed."""
+    rounds, counts = session.curve(POINTS)
+    charts = []
+    if session.dataset.labelled:
+        for name, title in (("sum", "Weighted sum"), ("f1", "F1")):
+            curves = {key: metrics.evaluate(counts, key, session.weights)[name] for key in metrics.EVALUATIONS}
+            lines = [(NAMES[key], COLORS[key], values) for key, values in curves.items()]
+            charts.append(_chart(name, title, rounds, lines, ".2f", session.rounds))
+    else:
+        charts.append(_answers(session.labels, session.about))
+    asked, pushed = counts[:, :, :, 1].sum((1, 2)), counts[:, 1].sum((1, 2))
+    done = np.maximum(rounds, 1)
+    lines = [("asked", "#7a5ea8", asked / done), ("pushed", COLORS["push"], pushed / done)]
+    charts.append(_chart("rates", "Share of the stream", rounds, lines, ".0%", session.rounds))
+    return charts
+
+
+def _answers(labels, about):
+    steps, labels = np.arange(1, len(labels) + 1), np.array(labels, dtype=int)
+    names = ((1, about["positive_name"], COLORS["push"]), (-1, about["negative_name"], "#8a8f98"))
+    lines = [(html.escape(name), color, (labels == sign).cumsum()) for sign, name, color in names]
+    return _chart("answers", "Answers of each class", steps, lines, "d", about["budget"], "labels")
+
+
+def _chart(key, title, x, lines, format, end, unit="items streamed"):
+    """A figure whose x axis ends at the next round number, or where the stream does."""
+    reached = x[-1] if len(x) else 0
+    end = next((step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end)
+    figure = go.Figure()
+    for name, color, values in lines:
+        figure.add_trace(go.Scatter(
+            x=x, y=values, name=name, mode="lines", line={"color": color, "width": 2},
+            hovertemplate=f"%{{y:{'.3f' if format == '.2f' else format}}}",
+        ))  # fmt: skip
+    figure.update_layout(
+        height=HEIGHT, margin={"l": 44, "r": 12, "t": 4, "b": 22, "autoexpand": False}, hovermode="x unified", uirevision=key,
+        showlegend=False, xaxis={"range": [0, end], "fixedrange": True, "nticks": 6},
+        yaxis={"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4},
+    )  # fmt: skip
+    legend = [(name, color) for name, color, _ in lines]
+    last = ", ".join(f"{name} {values[-1]:{format}}" for name, _, values in lines if len(values))
+    return Chart(key, title, unit, legend, figure, f"{title} over {unit}: now {last or 'nothing yet'}.")
+
+
+def show(chart):
+    """Draw a chart under a line with its title and legend."""
+    names = "".join(
+        f'<span style="margin-left:.9rem"><i style="display:inline-block;width:.9rem;height:.2rem;margin-right:.35rem;'
+        f'vertical-align:middle;border-radius:1px;background:{color}"></i>{name}</span>' for name, color in chart.legend
+    )
+    st.html(
+        '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;margin-bottom:-.7rem;font-size:.85rem">'
+        f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">over {chart.unit}</span></span>'
+        f"<span>{names}</span></div>"
+    )
+    st.plotly_chart(chart.figure, key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})

@@ -1,0 +1,150 @@
+"""The server's side of the labeling card: one desk an open session, shared by every browser that shows it."""
+
+import sqlite3
+import threading
+from dataclasses import asdict
+from uuid import uuid4
+
+import numpy as np
+import streamlit as st
+
+from oal_engine.rows import matrix
+from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError
+
+from . import charts
+from .page import store
+
+BOOT = uuid4().hex  # new with every server process: the card sends again what was not acknowledged
+KEPT_ITEMS = 50
+SHOWN_FEATURES = 40
+
+
+@st.cache_resource(max_entries=50)
+def desk(session):
+    """The desk of a session, opened once in this server process."""
+    return Desk(session)
+
+
+class Desk:
+    """Answers the card's events and says what it shows next."""
+
+    def __init__(self, session):
+        self.session = Session(store(), session)
+        self.problem = None
+        self._lock = threading.Lock()
+        self._items = {}
+
+    def handle(self, event, annotator):
+        """Store an event of the card; True unless it could not be stored and must be sent again."""
+        with self._lock:
+            self.problem = None
+            try:
+                self._act(event, annotator)
+            except SessionError as error:
+                self.problem = str(error)
+            except sqlite3.Error as error:
+                self.problem = f"The answer could not be saved: {error}. It is kept here and sent again."
+                return False
+            return True
+
+    def _act(self, event, annotator):
+        if event["action"] == "undo":
+            self.session.undo(event["id"], event["question"])
+        else:
+            label = SKIP if event["action"] == "skip" else event["label"]
+            self.session.answer(event["id"], event["question"], label, annotator, event.get("seconds"))
+
+    def payload(self):
+        """What the card shows: this place, and the place after each possible answer."""
+        with self._lock:
+            self.session.refresh()
+            place, about = self.session.place, self.session.about
+            branches = {}
+            if place.asked:
+                branches = {str(label): self._place(branch) for label, branch in self.session.branches.items()}
+            return {
+                "boot": BOOT,
+                "session": self.session.id,
+                "error": self.problem,
+                "classes": [
+                    {"label": POSITIVE, "name": about["positive_name"], "keys": ["a", "1"]},
+                    {"label": NEGATIVE, "name": about["negative_name"], "keys": ["x", "0"]},
+                ],
+                "place": self._place(place, can_undo=self.session.previous is not None),
+                "previous": self.session.previous,
+                "branches": {str(place.asked.id): branches} if branches else {},
+            }
+
+    def figures(self):
+        """The charts of the session as it is, drawn anew only where the log has changed."""
+        with self._lock:
+            return charts.of_session(self.session)
+
+    def _place(self, place, can_undo=True):
+        counters = asdict(place.progress)
+        question = place.asked and self._question(place, can_undo)
+        return {"question": question, "end": place.progress.end, "counters": counters}
+
+    def _question(self, place, can_undo):
+        asked, item = place.asked, self._item(place.asked.item)
+        text = item["text"]
+        return {
+            "id": asked.id,
+            "number": asked.number,
+            "title": item["id"],
+            "parts": [] if text is None else self._parts(text, asked.item, place.weights),
+            "features": self._features(asked.item, place.weights) if text is None else None,
+            "why": why(self.session.about, asked, place.progress),
+            "old": asked.old,
+            "can_undo": can_undo,
+        }
+
+    def _item(self, position):
+        if len(self._items) > KEPT_ITEMS:
+            self._items.clear()
+        if position not in self._items:
+            self._items[position] = self.session.dataset.item(position)
+        return self._items[position]
+
+    def _contributions(self, position, weights):
+        """w_j x_j of each non-zero column of an item, relative to the largest, by column."""
+        row = matrix(self.session.dataset.rows)[[position]]
+        columns = row.indices if hasattr(row, "indices") else np.flatnonzero(row[0])
+        values = row.data if hasattr(row, "indices") else row[0][columns]
+        parts = weights[columns] * values
+        largest = np.abs(parts).max(initial=0)
+        return columns, values, parts / largest if largest > 0 else parts
+
+    def _parts(self, text, position, weights):
+        columns, _, shares = self._contributions(position, weights)
+        share = dict(zip(columns.tolist(), shares.round(3).tolist()))
+        parts, done = [], 0
+        for start, end, column in self.session.dataset.vocabulary.spans(text):
+            parts += [[text[done:start], 0], [text[start:end], share.get(column, 0)]]
+            done = end
+        return [part for part in [*parts, [text[done:], 0]] if part[0]]
+
+    def _features(self, position, weights):
+        columns, values, shares = self._contributions(position, weights)
+        names = self.session.dataset.feature_names
+        first = np.argsort(-np.abs(values), kind="stable")[:SHOWN_FEATURES]
+        return [[names[columns[k]] if names else f"column {columns[k] + 1}", f"{values[k]:.4g}", round(float(shares[k]), 3)]
+                for k in np.sort(first)]  # fmt: skip
+
+
+def why(about, asked, progress):
+    """Why this item is asked, in words that do not give away what the model thinks of it."""
+    rule, chance = about["rule"], f"chance of being asked {asked.probability:.2f}"
+    if rule in ("all", "first"):
+        return "Every item is asked while the budget lasts."
+    if rule == "random":
+        return f"A random check ({chance})."
+    if rule == "positive":
+        return "The model would push this item."
+    if not progress.labels:
+        return "The model knows nothing yet."
+    if rule == "margin":
+        return "The model is unsure: its score is close to the border."
+    if asked.probability >= 0.5:
+        return f"The model is unsure ({chance})."
+    return f"The model is fairly sure; asked by chance ({asked.probability:.2f})."

@@ -1,0 +1,123 @@
+"""The frame of every page: settings, log-in, the store, and text that is never markup."""
+
+import gc
+import html
+import threading
+
+import numpy as np
+import streamlit as st
+
+from oal_engine import metrics, rows, stream
+from oal_engine.algorithms import strategy
+from oal_engine.demo import DEMOS
+from oal_engine.learners import is_full
+from oal_engine.store import Store, StoreError
+
+STYLE = """<style>
+[data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
+[data-testid="stHeader"] { background: transparent; pointer-events: none; }
+[data-testid="stHeader"] button { pointer-events: auto; }
+h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
+h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
+@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: .8rem .9rem 1rem; } }
+</style>"""
+PAGES = {"Home": "app.py", "Label": "pages/1_Label.py", "Data": "pages/4_Data.py"}
+
+
+def open_page(title):
+    """Begin a page: every page does, because a deep link runs no other script before it."""
+    st.set_page_config(title + " · OAL Studio", page_icon="🎯", layout="wide")
+    st.html(STYLE)
+    _require_login()
+    _warm_up()
+    session = st.query_params.get("session")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.html('<b style="font-size:1.05rem;white-space:nowrap">🎯 OAL Studio</b>', width="content")
+        for name, page in PAGES.items():
+            st.page_link(page, label=name, query_params={"session": session} if session else None)
+        with st.container(horizontal=True, horizontal_alignment="right"):
+            _who()
+
+
+def _require_login():
+    if st.secrets.load_if_toml_exists() and "auth" in st.secrets and not st.user.is_logged_in:
+        st.title("OAL Studio")
+        st.text("Log in to label and to see the data.")
+        st.button("Log in", type="primary", on_click=st.login)
+        st.stop()
+
+
+def annotator():
+    """Who labels here: the log-in's name, or the one typed in."""
+    if getattr(st.user, "is_logged_in", False):
+        return st.user.get("email") or st.user.get("name") or ""
+    return st.session_state.get("annotator", st.query_params.get("annotator", ""))
+
+
+def _who():
+    name = annotator()
+    with st.popover(literal(name) or "Your name"):
+        if getattr(st.user, "is_logged_in", False):
+            st.button("Log out", on_click=st.logout)
+        else:
+            typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.").strip()
+            if typed != name:
+                st.session_state["annotator"] = typed
+                st.rerun()
+
+
+@st.cache_resource
+def store():
+    """The one store of this server process."""
+    return Store()
+
+
+def guarded_store():
+    """The store, or one sentence on the page why there is none."""
+    try:
+        return store()
+    except StoreError as error:
+        stop(error)
+
+
+def stop(problem):
+    """Say in one sentence what is wrong, literally, and end the page."""
+    complain(problem)
+    st.stop()
+
+
+def complain(problem):
+    """Show one sentence as an error; it may hold words of the data, so nothing in it is markup."""
+    note(problem, "rgba(200, 40, 40, .12)")
+
+
+def note(words, color="rgba(60, 130, 120, .13)"):
+    """Show one sentence in a quiet box, literally."""
+    st.html(f'<p role="status" style="margin:0;padding:.7rem 1rem;border-radius:.5rem;background:{color}">'
+            f"{html.escape(str(words))}</p>")  # fmt: skip
+
+
+def literal(words):
+    """Text in which Streamlit finds no markup, for labels and options that would interpret it."""
+    return "".join("\\" + c if c in r"\`*_{}[]()#+-.!~$:<>|&" else c for c in str(words).replace("\n", " "))
+
+
+@st.cache_resource
+def _warm_up():
+    """Compile in the background what the demo runs, and keep the garbage collector off what stays loaded."""
+
+    def work():
+        from scipy.sparse import csr_array
+
+        demo = DEMOS["tweets"]
+        table = rows.as_rows(csr_array(np.eye(3)))
+        learner, rule = strategy(demo.algorithm, values=demo.parameters).build(3)
+        goal, counts = stream.objective(), np.zeros(metrics.COUNTS, np.int64)
+        order, y = stream.checked_order(np.arange(3), table), rows.read_only(np.zeros(3), np.int8)
+        asked = stream.until_query(table, y, order, learner, rule, goal, 0, 0, 3, True, counts)
+        if asked.t < 3:
+            stream.learn(table, order, learner, goal, stream.average(3, False), asked, 1, False, is_full(type(learner)))
+        gc.collect()
+        gc.freeze()
+
+    threading.Thread(target=work, daemon=True).start()
