@@ -218,7 +218,7 @@ class Store:
         """The questions of a session in order, each with its label that stands (None: not answered yet)."""
         return self.query(
             """
-            SELECT questions.*, items.id AS item_id, items.text, event, label, annotator, answered_at, seconds
+            SELECT questions.*, items.id AS item_id, items.text, event, labels.label, annotator, answered_at, seconds
             FROM questions JOIN sessions ON sessions.id = session
             JOIN items ON items.dataset = sessions.dataset AND items.position = questions.item
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL

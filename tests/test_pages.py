@@ -1,0 +1,245 @@
+"""The pages without a browser: what they offer, store and refuse."""
+
+import html
+
+import pytest
+from conftest import ROOT
+from streamlit.testing.v1 import AppTest
+
+from oal_engine import datasets, formats
+from oal_engine.algorithms import ALGORITHMS, declared
+from oal_engine.session import create
+from oal_engine.store import Store
+
+PAGES = ["app.py", "pages/1_Label.py", "pages/4_Data.py"]
+WAIT = 60  # seconds; the first run of a page compiles
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """The store of an app of its own."""
+    import streamlit as st
+
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
+    monkeypatch.chdir(ROOT)
+    st.cache_resource.clear()
+    yield Store(tmp_path / "studio.db")
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def texts(store, tmp_path):
+    """A small labelled data set of texts; some of them and its name try to be markup."""
+    lines = ["text,label"]
+    for k in range(60):
+        lines.append(f"<b>item</b> {k} **{'good' if k % 5 == 0 else 'other'}** word{k % 7},{1 if k % 5 == 0 else 0}")
+    path = tmp_path / "texts.csv"
+    path.write_text("\n".join(lines))
+    return datasets.import_file(store, path, "<i>Texts</i> $x$", formats.Columns(text=("text",), label="label"))[0]
+
+
+def run(page, **query):
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
+    if page != "app.py":
+        at.switch_page(page)
+    for key, value in query.items():
+        at.query_params[key] = value
+    return at.run()
+
+
+def words(at):
+    """All literal HTML and text of a page."""
+    return " ".join([*(html.unescape(str(element.proto.body)) for element in at.get("html")), *(t.value for t in at.text)])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_opens_on_an_empty_database(store, page):
+    """A fresh database gives no traceback on any page."""
+    assert not run(page).exception
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_path, monkeypatch, page):
+    """A file that is no database is said to be none, without a traceback."""
+    import streamlit as st
+
+    broken = tmp_path / "broken.db"
+    broken.write_text("this is no database, " * 100)
+    monkeypatch.setenv("OAL_DB", str(broken))
+    st.cache_resource.clear()
+    at = run(page)
+    st.cache_resource.clear()
+    assert not at.exception
+    assert "cannot be opened as a database" in words(at)
+
+
+def test_one_click_starts_the_demo(store):
+    """Try the demo imports the stream, makes a session and goes to its card."""
+    at = run("app.py")
+    at.button(key="demo").click().run()
+    assert not at.exception
+    (session,) = store.sessions()
+    assert at.query_params["session"] == str(session["id"]) or at.query_params["session"] == [str(session["id"])]
+    assert (session["stream"], session["labels"], session["positive_name"]) == (4000, 0, "About life satisfaction")
+
+
+def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):
+    """What is registered is offered: no name and no parameter is written into the form."""
+    at = run("app.py")
+    at.button(key="new").click().run()
+    offered = at.selectbox(key="new-algorithm").options
+    assert sorted(offered[:-1]) == sorted(ALGORITHMS)
+    for name in ("OAAL", "OA3", "D-ADA", "Q_R", "PAA-II"):
+        at.selectbox(key="new-algorithm").select(name).run()
+        entry = ALGORITHMS[name]
+        expected = [key for key in declared(entry.learner, entry.rule) if key not in entry.fixed]
+        keys = [box.key.rpartition("-")[2] for box in at.number_input if box.key.startswith(f"new-{name}-")]
+        assert expected == keys
+
+
+def test_the_form_makes_the_session_that_it_shows(store, texts):
+    """The settings chosen are the settings stored."""
+    at = run("app.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-algorithm").select("PAA-I").run()
+    at.number_input(key="new-budget").set_value(7)
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(0.25)
+    at.text_input(key=f"new-positive-{texts}").set_value("Good")
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    session = store.session(store.sessions()[0]["id"])
+    assert (session["algorithm"], session["budget"], session["positive_name"]) == ("PAA-I", 7, "Good")
+    assert session["parameters"] == {"learner": {"C": 0.25}, "rule": {"delta": 0.1}}
+
+
+def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
+    """A wrong value makes no session and no traceback."""
+    at = run("app.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-algorithm").select("PAA-I").run()
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1.0)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    assert "C of pa-i must be > 0. Got -1.0." in words(at)
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize(("query", "sentence"), [
+    ({}, "There is no session yet."), ({"session": "9"}, "There is no session yet."),
+])  # fmt: skip
+def test_the_label_page_without_a_session_says_so(store, query, sentence):
+    """A deep link to nothing is answered by a sentence."""
+    at = run("pages/1_Label.py", **query)
+    assert not at.exception
+    assert sentence in words(at)
+
+
+@pytest.mark.parametrize("asked", ["9", "x", "-1", "1 OR 1=1"])
+def test_an_unknown_session_in_the_address_is_refused(store, texts, asked):
+    """A session that does not exist is named, literally."""
+    create(store, texts, "PAA-I", budget=5)
+    at = run("pages/1_Label.py", session=asked)
+    assert not at.exception
+    assert f"Session {asked} does not exist." in words(at)
+
+
+def answer(at, session, events):
+    at.session_state[f"card-{session}"] = {"events": events}
+    return at.run()
+
+
+def event(name, question, label=None, action="label"):
+    return {"id": name, "question": question, "action": action, "label": label, "seconds": 1.0}
+
+
+def test_the_card_stores_each_event_once(store, texts):
+    """An event sent again, as after a lost connection, changes nothing; skip and undo are events too."""
+    session = create(store, texts, "PAA-I", budget=20)
+    at = run("pages/1_Label.py", session=str(session), annotator="anna")
+    first = store.log(session)[0]["id"]
+    answer(at, session, [event("e1", first, 1)])
+    answer(at, session, [event("e1", first, 1)])
+    second = store.log(session)[1]["id"]
+    answer(at, session, [event("e1", first, 1), event("e2", second, action="skip")])
+    third = store.log(session)[2]["id"]
+    answer(at, session, [event("e3", third, -1), event("e4", third, action="undo")])
+    assert not at.exception
+    assert [(row["id"], row["label"], row["annotator"]) for row in store.log(session)] == [
+        (first, 1, "anna"), (second, 0, "anna"), (third, None, None),
+    ]  # fmt: skip
+
+
+def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
+    """Where somebody else has answered the item, the card says who, and nothing is overwritten."""
+    session = create(store, texts, "PAA-I", budget=20)
+    at = run("pages/1_Label.py", session=str(session), annotator="anna")
+    first = store.log(session)[0]["id"]
+    answer(at, session, [event("e1", first, 1)])
+    late = run("pages/1_Label.py", session=str(session), annotator="ben")
+    answer(late, session, [event("e2", first, -1)])
+    assert not late.exception
+    assert [row["label"] for row in store.log(session)] == [1, None]
+
+
+def test_a_stream_without_labels_says_that_metrics_need_them(store, tmp_path):
+    """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
+    path = tmp_path / "plain.txt"
+    path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
+    dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
+    at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
+    assert not at.exception
+    assert "Sum and F1 need labelled data" in words(at)
+    assert "Answers of each class" in words(at)
+    assert "Weighted sum" not in words(at)
+
+
+def test_names_are_never_markup(store, texts):
+    """A name that holds HTML is shown as it is written."""
+    create(store, texts, "PAA-I", name="<script>alert(1)</script>")
+    for page in PAGES:
+        bodies = " ".join(str(element.proto.body) for element in run(page).get("html"))
+        assert "<script>" not in bodies
+        assert "<i>Texts</i>" not in bodies
+
+
+def test_data_is_imported_from_a_path(store, tmp_path):
+    """A file is looked at, its columns are guessed, and it becomes a data set."""
+    path = tmp_path / "messages.csv"
+    path.write_text("id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert not at.exception
+    assert (at.multiselect(key="text").value, at.selectbox(key="label").value) == (["text"], "label")
+    at.text_input(key="positive").set_value("spam").run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    (found,) = store.datasets()
+    assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("messages", 40, 10, 30)
+
+
+def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
+    """Labels that are not understood and a missing file give a sentence and import nothing."""
+    path = tmp_path / "messages.csv"
+    path.write_text("text,label\nhello a,spam\nhello b,ham\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.text_input(key="path").set_value(str(tmp_path / "missing.csv")).run()
+    assert "There is no file" in words(at)
+    at.text_input(key="path").set_value(str(path)).run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    assert "spam" in words(at)
+    assert "ham" in words(at)
+    assert store.datasets() == []
+
+
+def test_a_data_set_in_use_cannot_be_removed(store, texts):
+    """Remove is offered for what no session uses."""
+    session = create(store, texts, "PAA-I")
+    assert run("pages/4_Data.py").button(key=f"remove-{texts}").disabled
+    store.remove_session(session)
+    at = run("pages/4_Data.py")
+    at.button(key=f"remove-{texts}").click().run()
+    assert store.datasets() == []
+    assert not store.folder.exists() or list(store.folder.iterdir()) == []
