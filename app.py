@@ -33,14 +33,16 @@ def show_session(store, row):
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M")
     left.html(
         f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
-        f'{html.escape(row["dataset_name"])} · {html.escape(row["algorithm"])} · {when} UTC</span></div>'
+        f"{html.escape(row['dataset_name'])} · {html.escape(row['algorithm'])} · {when} UTC</span></div>"
     )
     used = row["labels"] / row["budget"]
     text = f"{row['labels']:,} of {row['budget']:,} labels, {row['positives']:,} positive"
     middle.progress(min(1.0, used), text)
     with right.container(horizontal=True, horizontal_alignment="right"):
         done = row["labels"] >= row["budget"]
-        if st.button("Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"):
+        if st.button(
+            "Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"
+        ):
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
             if st.button("Remove this session and its labels", key=f"remove-{row['id']}"):
@@ -52,7 +54,7 @@ def show_dataset(row):
     classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
     st.html(
         f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
-        f'{row["items"]:,} items · {classes} · {row["features"]:,} features</span></div>'
+        f"{row['items']:,} items · {classes} · {row['features']:,} features</span></div>"
     )
 
 
@@ -60,9 +62,9 @@ open_page("Home")
 store = guarded_store()
 st.title("Label what matters in a stream")
 st.html(
-    '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">Label a stream of texts or feature vectors in which '
-    "the interesting class is rare. An online learner decides which items are worth one of your labels, asks you, and "
-    "learns from each answer at once.</p>"
+    '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">'
+    "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides which "
+    "items are worth one of your labels, asks you, and learns from each answer at once.</p>"
 )
 datasets, sessions = store.datasets(), store.sessions()
 with st.container(horizontal=True):
@@ -70,9 +72,8 @@ with st.container(horizontal=True):
         try_demo(store, "tweets")
     if st.button("Demo with abstracts", key="demo-abstracts"):
         try_demo(store, "abstracts")
-    if datasets:
-        if st.button("New session", key="new"):
-            st.session_state["form"] = not st.session_state.get("form", False)
+    if datasets and st.button("New session", key="new"):
+        st.session_state["form"] = not st.session_state.get("form", False)
     if st.button("Import data", key="import"):
         st.switch_page("pages/4_Data.py")
 

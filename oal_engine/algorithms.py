@@ -66,10 +66,19 @@ ALGORITHMS = {
     "DA": Algorithm("ada-da", "all", DADA),
     "MD": Algorithm("ada-md", "all", DADA),
     **_supervised(
-        "Perceptron", "PA", "PA-I", "PA-II", "AROW", "COG-I", "COG-II",
-        "ACOG-I", "ACOG-II", "ACOG-I-diag", "ACOG-II-diag",
+        "Perceptron",
+        "PA",
+        "PA-I",
+        "PA-II",
+        "AROW",
+        "COG-I",
+        "COG-II",
+        "ACOG-I",
+        "ACOG-II",
+        "ACOG-I-diag",
+        "ACOG-II-diag",
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -128,17 +137,26 @@ def strategy(algorithm=None, learner=None, rule=None, values=()):
     sides = {"learner": {}, "rule": dict(fixed)}
     for key, value in values.items():
         side, _, parameter = key.rpartition(".")
-        homes = [home for home, owner in (("learner", LEARNERS[learner]), ("rule", QUERY_RULES[rule]))
-                 if parameter in parameters(owner) and side in ("", home)]  # fmt: skip
+        homes = [
+            home
+            for home, owner in (("learner", LEARNERS[learner]), ("rule", QUERY_RULES[rule]))
+            if parameter in parameters(owner) and side in ("", home)
+        ]
         if len(homes) != 1:
-            raise ValueError(f"{name} has no parameter {key}. It has {', '.join(keys) or 'none'}."
-                             if not homes else
-                             f"{key} is a parameter of both {learner} and {rule}. Say learner.{key} or rule.{key}.")  # fmt: skip
+            raise ValueError(
+                f"{name} has no parameter {key}. It has {', '.join(keys) or 'none'}."
+                if not homes
+                else f"{key} is a parameter of {learner} and of {rule}. Say learner.{key} or rule.{key}."
+            )
         if homes == ["rule"] and parameter in fixed and float(value) != fixed[parameter]:
             raise ValueError(f"{parameter} of {name} is fixed at {fixed[parameter]:g}. Got {value}.")
         sides[homes[0]][parameter] = value
     query_rules.build(rule, learner)
     return Strategy(
-        name, learner, rule,
-        checked(LEARNERS[learner], learner, sides["learner"]), checked(QUERY_RULES[rule], rule, sides["rule"]), rho,
-    )  # fmt: skip
+        name,
+        learner,
+        rule,
+        checked(LEARNERS[learner], learner, sides["learner"]),
+        checked(QUERY_RULES[rule], rule, sides["rule"]),
+        rho,
+    )

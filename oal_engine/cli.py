@@ -25,8 +25,10 @@ from .store import Store
 
 app = typer.Typer(
     help="OAL Studio: label imbalanced streams under a budget, and replay labelled ones.",
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-)  # fmt: skip
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 
 Db = Annotated[Path | None, typer.Option("--db", help="The database (default: OAL_DB, or studio.db here).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -70,18 +72,29 @@ def columns_of(path, text, label, identity, feature, positive, contains, reader,
 def import_(
     file: Path,
     name: Annotated[str, typer.Option(help="Name of the data set.")],
-    text: Text = None, label: Label = None, positive: Positive = None, contains: Contains = False,
-    identity: Identity = None, feature: Feature = None, scale: Scale = None, reader: Reader = None,
+    text: Text = None,
+    label: Label = None,
+    positive: Positive = None,
+    contains: Contains = False,
+    identity: Identity = None,
+    feature: Feature = None,
+    scale: Scale = None,
+    reader: Reader = None,
     encoding: Encoding = "utf-8",
     tokenizer: Annotated[str, typer.Option(help="words, or tweets (keeps #, @ and emoji).")] = "tweets",
-    db: Db = None, as_json: Json = False,
-):  # fmt: skip
+    db: Db = None,
+    as_json: Json = False,
+):
     """Import a file of texts or vectors as a data set."""
     columns = columns_of(file, text, label, identity, feature, positive, contains, reader, encoding)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
     with bar:
         tasks = {}
 
@@ -114,7 +127,9 @@ def datasets(db: Db = None, as_json: Json = False):
 def sessions(db: Db = None, as_json: Json = False):
     """List the sessions with their progress."""
     found = [row | {"parameters": json.loads(row["parameters"])} for row in Store(db).sessions()]
-    show({"sessions": found}, as_json, "id", "name", "algorithm", "labels", "budget", "positives", "skipped", "worked_at")
+    show(
+        {"sessions": found}, as_json, "id", "name", "algorithm", "labels", "budget", "positives", "skipped", "worked_at"
+    )
 
 
 def _spec(key, spec):
@@ -125,12 +140,19 @@ def _spec(key, spec):
 def algorithms(as_json: Json = False):
     """List the published algorithms, the learners and the rules with their parameters."""
     published = [
-        {"name": name, "learner": entry.learner, "rule": entry.rule, "paper": entry.paper, "rho": entry.rho,
-         "fixed": entry.fixed,
-         "parameters": [_spec(key, spec) for key, spec in declared(entry.learner, entry.rule).items()
-                        if key not in entry.fixed]}
+        {
+            "name": name,
+            "learner": entry.learner,
+            "rule": entry.rule,
+            "paper": entry.paper,
+            "rho": entry.rho,
+            "fixed": entry.fixed,
+            "parameters": [
+                _spec(key, spec) for key, spec in declared(entry.learner, entry.rule).items() if key not in entry.fixed
+            ],
+        }
         for name, entry in ALGORITHMS.items()
-    ]  # fmt: skip
+    ]
     found = {"algorithms": published}
     if as_json:
         for title, registry in (("learners", LEARNERS), ("rules", QUERY_RULES)):
@@ -190,10 +212,18 @@ def replay(
     c_p: Annotated[float, typer.Option(help="Cost of a missed positive.")] = 0.9,
     theta: Annotated[float, typer.Option(help="Margins from here on predict positive.")] = 0.0,
     average: Annotated[bool, typer.Option("--average", help="Average the weights when the budget is spent.")] = False,
-    text: Text = None, label: Label = None, positive: Positive = None, contains: Contains = False,
-    identity: Identity = None, feature: Feature = None, scale: Scale = None, reader: Reader = None,
-    encoding: Encoding = "utf-8", db: Db = None, as_json: Json = False,
-):  # fmt: skip
+    text: Text = None,
+    label: Label = None,
+    positive: Positive = None,
+    contains: Contains = False,
+    identity: Identity = None,
+    feature: Feature = None,
+    scale: Scale = None,
+    reader: Reader = None,
+    encoding: Encoding = "utf-8",
+    db: Db = None,
+    as_json: Json = False,
+):
     """Replay a labelled data set through an algorithm and print both evaluations."""
     values = {}
     for setting in settings or ():
@@ -219,7 +249,11 @@ def replay(
     elif rho == "laplace":
         known = weights.ratio("cost") if metric == "cost" else 0.0
     else:
-        known = _known_rho(table.y, weights, metric) if rho == "auto" else _number(rho, "--rho", "auto, laplace or a number")
+        known = (
+            _known_rho(table.y, weights, metric)
+            if rho == "auto"
+            else _number(rho, "--rho", "auto, laplace or a number")
+        )
     if orders:
         visits = _orders(orders, rounds)
     else:
@@ -238,9 +272,14 @@ def replay(
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(run, range(len(visits))))
     result = {
-        "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule, "params": chosen.parameters,
-        "runs": runs, "mean": _over(runs, np.mean), "std": _over(runs, lambda x: np.std(x, ddof=1)) if len(runs) > 1 else None,
-    }  # fmt: skip
+        "algorithm": chosen.algorithm,
+        "learner": chosen.learner,
+        "rule": chosen.rule,
+        "params": chosen.parameters,
+        "runs": runs,
+        "mean": _over(runs, np.mean),
+        "std": _over(runs, lambda x: np.std(x, ddof=1)) if len(runs) > 1 else None,
+    }
     if as_json:
         print(json.dumps(result))
     else:
@@ -261,8 +300,10 @@ def _over(runs, statistic):
 
 def _print_replay(result):
     runs, spread = result["runs"], result["std"]
-    print(f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
-          f"{result['mean']['queried']:,.1f} labels asked")  # fmt: skip
+    print(
+        f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
+        f"{result['mean']['queried']:,.1f} labels asked"
+    )
     table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
     for name in ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost"):
         cells = []

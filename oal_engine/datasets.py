@@ -101,7 +101,9 @@ class Dataset:
             self.rows = rows.load(folder)
             self.y = rows.read_only(np.load(folder / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
         except (OSError, ValueError) as error:
-            raise formats.DataError(f"the rows of the data set {self.name} cannot be read from {folder}: {error}.") from None
+            raise formats.DataError(
+                f"the rows of the data set {self.name} cannot be read from {folder}: {error}."
+            ) from None
 
     @property
     def labelled(self):

@@ -21,7 +21,7 @@ class Demo:
     positive_name: str
     negative_name: str
     algorithm: str = "OA3-diag"
-    parameters: dict = field(default_factory=dict)
+    parameters: dict = field(default_factory=lambda: {"eta": 0.3, "delta_plus": 1.0, "delta_minus": 0.01})
     budget: int = 300
 
     @property

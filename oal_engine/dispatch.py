@@ -2,7 +2,12 @@
 
 from numba.extending import overload
 
-METHOD = {"_nrt": False, "forceinline": True, "error_model": "numpy", "nogil": True}  # no fastmath: the same bits everywhere
+METHOD = {
+    "_nrt": False,
+    "forceinline": True,
+    "error_model": "numpy",
+    "nogil": True,
+}  # no fastmath: the same bits everywhere
 INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # compiled code calls these, Python does not
 
 

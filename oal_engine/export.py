@@ -10,7 +10,7 @@ FIELDS = (
 
 
 def records(store, session):
-    """One dictionary a question, in order: label is 1, -1, 0 for a skip and None where it waits; rounds count from 1."""
+    """A dictionary for each question, in order; label is 0 for a skip, None where it waits, and rounds count from 1."""
     about = store.session(session)
     words = {1: about["positive_name"], -1: about["negative_name"], 0: "skipped", None: None}
     for entry in store.log(session):

@@ -27,8 +27,16 @@ from scipy import sparse
 ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # offered; any of Python's works
 COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
-PAIRS = (("1", "-1"), ("1", "0"), ("true", "false"), ("yes", "no"), ("positive", "negative"),
-         ("relevant", "irrelevant"), ("relevant", "not relevant"), ("included", "excluded"))  # (positive, negative)
+PAIRS = (
+    ("1", "-1"),
+    ("1", "0"),
+    ("true", "false"),
+    ("yes", "no"),
+    ("positive", "negative"),
+    ("relevant", "irrelevant"),
+    ("relevant", "not relevant"),
+    ("included", "excluded"),
+)  # (positive, negative)
 BROKEN, EMPTY, DUPLICATE = "broken line", "empty text", "duplicate id"
 NON_NUMERIC, NON_FINITE = "non-numeric row", "non-finite row"
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
@@ -128,8 +136,10 @@ class Source(NamedTuple):
         except UnicodeError as error:  # it comes for a whole block, of which no line was yielded yet
             good = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
             number = done + 1 + good.decode(encoding, "ignore").count("\n")
-            raise DataError(f"Line {number} of {self.name} is not {self.encoding}: choose the encoding of the file, "
-                            f"such as {', '.join(ENCODINGS)}.") from error
+            raise DataError(
+                f"Line {number} of {self.name} is not {self.encoding}: choose the encoding of the file, "
+                f"such as {', '.join(ENCODINGS)}."
+            ) from error
         finally:
             if not self.binary.closed:
                 text.detach()  # or the wrapper would close an upload, which is not ours
@@ -186,8 +196,9 @@ def _delimited(lines: Iterable[str], **dialect) -> Table:
     if _is_header(first, rest):
         del sample[good[0]]
         columns = [cell if cell and cell not in first[:at] else columns[at] for at, cell in enumerate(first)]
-    return Table(columns, ((line, cells if len(cells) == len(columns) else BROKEN)
-                           for line, cells in chain(sample, records)))
+    return Table(
+        columns, ((line, cells if len(cells) == len(columns) else BROKEN) for line, cells in chain(sample, records))
+    )
 
 
 def _records(reader) -> Iterator[tuple[int, list[str] | str]]:
@@ -225,8 +236,13 @@ def _jsonl(source: Source) -> Table:
     records = ((number, _record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
     sample = list(islice(records, SAMPLE))
     columns = list(dict.fromkeys(key for _, record in sample if record for key in record))
-    return Table(columns, ((number, BROKEN if record is None else [record.get(column) for column in columns])
-                           for number, record in chain(sample, records)))
+    return Table(
+        columns,
+        (
+            (number, BROKEN if record is None else [record.get(column) for column in columns])
+            for number, record in chain(sample, records)
+        ),
+    )
 
 
 def _record(line: str) -> dict | None:
@@ -300,8 +316,10 @@ def _npz(source: Source) -> Table:
         matrix = found.pop("X")
         for what, values in found.items():
             if values.shape != matrix.shape[:1]:
-                raise DataError(f"{source.name} needs one {what} for each of the {len(matrix):,} rows of X, not an "
-                                f"array of shape {values.shape}.")
+                raise DataError(
+                    f"{source.name} needs one {what} for each of the {len(matrix):,} rows of X, not an "
+                    f"array of shape {values.shape}."
+                )
         return _vectors(matrix, list(found), list(zip(*(values.tolist() for values in found.values()))))
 
 
@@ -322,8 +340,9 @@ def _vectors(matrix, columns=(), cells=(), lines=(), broken=()) -> Table:
         finite = np.isfinite(matrix).all(axis=1)
     rows = zip(lines or range(1, len(finite) + 1), cells or [()] * len(finite), finite)
     rows = ((line, cell if good else NON_FINITE) for line, cell, good in rows)
-    return Table(list(columns), chain(rows, ((line, BROKEN) for line in broken)),
-                 matrix if finite.all() else matrix[finite])
+    return Table(
+        list(columns), chain(rows, ((line, BROKEN) for line in broken)), matrix if finite.all() else matrix[finite]
+    )
 
 
 @_foreign
@@ -363,8 +382,9 @@ READERS: dict[str, Reader] = {
     "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), _npz),
     "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(_record, lines)), _jsonl),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
-    "tsv": Reader((".tsv", ".tab"),
-                  lambda head, lines: _looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv),
+    "tsv": Reader(
+        (".tsv", ".tab"), lambda head, lines: _looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv
+    ),
     "csv": Reader((".csv",), lambda head, lines: _looks_delimited(lines, delimiter=_delimiter(lines[0])), _csv),
     "txt": Reader((), lambda head, lines: "\0" not in "".join(lines), _txt),
 }
@@ -388,8 +408,9 @@ def reader_for(path, reader: str | None = None, *, name: str | None = None) -> s
     for known, spec in READERS.items():
         if lines and spec.recognises(head, lines):
             return known
-    raise DataError(f"{_name(path, name)} is {'in no known format' if lines else 'empty'}; the readers are "
-                    f"{', '.join(READERS)}.")
+    raise DataError(
+        f"{_name(path, name)} is {'in no known format' if lines else 'empty'}; the readers are {', '.join(READERS)}."
+    )
 
 
 # ---- Columns: what a table's columns hold
@@ -404,8 +425,9 @@ def peek(path, rows: int = 20, *, name: str | None = None, reader: str | None = 
     if not sample:
         raise DataError(f"{_name(path, name)} has no row that the {reader} reader can read.")
     words = dict(zip(columns, zip(*sample)))
-    numeric = tuple(column for column, cells in words.items()
-                    if any(cells) and all(_is_number(cell or "0") for cell in cells))
+    numeric = tuple(
+        column for column, cells in words.items() if any(cells) and all(_is_number(cell or "0") for cell in cells)
+    )
     preview = [dict(zip(columns, cells)) for cells in sample[:rows]]
     for at, row in enumerate(preview if vectors is not None else ()):
         values = sparse.coo_array(vectors[[at]])
@@ -420,17 +442,27 @@ def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Colum
     prose = [column for column in length if sum(" " in cell.strip() for cell in words[column]) > count / 2]
     named = {column.casefold(): column for column in words}
 
-    distinct = [column for column in words if kinds[column] == count and column not in prose
-                and all(cell.isdigit() or not _is_number(cell) for cell in words[column])]
+    distinct = [
+        column
+        for column in words
+        if kinds[column] == count
+        and column not in prose
+        and all(cell.isdigit() or not _is_number(cell) for cell in words[column])
+    ]
     id = next((column for column in distinct if re.search(r"(?i)ids?$", column)), None)
-    text = next((column for column in length if re.fullmatch(TEXT_NAMES, column.casefold())),
-                max(prose, key=length.get, default=None))
+    text = next(
+        (column for column in length if re.fullmatch(TEXT_NAMES, column.casefold())),
+        max(prose, key=length.get, default=None),
+    )
     texts = (named["title"], named["abstract"]) if {"title", "abstract"} <= set(named) else (text,) if text else ()
     rest = [column for column in words if column not in (id, *texts)]
     label = next((column for column in rest if re.fullmatch(LABEL_NAMES, column.casefold())), None)
     if label is None and len(words) > 1:  # the last or first column, if it has a few words, or integers beside numbers
-        ends = [column for column in (next(reversed(words)), next(iter(words)))
-                if column in rest and kinds[column] <= min(50, max(2, count / 2))]
+        ends = [
+            column
+            for column in (next(reversed(words)), next(iter(words)))
+            if column in rest and kinds[column] <= min(50, max(2, count / 2))
+        ]
         integers = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
         label = next(chain((column for column in ends if column in length), integers if not texts else ()), None)
     rest = [column for column in rest if column != label]
@@ -443,8 +475,15 @@ def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Colum
 # ---- Items: from rows to what is imported
 
 
-def read(path, columns: Columns | None = None, *, name: str | None = None, reader: str | None = None,
-         encoding: str = "utf-8", progress: Callable[[int, int], None] | None = None) -> Items:
+def read(
+    path,
+    columns: Columns | None = None,
+    *,
+    name: str | None = None,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    progress: Callable[[int, int], None] | None = None,
+) -> Items:
     """The items of a file (a path, or an open binary file and its name), without those that must be skipped.
 
     Without `columns` those that `peek` guesses are taken; `progress` gets (bytes done, bytes in all).
@@ -496,8 +535,15 @@ def _items(table: Table, columns: Columns, name: str) -> Items:
         vectors = vectors if len(kept) == vectors.shape[0] else vectors[kept]
     elif names:
         vectors = np.frombuffer(numbers).reshape(len(kept), len(names))
-    return Items(list(ids), texts if columns.text else None, vectors, names, labels,
-                 np.array([signs[label] for label in labels], np.int8), skipped)
+    return Items(
+        list(ids),
+        texts if columns.text else None,
+        vectors,
+        names,
+        labels,
+        np.array([signs[label] for label in labels], np.int8),
+        skipped,
+    )
 
 
 def _selector(available: list[str], columns: Columns, name: str) -> Callable[[int, Sequence | str], tuple | str]:
@@ -538,8 +584,10 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
         for value in columns.positive:
             same = {value} & occurring or {part for part in occurring if _plain(part) == _plain(value)}
             if not same:
-                raise DataError(f"The positive label {value!r} does not occur in column {columns.label!r} of {name}, "
-                                f"which holds {listed}.")
+                raise DataError(
+                    f"The positive label {value!r} does not occur in column {columns.label!r} of {name}, "
+                    f"which holds {listed}."
+                )
             wanted |= same
         return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in known}
     pairs = PAIRS
@@ -547,8 +595,9 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
         fitting = [pair for pair in pairs if _plain(word) in pair]
         if not fitting:
             mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
-            raise DataError(f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: "
-                            "name those that are positive.")
+            raise DataError(
+                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive."
+            )
         pairs = fitting
     return {"": 0} | {word: 1 if _plain(word) == pairs[0][0] else -1 for word in known}
 
@@ -586,6 +635,8 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _skips(skipped: dict[str, tuple[int, int]]) -> str:
-    reasons = [f"{_plural(count, reason)} ({'first at ' * (count > 1)}line {line:,})"
-               for reason, (count, line) in skipped.items()]
+    reasons = [
+        f"{_plural(count, reason)} ({'first at ' * (count > 1)}line {line:,})"
+        for reason, (count, line) in skipped.items()
+    ]
     return f"; skipped {sum(count for count, _ in skipped.values()):,}: {', '.join(reasons)}" if reasons else ""

@@ -17,7 +17,7 @@ from . import __version__, metrics, rows, stream
 from .algorithms import Strategy, strategy
 from .datasets import Dataset
 from .learners import is_full
-from .store import StoreError, now
+from .store import now
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 DIGEST_EVERY = 50  # answers between two stored digests
@@ -51,8 +51,9 @@ class State:
         """The same state with arrays of its own."""
         parts = {
             name: type(part)(*(a.copy() if isinstance(a, np.ndarray) else a for a in part))
-            for name, part in vars(self).items() if name in ("learner", "rule", "objective", "average")
-        }  # fmt: skip
+            for name, part in vars(self).items()
+            if name in ("learner", "rule", "objective", "average")
+        }
         return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy())
 
     def digest(self):
@@ -111,9 +112,26 @@ class Place:
     weights: np.ndarray = field(compare=False, repr=False)
 
 
-def create(store, dataset, algorithm=None, *, learner=None, rule=None, parameters=(), budget=300, seed=0, shuffled=False,
-           positive_name="Relevant", negative_name="Not relevant", name=None, weights=metrics.Weights(), metric="sum",
-           theta=0.0, rho="laplace", averaged=False):  # fmt: skip
+def create(
+    store,
+    dataset,
+    algorithm=None,
+    *,
+    learner=None,
+    rule=None,
+    parameters=(),
+    budget=300,
+    seed=0,
+    shuffled=False,
+    positive_name="Relevant",
+    negative_name="Not relevant",
+    name=None,
+    weights=metrics.Weights(),
+    metric="sum",
+    theta=0.0,
+    rho="laplace",
+    averaged=False,
+):
     """Check the settings and store a new session; its id.
 
     rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A session never
@@ -186,9 +204,12 @@ class Session:
         learner, rule = self.strategy.build(self.dataset.rows.columns)
         about = self.about
         state = State(
-            learner, rule, stream.objective(about["theta"], about["rho"], self.weights.ratio("sum")),
-            stream.average(self.dataset.rows.columns, about["averaged"]), np.zeros(metrics.COUNTS, np.int64),
-        )  # fmt: skip
+            learner,
+            rule,
+            stream.objective(about["theta"], about["rho"], self.weights.ratio("sum")),
+            stream.average(self.dataset.rows.columns, about["averaged"]),
+            np.zeros(metrics.COUNTS, np.int64),
+        )
         return self._run(state, 0)
 
     def _run(self, state, t):
@@ -196,9 +217,18 @@ class Session:
         while True:
             stop = min(self.rounds, (t // self._every + 1) * self._every)
             state.question = question = stream.until_query(
-                self.dataset.rows, self.dataset.y, self.order, state.learner, state.rule, state.objective,
-                self.about["seed"], t, stop, state.spent < self.about["budget"], state.counts,
-            )  # fmt: skip
+                self.dataset.rows,
+                self.dataset.y,
+                self.order,
+                state.learner,
+                state.rule,
+                state.objective,
+                self.about["seed"],
+                t,
+                stop,
+                state.spent < self.about["budget"],
+                state.counts,
+            )
             t = question.t
             state.trail.append((t + (t < stop), state.counts.copy()))
             if t < stop or stop == self.rounds:
@@ -210,9 +240,16 @@ class Session:
             state.spent += 1
             last = state.spent == self.about["budget"]
             stream.learn(
-                self.dataset.rows, self.order, state.learner, state.objective, state.average, state.question, label, last,
+                self.dataset.rows,
+                self.order,
+                state.learner,
+                state.objective,
+                state.average,
+                state.question,
+                label,
+                last,
                 is_full(type(state.learner)),
-            )  # fmt: skip
+            )
         return self._run(state, state.question.t + 1)
 
     def _rebuild(self):
@@ -222,7 +259,7 @@ class Session:
         for entry in log:
             if self._ended(state) or self._facts(state.question) != {key: entry[key] for key in FACTS}:
                 raise SessionError(
-                    f"question {entry['number']} of the session {self.about['name']} does not come out of its log again: "
+                    f"question {entry['number']} of the session {self.about['name']} does not come out of its log: "
                     f"it was asked in round {entry['round'] + 1}. The session was made with engine "
                     f"{self.about['engine']}, this is {__version__}; its labels are safe and can be exported."
                 )
@@ -233,8 +270,8 @@ class Session:
             expected = digests.get(len(answers))
             if expected not in (None, state.digest()):
                 raise SessionError(
-                    f"the state of the session {self.about['name']} after {len(answers)} answers is not the one recorded "
-                    f"by engine {self.about['engine']}; its labels are safe and can be exported."
+                    f"the state of the session {self.about['name']} after {len(answers)} answers is not the one "
+                    f"recorded by engine {self.about['engine']}; its labels are safe and can be exported."
                 )
         self._state = state
         self._answers = [(entry["id"], entry["event"], entry["label"]) for entry in answers]
@@ -244,9 +281,11 @@ class Session:
         """Make the waiting question the current one, and prepare the next one under each possible answer."""
         number, ended = len(self._answers) + 1, self._ended(self._state)
         parent, label = (self._answers[-1][0], self._answers[-1][2]) if self._answers else (0, 0)
-        branches = {} if ended or self._heavy else {
-            label: self._advance(self._state.copy(), label) for label in (POSITIVE, NEGATIVE, SKIP)
-        }  # fmt: skip
+        branches = (
+            {}
+            if ended or self._heavy
+            else {label: self._advance(self._state.copy(), label) for label in (POSITIVE, NEGATIVE, SKIP)}
+        )
         with self.store.transaction():
             if not ended:
                 question = question or self._put(self._state.question, parent, label)
@@ -271,25 +310,43 @@ class Session:
     def _put(self, question, parent, branch):
         predicted = POSITIVE if question.margin >= self.about["theta"] else NEGATIVE
         return self.store.put_question(
-            {"session": self.id, "parent": parent, "branch": branch, **self._facts(question),
-             "predicted": predicted, "asked_at": now()}
-        )  # fmt: skip
+            {
+                "session": self.id,
+                "parent": parent,
+                "branch": branch,
+                **self._facts(question),
+                "predicted": predicted,
+                "asked_at": now(),
+            }
+        )
 
     def _asked(self, question, id, number):
         old = self.store.old_label(id)
         predicted = POSITIVE if question.margin >= self.about["theta"] else NEGATIVE
         return Asked(
-            id, number, question.t, int(self.order[question.t]), question.margin, question.probability, predicted,
+            id,
+            number,
+            question.t,
+            int(self.order[question.t]),
+            question.margin,
+            question.probability,
+            predicted,
             None if old is None else old["label"],
-        )  # fmt: skip
+        )
 
     def _place(self, state, asked, answers):
         labels = [label for *_, label in answers]
         streamed = min(state.question.t + 1, self.rounds)
         progress = Progress(
-            state.spent, self.about["budget"], labels.count(POSITIVE), labels.count(NEGATIVE), labels.count(SKIP),
-            streamed if asked else self.rounds, self.rounds, int(state.counts[1].sum()),
-        )  # fmt: skip
+            state.spent,
+            self.about["budget"],
+            labels.count(POSITIVE),
+            labels.count(NEGATIVE),
+            labels.count(SKIP),
+            streamed if asked else self.rounds,
+            self.rounds,
+            int(state.counts[1].sum()),
+        )
         return Place(asked, progress, state.learner.w)
 
     # What a page does
@@ -313,7 +370,9 @@ class Session:
             number = len(self._answers) + 2
             return {
                 label: self._place(
-                    state, following and self._asked(state.question, following, number), [*self._answers, (0, "", label)]
+                    state,
+                    following and self._asked(state.question, following, number),
+                    [*self._answers, (0, "", label)],
                 )
                 for label, (state, following) in self._branches.items()
             }
@@ -324,7 +383,7 @@ class Session:
         return self._answers[-1][0] if self._answers else None
 
     def answer(self, event, question, label, annotator="", seconds=None):
-        """Store and learn the answer (POSITIVE, NEGATIVE or SKIP) of an event; an event that is known changes nothing."""
+        """Store and learn an answer (POSITIVE, NEGATIVE or SKIP); an event that is known changes nothing."""
         if label not in (POSITIVE, NEGATIVE, SKIP):
             raise SessionError(f"a label must be 1, -1 or 0 (skip). Got {label}.")
         with self._lock:
@@ -354,7 +413,7 @@ class Session:
         return "this item is not the one that is asked now."
 
     def undo(self, event, question):
-        """Take back the answer to a question, which must be the last one, and rebuild; a known event changes nothing."""
+        """Take back the last answer, the one to this question, and rebuild; a known event changes nothing."""
         with self._lock:
             self.refresh()
             with self.store.transaction():

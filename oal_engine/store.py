@@ -94,7 +94,9 @@ class Store:
         with self.transaction():
             newer = [step.name for step in migrations.applied(self.db) if step.name not in known]
             if newer:
-                raise StoreError(f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it.")
+                raise StoreError(
+                    f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it."
+                )
             migrations.apply(self.db)
 
     def close(self):
@@ -155,7 +157,9 @@ class Store:
 
     def dataset(self, key):
         """One data set by its id or name."""
-        found = self.one("SELECT * FROM datasets WHERE id = ? OR name = ?", key if isinstance(key, int) else None, str(key))
+        found = self.one(
+            "SELECT * FROM datasets WHERE id = ? OR name = ?", key if isinstance(key, int) else None, str(key)
+        )
         if found is None:
             names = ", ".join(row["name"] for row in self.datasets()) or "none"
             raise StoreError(f"data set {key} does not exist. There are: {names}.")
@@ -256,7 +260,8 @@ class Store:
     def old_label(self, question):
         """The last label of a question that was taken back, or None."""
         return self.one(
-            "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL ORDER BY undone_at DESC, rowid DESC LIMIT 1",
+            "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL"
+            " ORDER BY undone_at DESC, rowid DESC LIMIT 1",
             question,
         )
 
@@ -274,7 +279,8 @@ class Store:
     def number_question(self, session, question, number):
         """Make a question the session's newest, with this number; none (None) has this number or a later one then."""
         self.db.execute(
-            "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?", [session, number, question]
+            "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
+            [session, number, question],
         )
         self.db.execute("UPDATE questions SET number = ? WHERE id = ?", [number, question])
 
@@ -288,7 +294,8 @@ class Store:
     def undo_label(self, question, event):
         """Mark the standing label of a question as taken back by an event."""
         self.db.execute(
-            "UPDATE labels SET undone_at = ?, undone_by = ? WHERE question = ? AND undone_at IS NULL", [now(), event, question]
+            "UPDATE labels SET undone_at = ?, undone_by = ? WHERE question = ? AND undone_at IS NULL",
+            [now(), event, question],
         )
 
     def put_digest(self, session, answers, digest):

@@ -230,5 +230,7 @@ def checked_order(order, rows):
     """An order of visit as the kernel takes it: row numbers within the rows."""
     order = read_only(order, np.int64)
     if order.size and (order.min() < 0 or order.max() >= length(rows)):
-        raise ValueError(f"an order must hold row numbers from 0 to {length(rows) - 1}. Got {order.min()} to {order.max()}.")
+        raise ValueError(
+            f"an order must hold row numbers from 0 to {length(rows) - 1}. Got {order.min()} to {order.max()}."
+        )
     return order

@@ -36,8 +36,10 @@ class Vocabulary:
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """(start, end, column) of each known single-word term in a text, to highlight it."""
-        tokens = ((match.span(), self._columns.get(_term(match[0], self.settings)))
-                  for match in re.finditer(self.settings["pattern"], text))
+        tokens = (
+            (match.span(), self._columns.get(_term(match[0], self.settings)))
+            for match in re.finditer(self.settings["pattern"], text)
+        )
         return [(*span, column) for span, column in tokens if column is not None]
 
     @cached_property
@@ -48,14 +50,24 @@ class Vocabulary:
     def _vectorizer(self):
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectorizer = TfidfVectorizer(vocabulary=self._columns, norm=None, sublinear_tf=self.settings["sublinear"],
-                                     **_analysis(self.settings))
+        vectorizer = TfidfVectorizer(
+            vocabulary=self._columns, norm=None, sublinear_tf=self.settings["sublinear"], **_analysis(self.settings)
+        )
         vectorizer.idf_ = np.log((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1
         return vectorizer
 
 
-def fit(texts: Sequence[str], *, tokenizer: str = "words", ngrams: int = 1, min_df: int = 2, max_terms: int = 100_000,
-        sublinear: bool = True, lowercase: bool = True, progress: Progress | None = None) -> Vocabulary:
+def fit(
+    texts: Sequence[str],
+    *,
+    tokenizer: str = "words",
+    ngrams: int = 1,
+    min_df: int = 2,
+    max_terms: int = 100_000,
+    sublinear: bool = True,
+    lowercase: bool = True,
+    progress: Progress | None = None,
+) -> Vocabulary:
     """The vocabulary of texts: the `max_terms` most frequent of the terms that at least `min_df` of them hold.
 
     A term is up to `ngrams` words; `sublinear` takes 1 + log of a count. ValueError where no term is left.
@@ -64,8 +76,15 @@ def fit(texts: Sequence[str], *, tokenizer: str = "words", ngrams: int = 1, min_
 
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
-    settings = {"tokenizer": tokenizer, "pattern": TOKENIZERS[tokenizer], "ngrams": ngrams, "min_df": min_df,
-                "max_terms": max_terms, "sublinear": sublinear, "lowercase": lowercase}
+    settings = {
+        "tokenizer": tokenizer,
+        "pattern": TOKENIZERS[tokenizer],
+        "ngrams": ngrams,
+        "min_df": min_df,
+        "max_terms": max_terms,
+        "sublinear": sublinear,
+        "lowercase": lowercase,
+    }
     counter = CountVectorizer(**_analysis(settings))
     nothing = ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     try:
@@ -84,8 +103,12 @@ def fit(texts: Sequence[str], *, tokenizer: str = "words", ngrams: int = 1, min_
 def _analysis(settings: dict) -> dict:
     """Arguments of scikit-learn's vectorizers. They would lower a whole text, which can move the places of spans."""
     find = re.compile(settings["pattern"]).findall
-    return {"tokenizer": lambda text: [_term(token, settings) for token in find(text)], "token_pattern": None,
-            "lowercase": False, "ngram_range": (1, settings["ngrams"])}
+    return {
+        "tokenizer": lambda text: [_term(token, settings) for token in find(text)],
+        "token_pattern": None,
+        "lowercase": False,
+        "ngram_range": (1, settings["ngrams"]),
+    }
 
 
 def _term(token: str, settings: dict) -> str:

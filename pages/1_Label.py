@@ -60,7 +60,8 @@ def result(session):
     st.html(
         "<style>.oal-result{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}"
         ".oal-result th{font-weight:400;text-align:left}.oal-result td,.oal-result thead th:not(:first-child)"
-        "{text-align:right}.oal-result td,.oal-result th{padding:.18rem .3rem;border-bottom:1px solid rgba(128,128,128,.25)}"
+        "{text-align:right}.oal-result td,.oal-result th{padding:.18rem .3rem;"
+        "border-bottom:1px solid rgba(128,128,128,.25)}"
         '</style><table class="oal-result"><thead><tr><th>So far</th><th>push</th><th>push-and-query</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
@@ -74,8 +75,9 @@ except ValueError as error:
     stop(error)
 about = desk.session.about
 st.html(
-    f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline"><b style="font-size:1.25rem" dir="auto">'
-    f'{html.escape(about["name"])}</b><span style="opacity:.75">{html.escape(settings(desk.session))}</span></div>'
+    f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline">'
+    f'<b style="font-size:1.25rem" dir="auto">{html.escape(about["name"])}</b>'
+    f'<span style="opacity:.75">{html.escape(settings(desk.session))}</span></div>'
 )
 left, right = st.columns([5, 3], gap="large")
 with left:

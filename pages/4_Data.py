@@ -44,24 +44,33 @@ def choose_columns(peek):
     none = "none"
     left, right = st.columns(2)
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
-    label = right.selectbox("Label", [none, *columns], index=1 + columns.index(guess.label) if guess.label else 0,
-                            key="label")  # fmt: skip
+    label = right.selectbox(
+        "Label", [none, *columns], index=1 + columns.index(guess.label) if guess.label else 0, key="label"
+    )
     features = None
     if not text and peek.numeric:
-        features = left.multiselect("Features", list(peek.numeric), list(guess.features or peek.numeric),
-                                    key="features")  # fmt: skip
-    identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0,
-                              key="id")  # fmt: skip
+        features = left.multiselect(
+            "Features", list(peek.numeric), list(guess.features or peek.numeric), key="features"
+        )
+    identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
     positive, contains = "", False
     if label != none:
         words = sorted({str(row.get(label, "")) for row in peek.rows} - {""})[:8]
-        positive = right.text_input("Positive label words", key="positive", placeholder="e.g. " + ", ".join(words[:2]),
-                                    help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.")  # fmt: skip
+        positive = right.text_input(
+            "Positive label words",
+            key="positive",
+            placeholder="e.g. " + ", ".join(words[:2]),
+            help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
+        )
         contains = right.checkbox("A cell may hold several words, such as a|b", key="contains")
     return formats.Columns(
-        tuple(text), None if label == none else label, None if identity == none else identity,
-        tuple(features) if features else None, tuple(word.strip() for word in positive.split(",") if word.strip()), contains,
-    )  # fmt: skip
+        tuple(text),
+        None if label == none else label,
+        None if identity == none else identity,
+        tuple(features) if features else None,
+        tuple(word.strip() for word in positive.split(",") if word.strip()),
+        contains,
+    )
 
 
 def import_form(store):
@@ -86,11 +95,15 @@ def import_form(store):
     scale = middle.selectbox("Scaling", SCALINGS, format_func=lambda key: f"{key}: {SCALINGS[key]}", key="scale")
     tokenizer = "tweets"
     if columns.text:
-        tokenizer = right.selectbox("Words", sorted(TOKENIZERS), key="tokenizer",
-                                    help="tweets keeps hashtags, mentions and emoji")  # fmt: skip
-    if st.button("Check the labels", key="check") and (items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))):
+        tokenizer = right.selectbox(
+            "Words", sorted(TOKENIZERS), key="tokenizer", help="tweets keeps hashtags, mentions and emoji"
+        )
+    if st.button("Check the labels", key="check") and (
+        items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))
+    ):
         note(items.report())
     if st.button("Import", type="primary", key="import"):
+
         def work(bar):
             items = read(source, name, columns, reader, encoding, bar)
             made = datasets.table(items, scale, bar, **({"tokenizer": tokenizer} if items.texts is not None else {}))
@@ -105,8 +118,14 @@ def import_form(store):
 def read(source, name, columns, reader, encoding, bar):
     if hasattr(source, "seek"):
         source.seek(0)
-    return formats.read(source, columns, name=name, reader=reader, encoding=encoding,
-                        progress=lambda done, total: bar("reading", done, total))  # fmt: skip
+    return formats.read(
+        source,
+        columns,
+        name=name,
+        reader=reader,
+        encoding=encoding,
+        progress=lambda done, total: bar("reading", done, total),
+    )
 
 
 def attempt(work):
@@ -127,7 +146,7 @@ def stored(store):
         left, middle, right = st.columns([5, 4, 2], vertical_alignment="center")
         left.html(
             f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
-            f'{html.escape(row["source"])} · {row["items"]:,} items · {row["features"]:,} features</span></div>'
+            f"{html.escape(row['source'])} · {row['items']:,} items · {row['features']:,} features</span></div>"
         )
         known = row["positives"] + row["negatives"]
         if known:
@@ -136,8 +155,12 @@ def stored(store):
             middle.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
         else:
             middle.text("no labels")
-        if right.button("Remove", key=f"remove-{row['id']}", disabled=row["sessions"] > 0,
-                        help="A session uses it." if row["sessions"] else None):  # fmt: skip
+        if right.button(
+            "Remove",
+            key=f"remove-{row['id']}",
+            disabled=row["sessions"] > 0,
+            help="A session uses it." if row["sessions"] else None,
+        ):
             try:
                 datasets.remove(store, row["id"])
             except PROBLEMS as error:

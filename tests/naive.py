@@ -1,4 +1,4 @@
-"""The judge: every learner and rule once more, dense, slow and straight from the formulas, in plain numpy and Python."""
+"""The judge: every learner and rule once more, dense, slow and straight from the formulas, in plain numpy."""
 
 import numpy as np
 
@@ -63,7 +63,9 @@ class Learner:
             raise NotImplementedError(name)
 
 
-def probability(rule, learner, x, p, rho, theta, q=0.1, tau=0.1, delta=0.1, delta_plus=0.1, delta_minus=0.1, b=0.1, a=-1):
+def probability(
+    rule, learner, x, p, rho, theta, q=0.1, tau=0.1, delta=0.1, delta_plus=0.1, delta_minus=0.1, b=0.1, a=-1
+):
     side = delta_plus if p >= 0 else delta_minus
     if rule in ("all", "first"):
         return 1.0
@@ -88,7 +90,9 @@ def probability(rule, learner, x, p, rho, theta, q=0.1, tau=0.1, delta=0.1, delt
     raise NotImplementedError(rule)
 
 
-def replay(X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False):
+def replay(
+    X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False
+):
     """The counts [pushed, class, asked] and the questions (round, margin, probability) of one run."""
     counts, questions, seen, past = np.zeros((2, 3, 2), int), [], {-1: 0, 1: 0}, []
     for t, i in enumerate(order):

@@ -49,7 +49,9 @@ def run(page, **query):
 
 def words(at):
     """All literal HTML and text of a page."""
-    return " ".join([*(html.unescape(str(element.proto.body)) for element in at.get("html")), *(t.value for t in at.text)])
+    return " ".join(
+        [*(html.unescape(str(element.proto.body)) for element in at.get("html")), *(t.value for t in at.text)]
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -205,7 +207,9 @@ def test_names_are_never_markup(store, texts):
 def test_data_is_imported_from_a_path(store, tmp_path):
     """A file is looked at, its columns are guessed, and it becomes a data set."""
     path = tmp_path / "messages.csv"
-    path.write_text("id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40)))
+    path.write_text(
+        "id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40))
+    )
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value("Path on this machine").run()
     at.text_input(key="path").set_value(str(path)).run()

@@ -28,7 +28,7 @@ class Chart:
 
 
 def of_session(session):
-    """The charts of a session: sum and F1 where the data has labels, else the answers; then what was asked and pushed."""
+    """The charts of a session: sum and F1 where the data has labels, else the answers; then shares asked and pushed."""
     rounds, counts = session.curve(POINTS)
     charts = []
     if session.dataset.labelled:
@@ -55,18 +55,30 @@ def _answers(labels, about):
 def _chart(key, title, x, lines, format, end, unit="items streamed"):
     """A figure whose x axis ends at the next round number, or where the stream does."""
     reached = x[-1] if len(x) else 0
-    end = next((step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end)
+    end = next(
+        (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
+    )
     figure = go.Figure()
     for name, color, values in lines:
-        figure.add_trace(go.Scatter(
-            x=x, y=values, name=name, mode="lines", line={"color": color, "width": 2},
-            hovertemplate=f"%{{y:{'.3f' if format == '.2f' else format}}}",
-        ))  # fmt: skip
+        figure.add_trace(
+            go.Scatter(
+                x=x,
+                y=values,
+                name=name,
+                mode="lines",
+                line={"color": color, "width": 2},
+                hovertemplate=f"%{{y:{'.3f' if format == '.2f' else format}}}",
+            )
+        )
     figure.update_layout(
-        height=HEIGHT, margin={"l": 44, "r": 12, "t": 4, "b": 22, "autoexpand": False}, hovermode="x unified", uirevision=key,
-        showlegend=False, xaxis={"range": [0, end], "fixedrange": True, "nticks": 6},
+        height=HEIGHT,
+        margin={"l": 44, "r": 12, "t": 4, "b": 22, "autoexpand": False},
+        hovermode="x unified",
+        uirevision=key,
+        showlegend=False,
+        xaxis={"range": [0, end], "fixedrange": True, "nticks": 6},
         yaxis={"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4},
-    )  # fmt: skip
+    )
     legend = [(name, color) for name, color, _ in lines]
     last = ", ".join(f"{name} {values[-1]:{format}}" for name, _, values in lines if len(values))
     return Chart(key, title, unit, legend, figure, f"{title} over {unit}: now {last or 'nothing yet'}.")
@@ -76,7 +88,8 @@ def show(chart):
     """Draw a chart under a line with its title and legend."""
     names = "".join(
         f'<span style="margin-left:.9rem"><i style="display:inline-block;width:.9rem;height:.2rem;margin-right:.35rem;'
-        f'vertical-align:middle;border-radius:1px;background:{color}"></i>{name}</span>' for name, color in chart.legend
+        f'vertical-align:middle;border-radius:1px;background:{color}"></i>{name}</span>'
+        for name, color in chart.legend
     )
     st.html(
         '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;margin-bottom:-.7rem;font-size:.85rem">'

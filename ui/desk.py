@@ -128,8 +128,10 @@ class Desk:
         columns, values, shares = self._contributions(position, weights)
         names = self.session.dataset.feature_names
         first = np.argsort(-np.abs(values), kind="stable")[:SHOWN_FEATURES]
-        return [[names[columns[k]] if names else f"column {columns[k] + 1}", f"{values[k]:.4g}", round(float(shares[k]), 3)]
-                for k in np.sort(first)]  # fmt: skip
+        return [
+            [names[columns[k]] if names else f"column {columns[k] + 1}", f"{values[k]:.4g}", round(float(shares[k]), 3)]
+            for k in np.sort(first)
+        ]
 
 
 def why(about, asked, progress):

@@ -60,9 +60,13 @@ def _strategy():
     if specs:
         for column, (key, spec) in zip(st.columns(len(specs)), specs.items()):
             values[key] = column.number_input(
-                literal(key), value=float(start[key]), format="%g", step=None, help=f"{spec.help} Must be {spec.range}.",
+                literal(key),
+                value=float(start[key]),
+                format="%g",
+                step=None,
+                help=f"{spec.help} Must be {spec.range}.",
                 key=f"new-{algorithm}-{learner}-{rule}-{key}",
-            )  # fmt: skip
+            )
     return chosen | {"parameters": values}
 
 
@@ -74,15 +78,36 @@ def _more():
     left, middle, right = st.columns(3)
     shuffled = left.selectbox("Order", ["As stored", "Shuffled by the seed"], key="new-order") != "As stored"
     seed = middle.number_input("Seed", 0, 2**31, 0, key="new-seed")
-    theta = right.number_input("Threshold θ", value=0.0, format="%g", step=None, key="new-theta",
-                               help="A margin from here on predicts the rare class.")  # fmt: skip
+    theta = right.number_input(
+        "Threshold θ",
+        value=0.0,
+        format="%g",
+        step=None,
+        key="new-theta",
+        help="A margin from here on predicts the rare class.",
+    )
     left, middle, right = st.columns(3)
     metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.get, key="new-metric")
-    weight = middle.number_input("Weight of the rare class", 0.01, 0.99, 0.5 if metric == "sum" else 0.9, key=f"new-w-{metric}",
-                                 help="Of sensitivity against specificity, or of a miss against a false alarm.")  # fmt: skip
-    averaged = right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="new-averaged") != "Last weights"
+    weight = middle.number_input(
+        "Weight of the rare class",
+        0.01,
+        0.99,
+        0.5 if metric == "sum" else 0.9,
+        key=f"new-w-{metric}",
+        help="Of sensitivity against specificity, or of a miss against a false alarm.",
+    )
+    averaged = (
+        right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="new-averaged") != "Last weights"
+    )
     weights = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)
-    return {"shuffled": shuffled, "seed": seed, "theta": theta, "metric": metric, "weights": weights, "averaged": averaged}
+    return {
+        "shuffled": shuffled,
+        "seed": seed,
+        "theta": theta,
+        "metric": metric,
+        "weights": weights,
+        "averaged": averaged,
+    }
 
 
 AIMS = {"sum": "Weighted sum of sensitivity and specificity", "cost": "Cost of misses and false alarms"}
