@@ -63,8 +63,8 @@ store = guarded_store()
 st.title("Label what matters in a stream")
 st.html(
     '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">'
-    "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides which "
-    "items are worth one of your labels, asks you, and learns from each answer at once.</p>"
+    "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
+    "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
 )
 datasets, sessions = store.datasets(), store.sessions()
 with st.container(horizontal=True):
