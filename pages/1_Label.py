@@ -30,7 +30,13 @@ def chosen_session(store):
 
 @st.fragment
 def label(desk, name):
-    card(f"card-{desk.session.id}", lambda event: desk.handle(event, name), desk.payload)
+    key = f"card-{desk.session.id}"
+
+    def handle(event):
+        done, st.session_state[f"{key}-problem"] = desk.handle(event, name)
+        return done
+
+    card(key, handle, lambda: desk.payload(st.session_state.get(f"{key}-problem")))
 
 
 @st.fragment(run_every=2)

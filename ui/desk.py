@@ -8,6 +8,7 @@ from uuid import uuid4
 import numpy as np
 import streamlit as st
 
+from oal_engine import metrics
 from oal_engine.rows import matrix
 from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError
 
@@ -30,22 +31,19 @@ class Desk:
 
     def __init__(self, session):
         self.session = Session(store(), session)
-        self.problem = None
         self._lock = threading.Lock()
         self._items = {}
 
     def handle(self, event, annotator):
-        """Store an event of the card; True unless it could not be stored and must be sent again."""
+        """Store an event of the card: whether it is done with (else it must be sent again), and what there is to say."""
         with self._lock:
-            self.problem = None
             try:
                 self._act(event, annotator)
             except SessionError as error:
-                self.problem = str(error)
+                return True, f"Not stored: {error}"
             except sqlite3.Error as error:
-                self.problem = f"The answer could not be saved: {error}. It is kept here and sent again."
-                return False
-            return True
+                return False, f"The answer could not be saved: {error}. It is kept here and sent again."
+            return True, None
 
     def _act(self, event, annotator):
         if event["action"] == "undo":
@@ -54,8 +52,8 @@ class Desk:
             label = SKIP if event["action"] == "skip" else event["label"]
             self.session.answer(event["id"], event["question"], label, annotator, event.get("seconds"))
 
-    def payload(self):
-        """What the card shows: this place, and the place after each possible answer."""
+    def payload(self, problem=None):
+        """What the card shows: this place, the place after each possible answer, and a problem there was."""
         with self._lock:
             self.session.refresh()
             place, about = self.session.place, self.session.about
@@ -64,15 +62,16 @@ class Desk:
                 branches = {str(label): self._place(branch) for label, branch in self.session.branches.items()}
             return {
                 "boot": BOOT,
-                "session": self.session.id,
-                "error": self.problem,
+                "session": f"{self.session.id} of {about['created_at']}",  # unsaved answers of another database are not ours
+                "error": problem,
                 "classes": [
                     {"label": POSITIVE, "name": about["positive_name"], "keys": ["a", "1"]},
                     {"label": NEGATIVE, "name": about["negative_name"], "keys": ["x", "0"]},
                 ],
-                "place": self._place(place, can_undo=self.session.previous is not None),
+                "place": self._place(place),
                 "previous": self.session.previous,
                 "branches": {str(place.asked.id): branches} if branches else {},
+                "result": self._result(),
             }
 
     def figures(self):
@@ -80,12 +79,25 @@ class Desk:
         with self._lock:
             return charts.of_session(self.session)
 
-    def _place(self, place, can_undo=True):
+    def _result(self):
+        """The outcome in a sentence, for the end of the session."""
+        if not self.session.dataset.labelled:
+            return "Every answer is saved."
+        found = {
+            name: metrics.evaluate(self.session.counts, name, self.session.weights) for name in metrics.EVALUATIONS
+        }
+        push, both = found["push"], found["push_query"]
+        return (
+            f"Over the stream: sum {push['sum']:.3f} and F1 {push['f1']:.3f} under push, "
+            f"sum {both['sum']:.3f} and F1 {both['f1']:.3f} under push-and-query. Every answer is saved."
+        )
+
+    def _place(self, place):
         counters = asdict(place.progress)
-        question = place.asked and self._question(place, can_undo)
+        question = place.asked and self._question(place)
         return {"question": question, "end": place.progress.end, "counters": counters}
 
-    def _question(self, place, can_undo):
+    def _question(self, place):
         asked, item = place.asked, self._item(place.asked.item)
         text = item["text"]
         return {
@@ -96,7 +108,6 @@ class Desk:
             "features": self._features(asked.item, place.weights) if text is None else None,
             "why": why(self.session.about, asked, place.progress),
             "old": asked.old,
-            "can_undo": can_undo,
         }
 
     def _item(self, position):
