@@ -1,6 +1,5 @@
 """Home: sessions and data sets at a glance, one click to the demo."""
 
-import html
 from datetime import datetime
 
 import streamlit as st
@@ -8,7 +7,7 @@ import streamlit as st
 from oal_engine import demo
 from oal_engine.session import create
 from ui.forms import new_session
-from ui.page import complain, guarded_store, note, open_page
+from ui.page import complain, entry, guarded_store, note, open_page
 
 LABEL = "pages/1_Label.py"
 
@@ -18,23 +17,16 @@ def start(session):
 
 
 def try_demo(store, which):
-    shown = demo.DEMOS[which]
     with st.spinner("Preparing the demo…"):
-        dataset = demo.dataset(store, which)
-        session = create(
-            store, dataset, shown.algorithm, parameters=shown.parameters, budget=shown.budget,
-            positive_name=shown.positive_name, negative_name=shown.negative_name,
-        )  # fmt: skip
+        session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session)
     start(session)
 
 
 def show_session(store, row):
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
-    when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M")
-    left.html(
-        f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
-        f"{html.escape(row['dataset_name'])} · {html.escape(row['algorithm'])} · {when} UTC</span></div>"
-    )
+    when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
+    own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
+    left.html(entry(row["name"], *own, row["algorithm"], when))
     used = row["labels"] / row["budget"]
     text = f"{row['labels']:,} of {row['budget']:,} labels, {row['positives']:,} positive"
     middle.progress(min(1.0, used), text)
@@ -52,10 +44,7 @@ def show_session(store, row):
 
 def show_dataset(row):
     classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
-    st.html(
-        f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
-        f"{row['items']:,} items · {classes} · {row['features']:,} features</span></div>"
-    )
+    st.html(entry(row["name"], f"{row['items']:,} items", classes, f"{row['features']:,} features"))
 
 
 open_page("Home")
@@ -68,7 +57,7 @@ st.html(
 )
 datasets, sessions = store.datasets(), store.sessions()
 with st.container(horizontal=True):
-    if st.button("Try the demo", type="primary", key="demo"):
+    if st.button("Try the demo", type="secondary" if sessions else "primary", key="demo"):
         try_demo(store, "tweets")
     if st.button("Demo with abstracts", key="demo-abstracts"):
         try_demo(store, "abstracts")

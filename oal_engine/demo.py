@@ -1,7 +1,7 @@
 """The embedded demo streams: synthetic texts, written by this project, with their stored vocabularies."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +13,12 @@ FOLDER = Path(__file__).parent.parent / "data"
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo stream: its file, its columns, how it is called, and the session that shows it well."""
+    """A demo stream: its file and columns, and the settings of the session that shows it well."""
 
     name: str
     file: str
     columns: formats.Columns
-    positive_name: str
-    negative_name: str
-    algorithm: str = "OA3-diag"
-    parameters: dict = field(default_factory=lambda: {"eta": 0.3, "delta_plus": 1.0, "delta_minus": 0.01})
-    budget: int = 300
+    session: dict
 
     @property
     def vocabulary_file(self):
@@ -31,20 +27,35 @@ class Demo:
 
 DEMOS = {
     "tweets": Demo(
-        "Demo: life satisfaction (synthetic)", "tweets.csv",
+        "Demo: life satisfaction (synthetic)",
+        "tweets.csv",
         formats.Columns(text=("text",), label="label", id="id", positive=("satisfaction",)),
-        "About life satisfaction", "Something else",
+        {
+            "learner": "cspaa",
+            "rule": "asymmetric",
+            "parameters": {"C": 1, "delta_plus": 0.3, "delta_minus": 0.1},
+            "budget": 300,
+            "positive_name": "About life satisfaction",
+            "negative_name": "Something else",
+        },
     ),
     "abstracts": Demo(
-        "Demo: heart abstracts (synthetic)", "abstracts.csv",
+        "Demo: heart abstracts (synthetic)",
+        "abstracts.csv",
         formats.Columns(text=("title", "abstract"), label="label", id="id", positive=("heart",)),
-        "Concerns the heart", "Something else",
+        {
+            "algorithm": "OA3-diag",
+            "parameters": {"eta": 1, "gamma": 0.1, "delta_plus": 0.1, "delta_minus": 0.01},
+            "budget": 200,
+            "positive_name": "Concerns the heart",
+            "negative_name": "Something else",
+        },
     ),
-}  # fmt: skip
+}
 
 
 def write_vocabulary(demo):
-    """Find and store the vocabulary of a demo's file; data/make_demo.py calls it."""
+    """Find and store the vocabulary of a demo's file, after data/make_demo.py wrote it anew."""
     found = vectorizer.fit(formats.read(FOLDER / demo.file, demo.columns).texts, tokenizer="tweets")
     terms = [[term, int(count)] for term, count in zip(found.terms, found.document_frequency)]
     text = json.dumps({"documents": found.documents, "settings": found.settings, "terms": terms}, ensure_ascii=False)

@@ -83,7 +83,7 @@ about = desk.session.about
 st.html(
     f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline">'
     f'<b style="font-size:1.25rem" dir="auto">{html.escape(about["name"])}</b>'
-    f'<span style="opacity:.75">{html.escape(settings(desk.session))}</span></div>'
+    f'<span class="oal-wide" style="opacity:.75">{html.escape(settings(desk.session))}</span></div>'
 )
 left, right = st.columns([5, 3], gap="large")
 with left:

@@ -1,6 +1,5 @@
 """Data: import a file of texts or vectors, and remove what no session uses."""
 
-import html
 from pathlib import Path
 
 import streamlit as st
@@ -8,7 +7,7 @@ import streamlit as st
 from oal_engine import datasets, formats
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
-from ui.page import complain, guarded_store, note, open_page
+from ui.page import complain, entry, guarded_store, note, open_page
 
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
@@ -144,10 +143,7 @@ def stored(store):
     """The data sets there are, with their class balance."""
     for row in store.datasets():
         left, middle, right = st.columns([5, 4, 2], vertical_alignment="center")
-        left.html(
-            f'<div style="line-height:1.35"><b dir="auto">{html.escape(row["name"])}</b><br><span style="opacity:.75">'
-            f"{html.escape(row['source'])} · {row['items']:,} items · {row['features']:,} features</span></div>"
-        )
+        left.html(entry(row["name"], row["source"], f"{row['items']:,} items", f"{row['features']:,} features"))
         known = row["positives"] + row["negatives"]
         if known:
             share = row["positives"] / known

@@ -10,7 +10,7 @@ import streamlit as st
 from oal_engine import metrics
 
 POINTS = 400  # more cost time in the browser and show nothing more
-COLORS = {"push": "#1f8a7e", "push_query": "#d9822b"}
+COLORS = {"push": "#26988b", "push_query": "#d9822b"}
 NAMES = {"push": "push", "push_query": "push-and-query"}
 HEIGHT = 148  # pixels: three charts and the result fit beside the card
 
@@ -40,7 +40,7 @@ def of_session(session):
         charts.append(_answers(session.labels, session.about))
     asked, pushed = counts[:, :, :, 1].sum((1, 2)), counts[:, 1].sum((1, 2))
     done = np.maximum(rounds, 1)
-    lines = [("asked", "#7a5ea8", asked / done), ("pushed", COLORS["push"], pushed / done)]
+    lines = [("asked", "#8d6fc0", asked / done), ("pushed", COLORS["push"], pushed / done)]
     charts.append(_chart("rates", "Share of the stream", rounds, lines, ".0%", session.rounds))
     return charts
 

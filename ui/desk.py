@@ -35,7 +35,7 @@ class Desk:
         self._items = {}
 
     def handle(self, event, annotator):
-        """Store an event of the card: whether it is done with (else it must be sent again), and what there is to say."""
+        """Store an event of the card: whether it is done with, else it is sent again, and a problem there was."""
         with self._lock:
             try:
                 self._act(event, annotator)
@@ -62,7 +62,7 @@ class Desk:
                 branches = {str(label): self._place(branch) for label, branch in self.session.branches.items()}
             return {
                 "boot": BOOT,
-                "session": f"{self.session.id} of {about['created_at']}",  # unsaved answers of another database are not ours
+                "session": f"{self.session.id} of {about['created_at']}",  # not the session 1 of another database
                 "error": problem,
                 "classes": [
                     {"label": POSITIVE, "name": about["positive_name"], "keys": ["a", "1"]},

@@ -36,7 +36,7 @@ def new_session(datasets):
 def _class_names(dataset):
     for demo in DEMOS.values():
         if demo.name == dataset:
-            return demo.positive_name, demo.negative_name
+            return demo.session["positive_name"], demo.session["negative_name"]
     return "Relevant", "Not relevant"
 
 
@@ -46,7 +46,9 @@ def _strategy():
     if algorithm == OWN:
         left, right = st.columns(2)
         rule = left.selectbox("Query rule", QUERY_RULES, index=list(QUERY_RULES).index("asymmetric"), key="new-rule")
-        learner = right.selectbox("Learner", partners(rule), key=f"new-learner-{rule}")
+        learners = partners(rule)
+        best = learners.index("cspaa") if "cspaa" in learners else 0
+        learner = right.selectbox("Learner", learners, index=best, key=f"new-learner-{rule}")
         st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
         chosen, fixed = {"learner": learner, "rule": rule}, {}
     else:
@@ -54,7 +56,7 @@ def _strategy():
         learner, rule, fixed = entry.learner, entry.rule, entry.fixed
         st.text(f"{learner} + {rule}. {entry.paper}.")
         chosen = {"algorithm": algorithm}
-    start = strategy(**chosen).parameters | (DEFAULTS.get(algorithm) or {})
+    start = strategy(**chosen).parameters | DEFAULTS.get(algorithm, {})
     specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
     values = {}
     if specs:
@@ -111,4 +113,4 @@ def _more():
 
 
 AIMS = {"sum": "Weighted sum of sensitivity and specificity", "cost": "Cost of misses and false alarms"}
-DEFAULTS = {demo.algorithm: demo.parameters for demo in DEMOS.values()}
+DEFAULTS = {demo.session.get("algorithm", OWN): demo.session["parameters"] for demo in DEMOS.values()}

@@ -19,7 +19,12 @@ STYLE = """<style>
 [data-testid="stHeader"] button { pointer-events: auto; }
 h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
-@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: .8rem .9rem 1rem; } }
+.oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
+.oal-entry span { opacity: .75; }
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] { padding: .8rem .9rem 1rem; }
+  .oal-wide { display: none !important; }
+}
 </style>"""
 PAGES = {"Home": "app.py", "Label": "pages/1_Label.py", "Data": "pages/4_Data.py"}
 
@@ -32,7 +37,10 @@ def open_page(title):
     _warm_up()
     session = st.query_params.get("session")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.html('<b style="font-size:1.05rem;white-space:nowrap">🎯 OAL Studio</b>', width="content")
+        st.html(
+            '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>',
+            width="content",
+        )
         for name, page in PAGES.items():
             st.page_link(page, label=name, query_params={"session": session} if session else None)
         with st.container(horizontal=True, horizontal_alignment="right"):
@@ -97,6 +105,12 @@ def note(words, color="rgba(60, 130, 120, .13)"):
             f"{html.escape(str(words))}</p>")  # fmt: skip
 
 
+def entry(name, *details):
+    """A name and a line of details under it, as HTML in which the words are literal."""
+    below = html.escape(" · ".join(details))
+    return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
+
+
 def literal(words):
     """Text in which Streamlit finds no markup, for labels and options that would interpret it."""
     return "".join("\\" + c if c in r"\`*_{}[]()#+-.!~$:<>|&" else c for c in str(words).replace("\n", " "))
@@ -109,9 +123,9 @@ def _warm_up():
     def work():
         from scipy.sparse import csr_array
 
-        demo = DEMOS["tweets"]
+        shown = DEMOS["tweets"].session
         table = rows.as_rows(csr_array(np.eye(3)))
-        learner, rule = strategy(demo.algorithm, values=demo.parameters).build(3)
+        learner, rule = strategy(learner=shown["learner"], rule=shown["rule"]).build(3)
         goal, counts = stream.objective(), np.zeros(metrics.COUNTS, np.int64)
         order, y = stream.checked_order(np.arange(3), table), rows.read_only(np.zeros(3), np.int8)
         asked = stream.until_query(table, y, order, learner, rule, goal, 0, 0, 3, True, counts)
