@@ -105,11 +105,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Place:
-    """What a page shows: a question or None, the progress, and the learner's weight vector there."""
+    """What a page shows: a question or None, the progress, and the learner's weight vector and the counts there."""
 
     asked: Asked | None
     progress: Progress
     weights: np.ndarray = field(compare=False, repr=False)
+    counts: np.ndarray = field(compare=False, repr=False)
 
 
 def create(
@@ -347,7 +348,7 @@ class Session:
             self.rounds,
             int(state.counts[1].sum()),
         )
-        return Place(asked, progress, state.learner.w)
+        return Place(asked, progress, state.learner.w, state.counts)
 
     # What a page does
 
@@ -428,11 +429,6 @@ class Session:
     def digest(self):
         """The fingerprint of the state now."""
         return self._state.digest()
-
-    @property
-    def counts(self):
-        """The counts [pushed, class, asked] of the rounds so far."""
-        return self._state.counts
 
     @property
     def labels(self):

@@ -57,7 +57,7 @@ def settings(session):
 
 def result(session):
     """Both evaluations as they are now, in numbers."""
-    found = {name: metrics.evaluate(session.counts, name, session.weights) for name in metrics.EVALUATIONS}
+    found = {name: metrics.evaluate(session.place.counts, name, session.weights) for name in metrics.EVALUATIONS}
     rows = "".join(
         f"<tr><th>{title}</th>" + "".join(f"<td>{found[key][name]:.3f}</td>" for key in metrics.EVALUATIONS) + "</tr>"
         for name, title in (("sum", "Sum"), ("f1", "F1"), ("sensitivity", "Sensitivity"),

@@ -142,15 +142,15 @@ def attempt(work):
 def stored(store):
     """The data sets there are, with their class balance."""
     for row in store.datasets():
-        left, middle, right = st.columns([5, 4, 2], vertical_alignment="center")
+        left, right = st.columns([3, 1], vertical_alignment="center")
         left.html(entry(row["name"], row["source"], f"{row['items']:,} items", f"{row['features']:,} features"))
         known = row["positives"] + row["negatives"]
         if known:
             share = row["positives"] / known
             odds = f", 1 in {1 / share:.1f}" if share else ""
-            middle.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
+            left.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
         else:
-            middle.text("no labels")
+            left.text("no labels")
         if right.button(
             "Remove",
             key=f"remove-{row['id']}",

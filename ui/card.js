@@ -202,7 +202,7 @@ class Card {
     if (painting !== this.painting) {
       this.painting = painting;
       this.seen = Infinity;
-      this.text.replaceChildren(...(question ? content(question) : ending(place, this.payload.result)));
+      this.text.replaceChildren(...(question ? content(question) : ending(place)));
       this.text.scrollTop = 0;
       afterPaint(() => {
         if (painting !== this.painting || this.seen < Infinity) return;
@@ -267,7 +267,7 @@ function tinted(node, weight) {
   return node;
 }
 
-function ending({ end, counters }, result) {
+function ending({ end, counters, result }) {
   const ends = { budget: `The budget of ${number(counters.budget)} labels is spent`, stream: "The stream has ended" };
   return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved.")];
 }

@@ -12,6 +12,7 @@ from oal_engine import metrics
 POINTS = 400  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
 NAMES = {"push": "push", "push_query": "push-and-query"}
+FRACTION = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # a fixed axis does not jump
 HEIGHT = 148  # pixels: three charts and the result fit beside the card
 
 
@@ -35,7 +36,7 @@ def of_session(session):
         for name, title in (("sum", "Weighted sum"), ("f1", "F1")):
             curves = {key: metrics.evaluate(counts, key, session.weights)[name] for key in metrics.EVALUATIONS}
             lines = [(NAMES[key], COLORS[key], values) for key, values in curves.items()]
-            charts.append(_chart(name, title, rounds, lines, ".2f", session.rounds))
+            charts.append(_chart(name, title, rounds, lines, ".2f", session.rounds, y=FRACTION))
     else:
         charts.append(_answers(session.labels, session.about))
     asked, pushed = counts[:, :, :, 1].sum((1, 2)), counts[:, 1].sum((1, 2))
@@ -52,7 +53,7 @@ def _answers(labels, about):
     return _chart("answers", "Answers of each class", steps, lines, "d", about["budget"], "labels")
 
 
-def _chart(key, title, x, lines, format, end, unit="items streamed"):
+def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):
     """A figure whose x axis ends at the next round number, or where the stream does."""
     reached = x[-1] if len(x) else 0
     end = next(
@@ -77,7 +78,7 @@ def _chart(key, title, x, lines, format, end, unit="items streamed"):
         uirevision=key,
         showlegend=False,
         xaxis={"range": [0, end], "fixedrange": True, "nticks": 6},
-        yaxis={"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4},
+        yaxis={"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4} | (y or {}),
     )
     legend = [(name, color) for name, color, _ in lines]
     last = ", ".join(f"{name} {values[-1]:{format}}" for name, _, values in lines if len(values))

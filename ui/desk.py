@@ -71,7 +71,6 @@ class Desk:
                 "place": self._place(place),
                 "previous": self.session.previous,
                 "branches": {str(place.asked.id): branches} if branches else {},
-                "result": self._result(),
             }
 
     def figures(self):
@@ -79,23 +78,21 @@ class Desk:
         with self._lock:
             return charts.of_session(self.session)
 
-    def _result(self):
+    def _place(self, place):
+        counters = asdict(place.progress)
+        question = place.asked and self._question(place)
+        result = None if question else self._result(place.counts)
+        return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
+
+    def _result(self, counts):
         """The outcome in a sentence, for the end of the session."""
         if not self.session.dataset.labelled:
             return "Every answer is saved."
-        found = {
-            name: metrics.evaluate(self.session.counts, name, self.session.weights) for name in metrics.EVALUATIONS
-        }
-        push, both = found["push"], found["push_query"]
+        push, both = (metrics.evaluate(counts, name, self.session.weights) for name in metrics.EVALUATIONS)
         return (
             f"Over the stream: sum {push['sum']:.3f} and F1 {push['f1']:.3f} under push, "
             f"sum {both['sum']:.3f} and F1 {both['f1']:.3f} under push-and-query. Every answer is saved."
         )
-
-    def _place(self, place):
-        counters = asdict(place.progress)
-        question = place.asked and self._question(place)
-        return {"question": question, "end": place.progress.end, "counters": counters}
 
     def _question(self, place):
         asked, item = place.asked, self._item(place.asked.item)
