@@ -11,6 +11,11 @@ METHOD = {
 INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # compiled code calls these, Python does not
 
 
+def always(self):
+    """A method that says yes."""
+    return True
+
+
 def method(name, default=None):
     """Return a function f(self, ...) that numba resolves to the method `name` of self's class at compile time.
 

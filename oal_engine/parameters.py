@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import get_type_hints
 
 
 @dataclass(frozen=True)
@@ -13,15 +14,18 @@ class Parameter:
     above: float | None = None
     low: float | None = None
     high: float | None = None
+    below: float | None = None
+    whole: bool = False
 
     @property
     def range(self):
         """The allowed values in words, e.g. '> 0' or '>= 0 and <= 1'."""
-        bounds = ((">", self.above), (">=", self.low), ("<=", self.high))
-        return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "any finite number"
+        bounds = ((">", self.above), (">=", self.low), ("<=", self.high), ("<", self.below))
+        words = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "any finite number"
+        return "a whole number " * self.whole + words
 
     def check(self, value, name, owner):
-        """Return value as a float; raise ValueError that says what is allowed and what came."""
+        """Return value as a float, or an int if whole; raise ValueError that says what is allowed and what came."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -31,9 +35,31 @@ class Parameter:
             or (self.above is not None and number <= self.above)
             or (self.low is not None and number < self.low)
             or (self.high is not None and number > self.high)
+            or (self.below is not None and number >= self.below)
+            or (self.whole and number != int(number))
         ):
             raise ValueError(f"{name} of {owner} must be {self.range}. Got {value}.")
-        return number
+        return int(number) if self.whole else number
+
+
+def from_parameters(make):
+    """Mark a function that makes a state array from the number of features and the learner's or rule's parameters."""
+    make.reads_parameters = True
+    return make
+
+
+def state(kind):
+    """The functions that make the state arrays of a learner or rule class, by field."""
+    return {name: make for name, make in get_type_hints(kind).items() if name not in parameters(kind)}
+
+
+def made(kind, features, numbers):
+    """A learner or rule for rows with so many features, with its parameters as numbers."""
+    arrays = {
+        field: make(features, **numbers) if hasattr(make, "reads_parameters") else make(features)
+        for field, make in state(kind).items()
+    }
+    return kind(**arrays, **numbers)
 
 
 def parameters(kind):
@@ -42,7 +68,7 @@ def parameters(kind):
 
 
 def checked(kind, owner, values):
-    """All parameters of `kind` as floats: the given values, checked, and the defaults of the others."""
+    """All parameters of `kind` as numbers: the given values, checked, and the defaults of the others."""
     declared = parameters(kind)
     for name in values:
         if name not in declared:

@@ -1,15 +1,19 @@
 """Query rules: how likely the label of a row is asked, given its margin.
 
-A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta)` returns pi_t.
+A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
+round t (from 1).
 A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row.
 To add a rule: write the class here and name it in QUERY_RULES.
 """
 
+from math import sqrt
 from typing import NamedTuple
 
-from .dispatch import method
+import numpy as np
+
+from .dispatch import always, method
 from .learners import LEARNERS, gain, variance
-from .parameters import Parameter, checked, named
+from .parameters import Parameter, checked, made, named
 from .rows import squared
 
 DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
@@ -19,26 +23,27 @@ def _look(self, learner, x):
     return variance(learner, x)
 
 
-def _looks(self):
-    return True
-
-
 look = method("look", default=lambda self, learner, x: 0.0)
 looks = method("looks", default=lambda self: False)
 probability = method("probability")
+observe = method("observe", default=lambda self, p, y, theta: None)
+
+
+def one(features):
+    return np.zeros(1)
 
 
 class All(NamedTuple):
     """Ask every label: supervised learning."""
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0
 
 
 class First(NamedTuple):
     """Ask the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0
 
 
@@ -47,7 +52,7 @@ class Random(NamedTuple):
 
     q: float = Parameter(0.1, above=0, high=1, help="Probability of asking.")
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         return self.q
 
 
@@ -56,14 +61,14 @@ class Margin(NamedTuple):
 
     tau: float = Parameter(0.1, low=0, help="Largest margin that is asked.")
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if abs(p) <= self.tau else 0.0
 
 
 class Positive(NamedTuple):
     """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if p >= theta else 0.0
 
 
@@ -72,8 +77,41 @@ class Symmetric(NamedTuple):
 
     delta: float = Parameter(0.1, above=0, help=DELTA_HELP)
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         return self.delta / (self.delta + abs(p))
+
+
+class Shifted(NamedTuple):
+    """pi = delta / (delta + 1 + |p|) (PAA, Theorem 4)."""
+
+    delta: float = Parameter(0.1, low=0, help="Smoothing; 0 asks nothing.")
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        return self.delta / (self.delta + 1 + abs(p))
+
+
+class Decaying(NamedTuple):
+    """Symmetric with delta_t = delta_{t-1} t / (t + 1), from a large delta_0 (the (a) variant of PAA, section 5.2)."""
+
+    delta: float = Parameter(2.0**14, above=0, help="Smoothing before the first round; it falls as 1 / (t + 1).")
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        delta = self.delta / (t + 1)
+        return delta / (delta + abs(p))
+
+
+class ErrorAdaptive(NamedTuple):
+    """Symmetric with delta_t = beta sqrt(1 + mistakes on the rounds asked) (SEL-ada, Cesa-Bianchi et al. 2006)."""
+
+    mistakes: one
+    beta: float = Parameter(0.1, above=0, help="Smoothing before the first mistake.")
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        delta = self.beta * sqrt(1 + self.mistakes[0])
+        return delta / (delta + abs(p))
+
+    def observe(self, p, y, theta):
+        self.mistakes[0] += (p >= theta) != (y > 0)
 
 
 class Asymmetric(NamedTuple):
@@ -82,7 +120,7 @@ class Asymmetric(NamedTuple):
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         delta = self.delta_plus if p >= 0 else self.delta_minus
         return delta / (delta + abs(p))
 
@@ -95,9 +133,9 @@ class Variance(NamedTuple):
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
 
     needs = "covariance"
-    look, looks = _look, _looks
+    look, looks = _look, always
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         q = abs(p) - max(1.0, rho) * gain(learner, v)
         delta = self.delta_plus if p >= 0 else self.delta_minus
         return 1.0 if q <= 0 else delta / (delta + q)
@@ -113,9 +151,9 @@ class Discriminative(NamedTuple):
     )  # fmt: skip
 
     needs = "adaptive"
-    look, looks = _look, _looks
+    look, looks = _look, always
 
-    def probability(self, learner, x, p, v, rho, theta):
+    def probability(self, learner, x, p, v, rho, theta, t):
         a = 1 / max(1.0, squared(x)) if self.a < 0 else self.a
         return self.b / (self.b + max(0.0, abs(p) - a * gain(learner, v)))
 
@@ -128,6 +166,9 @@ QUERY_RULES = {
     "positive": Positive,
     "symmetric": Symmetric,
     "asymmetric": Asymmetric,
+    "shifted": Shifted,
+    "decaying": Decaying,
+    "error-adaptive": ErrorAdaptive,
     "variance": Variance,
     "discriminative": Discriminative,
 }
@@ -144,4 +185,4 @@ def build(name, learner, values=()):
     name = named(QUERY_RULES, name, "rule")
     if named(LEARNERS, learner, "learner") not in partners(name):
         raise ValueError(f"rule {name} works with the learners {', '.join(partners(name))}. Got {learner}.")
-    return QUERY_RULES[name](**checked(QUERY_RULES[name], name, dict(values)))
+    return made(QUERY_RULES[name], 0, checked(QUERY_RULES[name], name, dict(values)))

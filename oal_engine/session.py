@@ -16,7 +16,7 @@ import numpy as np
 from . import __version__, metrics, rows, stream
 from .algorithms import Strategy, strategy
 from .datasets import Dataset
-from .learners import is_full
+from .learners import weights
 from .store import now
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
@@ -241,16 +241,9 @@ class Session:
             state.spent += 1
             last = state.spent == self.about["budget"]
             stream.learn(
-                self.dataset.rows,
-                self.order,
-                state.learner,
-                state.objective,
-                state.average,
-                state.question,
-                label,
-                last,
-                is_full(type(state.learner)),
-            )
+                self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average,
+                state.question, label, last,
+            )  # fmt: skip
         return self._run(state, state.question.t + 1)
 
     def _rebuild(self):
@@ -348,7 +341,7 @@ class Session:
             self.rounds,
             int(state.counts[1].sum()),
         )
-        return Place(asked, progress, state.learner.w, state.counts)
+        return Place(asked, progress, weights(state.learner), state.counts)
 
     # What a page does
 

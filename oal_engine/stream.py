@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .dispatch import INLINE, METHOD
-from .learners import is_full, margin, update, variance
+from .dispatch import INLINE
+from .draws import draw, draws
+from .learners import everywhere, margin, put, update, variance, weight
 from .metrics import COUNTS
-from .query_rules import look, looks, probability
+from .query_rules import look, looks, observe, probability
 from .rows import Row, entry, hurry, length, read_only, span
 
 COMPILE = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
@@ -60,27 +61,9 @@ def average(features, wanted):
     return Average(np.zeros(features * wanted), np.zeros(features * wanted, np.int64))
 
 
-@njit(**METHOD)
-def draw(seed, t):
-    """The uniform number in [0, 1) of round t: splitmix64 of seed and t (Steele et al. 2014)."""
-    z = np.uint64(seed) + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * 2.0**-53
-
-
-@njit(cache=True)
-def _draws(seed, count):
-    numbers = np.empty(count)
-    for t in range(count):
-        numbers[t] = draw(seed, t)
-    return numbers
-
-
 def shuffled(rounds, seed):
     """An order of visit by seed: the ranks of its draws, so that it is the same with every version of every library."""
-    return np.argsort(_draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
+    return np.argsort(draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
 
 
 @njit(**INLINE)
@@ -100,7 +83,7 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts
         x = Row(rows, i)
         p = margin(learner, x)
         v = look(rule, learner, x)
-        pi = probability(rule, learner, x, p, v, rho, theta)
+        pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
         u = draw(seed, t)
         asked = u < pi
         counts[int(p >= theta), y[i] + 1, int(asked)] += 1
@@ -126,26 +109,27 @@ def _remember(average, learner, x, t, everything):
     """Bring the sum of the weights that this round may change (all, or the row's) up to and with round t."""
     if everything:
         for j in range(average.total.size):
-            average.total[j] += (t + 1 - average.since[j]) * learner.w[j]
+            average.total[j] += (t + 1 - average.since[j]) * weight(learner, j)
             average.since[j] = t + 1
     else:
         for k in span(x.rows, x.i):
             j = entry(x.rows, x.i, k)[0]
-            average.total[j] += (t + 1 - average.since[j]) * learner.w[j]
+            average.total[j] += (t + 1 - average.since[j]) * weight(learner, j)
             average.since[j] = t + 1
 
 
 @njit(**INLINE)
-def _learn(rows, order, learner, objective, average, t, p, v, y, last, dense):
+def _learn(rows, order, learner, rule, objective, average, t, p, v, y, last):
     """Learn label y of round t; after the last label of the budget, put the averaged weights in place if wanted."""
     x = Row(rows, order[t])
     if average.total.size:
-        _remember(average, learner, x, t, last or dense)
+        _remember(average, learner, x, t, last or everywhere(learner))
+    observe(rule, p, y, objective.theta)
     objective.seen[int(y > 0)] += 1
     update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
-            learner.w[j] = average.total[j] / (t + 1)
+            put(learner, j, average.total[j] / (t + 1))
 
 
 @njit(**COMPILE)
@@ -158,14 +142,14 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 
 
 @njit(**COMPILE)
-def learn(rows, order, learner, objective, average, question, y, last, dense):
+def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y to a question; last says that it was the last of the budget."""
     v = variance(learner, Row(rows, order[question.t]))
-    _learn(rows, order, learner, objective, average, question.t, question.margin, v, float(y), last, dense)
+    _learn(rows, order, learner, rule, objective, average, question.t, question.margin, v, float(y), last)
 
 
 @njit(**COMPILE)
-def _replay(rows, y, order, learner, rule, objective, average, dense, seed, budget, marks, log, curve):
+def _replay(rows, y, order, learner, rule, objective, average, seed, budget, marks, log, curve):
     spent, t = 0, 0
     for m in range(marks.size):
         while t < marks[m]:
@@ -181,8 +165,8 @@ def _replay(rows, y, order, learner, rule, objective, average, dense, seed, budg
                     log[spent, 1] = asked.margin
                     log[spent, 2] = asked.probability
                 spent += 1
-                _learn(rows, order, learner, objective, average, t, asked.margin, v,
-                       float(y[order[t]]), spent == budget, dense)  # fmt: skip
+                y_t = float(y[order[t]])
+                _learn(rows, order, learner, rule, objective, average, t, asked.margin, v, y_t, spent == budget)
                 t += 1
     return spent
 
@@ -221,7 +205,7 @@ def replay(rows, y, order, learner, rule, objective, *, budget=None, seed=0, ave
     start = perf_counter()
     queried = _replay(
         rows, read_only(y, np.int8), checked_order(order, rows), learner, rule, objective,
-        average(learner.w.size, averaged), is_full(type(learner)), seed, budget, marks, questions, curve,
+        average(learner.w.size, averaged), seed, budget, marks, questions, curve,
     )  # fmt: skip
     return Replay(curve.cumsum(0), queried, questions[:queried], learner, perf_counter() - start)
 

@@ -1,6 +1,7 @@
 """The judge: every learner and rule once more, dense, slow and straight from the formulas, in plain numpy."""
 
 import numpy as np
+from scipy.special import ndtri
 
 MASK = 2**64 - 1
 
@@ -13,13 +14,45 @@ def draw(seed, t):
     return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
+def orthonormal(V):
+    """Gram-Schmidt over the rows."""
+    done = []
+    for row in V:
+        for other in done:
+            row = row - (row @ other) * other
+        done.append(row / np.linalg.norm(row))
+    return np.array(done)
+
+
 class Learner:
-    """Weights, a covariance (a matrix even where the real one keeps a diagonal) and AdaGrad's sums."""
+    """Weights, a covariance (a matrix even where the real one keeps a diagonal or a sketch) and AdaGrad's sums."""
 
     def __init__(self, name, d, **parameters):
-        self.name, self.w, self.Sigma = name, np.zeros(d), np.eye(d)
+        self.name, self.w, self.Sigma, self.t = name, np.zeros(d), np.eye(d), 0
         self.g_sum, self.g_squares = np.zeros(d), np.zeros(d)
-        self.__dict__.update({"C": 1.0, "eta": 1.0, "gamma": 1.0, "r": 1.0, "delta": 1.0} | parameters)
+        defaults = {
+            "C": 1.0,
+            "eta": 1.0,
+            "gamma": 1.0,
+            "r": 1.0,
+            "delta": 1.0,
+            "m": 5,
+            "seed": 0,
+            "a": 1.0,
+            "confidence": 0.9,
+        }
+        self.__dict__.update(defaults | parameters)
+        if "sacog" in name:
+            numbers = np.array([draw(self.seed, k) for k in range(self.m * d)]).reshape(self.m, d)
+            self.V, self.L = orthonormal(2 * numbers - 1), np.zeros(self.m)
+        if name == "sop":
+            self.Sigma = np.eye(d) / self.a
+
+    def margin(self, x):
+        if self.name == "sop":
+            A = np.linalg.inv(self.Sigma)
+            return float(self.w @ np.linalg.inv(A + np.outer(x, x)) @ x)
+        return float(x @ self.w)
 
     def H(self):
         return self.delta + np.sqrt(self.g_squares)
@@ -29,10 +62,43 @@ class Learner:
 
     def update(self, x, y, p, rho, theta):
         xx, hinge, name = x @ x, max(0.0, 1 - y * p), self.name
-        loss = max(0.0, rho - y * p) if name in ("cspaa", "cog-i", "acog-i", "acog-i-diag") else hinge
+        shifted = ("cspaa", "cog-i", "acog-i", "acog-i-diag", "sacog-i", "ssacog-i")
+        loss = max(0.0, rho - y * p) if name in shifted else hinge
         g = rho if "-ii" in name and "cog" in name else 1.0
         if name == "perceptron":
             self.w = self.w + y * x * ((p >= theta) != (y > 0))
+        elif name == "paum":
+            self.w = self.w + y * x * (y * p <= rho)
+        elif name == "cpa":
+            if (p >= theta) != (y > 0) and xx > 0:
+                self.w = self.w + min(self.C, (np.sqrt(rho) - y * p) / xx) * y * x
+        elif name == "romma":
+            if (p >= theta) != (y > 0) and xx > 0:
+                ww = self.w @ self.w
+                if xx * ww - p * p > 1e-12 * xx * ww:
+                    rest = xx * ww - p * p
+                    self.w = (xx * ww - y * p) / rest * self.w + ww * (y - p) / rest * x
+                else:
+                    self.w = y * x / xx
+        elif name == "sop":
+            if (p >= theta) != (y > 0):
+                self.w = self.w + y * x
+                self.Sigma = np.linalg.inv(np.linalg.inv(self.Sigma) + np.outer(x, x))
+        elif name == "cw":
+            phi, v = ndtri(self.confidence), x @ self.Sigma @ x
+            if phi * np.sqrt(v) > y * p and v > 0:
+                b = 1 + 2 * phi * y * p
+                step = max(0.0, (-b + np.sqrt(b * b - 8 * phi * (y * p - phi * v))) / (4 * phi * v))
+                self.w = self.w + step * y * self.Sigma @ x
+                self.Sigma = np.diag(1 / (1 / np.diag(self.Sigma) + 2 * step * phi * x**2))
+        elif "sacog" in name:
+            self.t += 1
+            hat = x / np.sqrt(self.gamma)
+            self.L = (1 - 1 / self.t) * self.L + (self.V @ hat) ** 2 / self.t
+            self.V = orthonormal(self.V + np.outer(self.V @ hat, hat) / self.t)
+            self.Sigma = np.eye(x.size) - self.V.T @ np.diag(self.t * self.L / (1 + self.t * self.L)) @ self.V
+            if loss > 0:
+                self.w = self.w + self.eta * g * y * self.Sigma @ x
         elif loss == 0:
             return
         elif name in ("pa", "pa-i", "pa-ii", "cspaa"):
@@ -63,9 +129,14 @@ class Learner:
             raise NotImplementedError(name)
 
 
-def probability(
-    rule, learner, x, p, rho, theta, q=0.1, tau=0.1, delta=0.1, delta_plus=0.1, delta_minus=0.1, b=0.1, a=-1
-):
+DEFAULTS = {
+    "q": 0.1, "tau": 0.1, "delta": 0.1, "delta_plus": 0.1, "delta_minus": 0.1, "b": 0.1, "a": -1, "beta": 0.1,
+}  # fmt: skip
+
+
+def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
+    start = {"delta": 2.0**14} if rule == "decaying" else {}
+    q, tau, delta, delta_plus, delta_minus, b, a, beta = (DEFAULTS | start | dict(parameters)).values()
     side = delta_plus if p >= 0 else delta_minus
     if rule in ("all", "first"):
         return 1.0
@@ -75,13 +146,21 @@ def probability(
         return float(abs(p) <= tau)
     if rule == "positive":
         return float(p >= theta)
+    if rule == "shifted":
+        return delta / (delta + 1 + abs(p))
+    if rule == "decaying":
+        for k in range(1, t + 1):
+            delta = delta * k / (k + 1)
+        return delta / (delta + abs(p))
+    if rule == "error-adaptive":
+        return beta * np.sqrt(1 + mistakes) / (beta * np.sqrt(1 + mistakes) + abs(p))
     if rule == "symmetric":
         return delta / (delta + abs(p))
     if rule == "asymmetric":
         return side / (side + abs(p))
     v = learner.variance(x)
     if rule == "variance":
-        eta, gamma = (1.0, learner.r) if learner.name == "arow" else (learner.eta, learner.gamma)
+        eta, gamma = {"arow": (1.0, learner.r), "cw": (1.0, 1.0)}.get(learner.name, (learner.eta, learner.gamma))
         rest = abs(p) - (eta * max(1.0, rho) / 2) * (v * gamma / (v + gamma))
         return 1.0 if rest <= 0 else side / (side + rest)
     if rule == "discriminative":
@@ -94,19 +173,20 @@ def replay(
     X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False
 ):
     """The counts [pushed, class, asked] and the questions (round, margin, probability) of one run."""
-    counts, questions, seen, past = np.zeros((2, 3, 2), int), [], {-1: 0, 1: 0}, []
+    counts, questions, seen, past, mistakes = np.zeros((2, 3, 2), int), [], {-1: 0, 1: 0}, [], 0
     for t, i in enumerate(order):
         x, label = X[i], int(y[i])
-        p = float(x @ learner.w)
+        p = learner.margin(x)
         now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
         left = budget is None or len(questions) < budget
-        pi = probability(rule, learner, x, p, now, theta, **dict(rule_parameters)) if left else 0.0
+        pi = probability(rule, learner, x, p, now, theta, t + 1, mistakes, rule_parameters) if left else 0.0
         asked = draw(seed, t) < pi
         counts[int(p >= theta), label + 1, int(asked)] += 1
         past.append(learner.w)
         if asked:
             questions.append((t, p, pi))
             seen[label] += 1
+            mistakes += (p >= theta) != (label > 0)
             now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
             learner.update(x, label, p, now if label > 0 else 1.0, theta)
             if averaged and len(questions) == budget:

@@ -10,7 +10,6 @@ import streamlit as st
 from oal_engine import metrics, rows, stream
 from oal_engine.algorithms import strategy
 from oal_engine.demo import DEMOS
-from oal_engine.learners import is_full
 from oal_engine.store import Store, StoreError
 
 STYLE = """<style>
@@ -130,7 +129,7 @@ def _warm_up():
         order, y = stream.checked_order(np.arange(3), table), rows.read_only(np.zeros(3), np.int8)
         asked = stream.until_query(table, y, order, learner, rule, goal, 0, 0, 3, True, counts)
         if asked.t < 3:
-            stream.learn(table, order, learner, goal, stream.average(3, False), asked, 1, False, is_full(type(learner)))
+            stream.learn(table, order, learner, rule, goal, stream.average(3, False), asked, 1, False)
         gc.collect()
         gc.freeze()
 

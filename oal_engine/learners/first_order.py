@@ -1,9 +1,11 @@
 """First-order learners: a weight vector and nothing else."""
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
+from ..dispatch import always
 from ..parameters import Parameter
 from ..rows import add, squared
 
@@ -21,6 +23,30 @@ class Perceptron(NamedTuple):
     def update(self, x, y, p, v, rho, theta):
         if (p >= theta) != (y > 0):
             add(self.w, y, x)
+
+
+class ROMMA(NamedTuple):
+    """The relaxed online maximum margin: on a mistake w <- c w + d x, the shortest w with y w.x >= 1 and w.w_old >=
+    w_old.w_old (Li and Long 2002)."""
+
+    w: np.zeros
+
+    everywhere = always
+
+    def update(self, x, y, p, v, rho, theta):
+        xx = squared(x)
+        if (p >= theta) == (y > 0) or xx <= SMALLEST:
+            return
+        ww = 0.0
+        for j in range(self.w.size):
+            ww += self.w[j] * self.w[j]
+        rest = xx * ww - p * p
+        c, d = 0.0, y / xx  # the first mistake, and a row along w, where both conditions cannot be met
+        if rest > 1e-12 * xx * ww:
+            c, d = (xx * ww - y * p) / rest, ww * (y - p) / rest
+        for j in range(self.w.size):
+            self.w[j] *= c
+        add(self.w, d, x)
 
 
 class PA(NamedTuple):
@@ -56,6 +82,28 @@ class PAII(NamedTuple):
         loss = 1 - y * p
         if loss > 0:
             add(self.w, loss / (squared(x) + 1 / (2 * self.C)) * y, x)
+
+
+class PAUM(NamedTuple):
+    """w += y x when y p <= rho_t: the perceptron with uneven margins rho and 1 (Li et al. 2002; ACOG section 4.1)."""
+
+    w: np.zeros
+
+    def update(self, x, y, p, v, rho, theta):
+        if y * p <= rho:
+            add(self.w, y, x)
+
+
+class CPA(NamedTuple):
+    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x on a mistake: cost-sensitive PA (Crammer et al. 2006)."""
+
+    w: np.zeros
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        xx = squared(x)
+        if (p >= theta) != (y > 0) and xx > SMALLEST:
+            add(self.w, min(self.C, (sqrt(rho) - y * p) / xx) * y, x)
 
 
 class CSPAA(NamedTuple):

@@ -4,22 +4,43 @@
 label of this row could move its margin, which the query rule `variance` weighs against the margin (OA3, eq. 13).
 """
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from ..dispatch import INLINE
-from ..parameters import Parameter
-from ..rows import dot, entry, span
-from .first_order import ETA
+from ..dispatch import INLINE, always
+from ..parameters import Parameter, from_parameters
+from ..rows import add, dot, entry, span
+from .first_order import ETA, SMALLEST
 
 GAMMA = Parameter(1.0, above=0, help="Regularisation: large values keep the covariance wide for longer.")
 R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn faster.")
 
 
+@from_parameters
+def quantile(features, confidence):
+    from scipy.special import ndtri
+
+    return np.array([ndtri(confidence)])
+
+
+@from_parameters
+def inverse(features, a):
+    return np.eye(features) / a
+
+
 @njit(**INLINE)
-def _multiply(Sigma, x, out):
+def inner(w, u):
+    total = 0.0
+    for i in range(u.size):
+        total += w[i] * u[i]
+    return total
+
+
+@njit(**INLINE)
+def multiply(Sigma, x, out):
     """out = Sigma x; Sigma is symmetric, so its rows serve as columns."""
     out[:] = 0
     for k in span(x.rows, x.i):
@@ -29,7 +50,7 @@ def _multiply(Sigma, x, out):
 
 
 @njit(**INLINE)
-def _shrink(Sigma, b, u):
+def shrink(Sigma, b, u):
     """Sigma -= b u u'."""
     for i in range(u.size):
         b_i = b * u[i]
@@ -38,27 +59,14 @@ def _shrink(Sigma, b, u):
                 Sigma[i, j] -= b_i * u[j]
 
 
-def _full_variance(self, x):
-    _multiply(self.Sigma, x, self.u)
-    return dot(self.u, x)
-
-
-def _diagonal_variance(self, x):
-    total = 0.0
-    for k in span(x.rows, x.i):
-        j, x_j = entry(x.rows, x.i, k)
-        total += self.s[j] * x_j * x_j
-    return total
-
-
-def _gain(self, v):
+def acog_gain(self, v):
     return self.eta / 2 / (1 / v + 1 / self.gamma)
 
 
 @njit(**INLINE)
 def _step(self, step, v):
     """One ACOG step: Sigma first, then w along Sigma_new x = Sigma x gamma / (gamma + v)."""
-    _shrink(self.Sigma, 1 / (self.gamma + v), self.u)
+    shrink(self.Sigma, 1 / (self.gamma + v), self.u)
     step *= self.gamma / (self.gamma + v)
     for i in range(self.u.size):
         self.w[i] += step * self.u[i]
@@ -73,6 +81,77 @@ def _diagonal_step(self, step, x):
         self.w[j] += step * self.s[j] * x_j
 
 
+class Full(NamedTuple):
+    """The state of ACOG with a full covariance; `u` is Sigma x of the row looked at last."""
+
+    w: np.zeros
+    u: np.zeros
+    Sigma: np.eye
+    eta: float = ETA
+    gamma: float = GAMMA
+
+    keeps = "covariance"
+    everywhere = always
+
+    def variance(self, x):
+        multiply(self.Sigma, x, self.u)
+        return dot(self.u, x)
+
+    gain = acog_gain
+
+
+class ACOGI(Full):
+    """Sigma -= Sigma x x' Sigma / (gamma + v), then w += eta y Sigma x, when rho_t - y p > 0 (ACOG-I, Algorithm 1)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        if rho - y * p > 0:
+            _step(self, self.eta * y, v)
+
+
+class ACOGII(Full):
+    """As ACOG-I with the loss rho_t (1 - y p) and the step eta rho_t (ACOG-II, Algorithm 1; the learner of OA3)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        if 1 - y * p > 0:
+            _step(self, self.eta * rho * y, v)
+
+
+class Diagonal(NamedTuple):
+    """The state of ACOG with a diagonal covariance s."""
+
+    w: np.zeros
+    s: np.ones
+    eta: float = ETA
+    gamma: float = GAMMA
+
+    keeps = "covariance"
+
+    def variance(self, x):
+        total = 0.0
+        for k in span(x.rows, x.i):
+            j, x_j = entry(x.rows, x.i, k)
+            total += self.s[j] * x_j * x_j
+        return total
+
+    gain = acog_gain
+
+
+class ACOGIDiag(Diagonal):
+    """ACOG-I with a diagonal covariance: time and memory grow with the non-zeros of a row (ACOG paper, section 3.3)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        if rho - y * p > 0:
+            _diagonal_step(self, self.eta * y, x)
+
+
+class ACOGIIDiag(Diagonal):
+    """ACOG-II with a diagonal covariance (ACOG paper, section 3.3; the learner of OA3-diag)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        if 1 - y * p > 0:
+            _diagonal_step(self, self.eta * rho * y, x)
+
+
 class AROW(NamedTuple):
     """w += l b y Sigma x, Sigma -= b (Sigma x)(Sigma x)', b = 1/(v + r), when l = 1 - y p > 0 (Crammer et al. 2009)."""
 
@@ -82,7 +161,8 @@ class AROW(NamedTuple):
     r: float = R
 
     keeps = "covariance"
-    variance = _full_variance
+    everywhere = always
+    variance = Full.variance
 
     def gain(self, v):
         return 0.5 / (1 / v + 1 / self.r)
@@ -93,70 +173,54 @@ class AROW(NamedTuple):
             b = 1 / (v + self.r)
             for i in range(self.u.size):
                 self.w[i] += loss * b * y * self.u[i]
-            _shrink(self.Sigma, b, self.u)
+            shrink(self.Sigma, b, self.u)
 
 
-class ACOGI(NamedTuple):
-    """Sigma -= Sigma x x' Sigma / (gamma + v), then w += eta y Sigma x, when rho_t - y p > 0 (ACOG-I, Algorithm 1)."""
-
-    w: np.zeros
-    u: np.zeros
-    Sigma: np.eye
-    eta: float = ETA
-    gamma: float = GAMMA
-
-    keeps = "covariance"
-    variance, gain = _full_variance, _gain
-
-    def update(self, x, y, p, v, rho, theta):
-        if rho - y * p > 0:
-            _step(self, self.eta * y, v)
-
-
-class ACOGII(NamedTuple):
-    """As ACOG-I with the loss rho_t (1 - y p) and the step eta rho_t (ACOG-II, Algorithm 1; the learner of OA3)."""
-
-    w: np.zeros
-    u: np.zeros
-    Sigma: np.eye
-    eta: float = ETA
-    gamma: float = GAMMA
-
-    keeps = "covariance"
-    variance, gain = _full_variance, _gain
-
-    def update(self, x, y, p, v, rho, theta):
-        if 1 - y * p > 0:
-            _step(self, self.eta * rho * y, v)
-
-
-class ACOGIDiag(NamedTuple):
-    """ACOG-I with a diagonal covariance: time and memory grow with the non-zeros of a row (ACOG paper, section 3.3)."""
+class CW(NamedTuple):
+    """Confidence-weighted learning, diagonal, variance form: the smallest change of N(w, diag(s)) after which y w.x is
+    positive with probability `confidence` (Dredze et al. 2008, section 3.2)."""
 
     w: np.zeros
     s: np.ones
-    eta: float = ETA
-    gamma: float = GAMMA
+    phi: quantile
+    confidence: float = Parameter(0.9, above=0.5, below=1, help="Probability of a right prediction after the update.")
 
     keeps = "covariance"
-    variance, gain = _diagonal_variance, _gain
+
+    variance = Diagonal.variance
+
+    def gain(self, v):
+        return 0.5 / (1 / v + 1)
 
     def update(self, x, y, p, v, rho, theta):
-        if rho - y * p > 0:
-            _diagonal_step(self, self.eta * y, x)
+        phi, M = self.phi[0], y * p
+        if phi * sqrt(v) > M and v > SMALLEST:
+            b = 1 + 2 * phi * M
+            step = max(0.0, (-b + sqrt(b * b - 8 * phi * (M - phi * v))) / (4 * phi * v))
+            for k in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, k)
+                self.w[j] += step * y * self.s[j] * x_j
+                self.s[j] = 1 / (1 / self.s[j] + 2 * step * phi * x_j * x_j)
 
 
-class ACOGIIDiag(NamedTuple):
-    """ACOG-II with a diagonal covariance (ACOG paper, section 3.3; the learner of OA3-diag)."""
+class SOP(NamedTuple):
+    """The second-order perceptron: p = w' (A + x x')^-1 x, and on a mistake w += y x, A += x x', A_0 = a I
+    (Cesa-Bianchi et al. 2005); with the rule `symmetric` it is SEL-2nd. Sigma is the inverse of A."""
 
     w: np.zeros
-    s: np.ones
-    eta: float = ETA
-    gamma: float = GAMMA
+    u: np.zeros
+    Sigma: inverse
+    a: float = Parameter(1.0, above=0, help="The matrix A starts as a times the identity.")
 
-    keeps = "covariance"
-    variance, gain = _diagonal_variance, _gain
+    everywhere = always
+
+    def margin(self, x):
+        multiply(self.Sigma, x, self.u)
+        return inner(self.w, self.u) / (1 + dot(self.u, x))
+
+    variance = Full.variance
 
     def update(self, x, y, p, v, rho, theta):
-        if 1 - y * p > 0:
-            _diagonal_step(self, self.eta * rho * y, x)
+        if (p >= theta) != (y > 0):
+            add(self.w, y, x)
+            shrink(self.Sigma, 1 / (1 + v), self.u)

@@ -1,0 +1,276 @@
+"""Sketched second-order learners: the covariance through m directions found by Oja's rule (ACOG section 3.4, OA3
+section 4), so that a round costs O(m d), or, with the sparse sketch, a time that does not grow with d.
+
+Sigma = I - V' D V with orthonormal rows of V and D = diag(t L / (1 + t L)); `variance` leaves V x in `z`. The sketch
+learns every queried row, the weights only those with a loss.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..dispatch import INLINE, always
+from ..draws import draws
+from ..parameters import Parameter, from_parameters
+from ..rows import add, dot, entry, span, squared
+from .first_order import ETA
+from .second_order import GAMMA, acog_gain
+
+M = Parameter(5, low=1, whole=True, help="Directions of the sketch; at most the number of features.")
+SEED = Parameter(0, low=0, whole=True, help="Seed of the directions at the start.")
+
+
+@from_parameters
+def directions(features, m, seed, **_):
+    """m orthonormal rows at random."""
+    if m > features:
+        raise ValueError(f"m of a sketch must be <= the number of features, {features}. Got {m}.")
+    V = 2 * draws(seed, m * features).reshape(m, features) - 1
+    orthonormalise(V)
+    return V
+
+
+@from_parameters
+def per_direction(features, m, **_):
+    return np.zeros(m)
+
+
+@from_parameters
+def identity(features, m, **_):
+    return np.eye(m)
+
+
+@from_parameters
+def count(features, **_):
+    return np.zeros(1)
+
+
+@njit(cache=True, error_model="numpy")
+def orthonormalise(V):
+    """Gram-Schmidt over the rows of V, in place."""
+    for i in range(V.shape[0]):
+        for k in range(i):
+            along = 0.0
+            for j in range(V.shape[1]):
+                along += V[i, j] * V[k, j]
+            for j in range(V.shape[1]):
+                V[i, j] -= along * V[k, j]
+        length = 0.0
+        for j in range(V.shape[1]):
+            length += V[i, j] * V[i, j]
+        for j in range(V.shape[1]):
+            V[i, j] /= np.sqrt(length)
+
+
+@njit(**INLINE)
+def _multiply(V, x, out):
+    """out = V x."""
+    for i in range(out.size):
+        out[i] = 0.0
+    for k in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, k)
+        for i in range(out.size):
+            out[i] += V[i, j] * x_j
+
+
+@njit(**INLINE)
+def _rest(self, x):
+    """x' (I - V' D V) x, with V x in z."""
+    total = squared(x)
+    for i in range(self.z.size):
+        weight = self.t[0] * self.L[i]
+        total -= weight / (1 + weight) * self.z[i] * self.z[i]
+    return total
+
+
+@njit(**INLINE)
+def _count(self):
+    """L = (1 - 1/t) L + (1/t) (V x)^2 / gamma, with V x in z; 1/t."""
+    self.t[0] += 1
+    rate = 1 / self.t[0]
+    for i in range(self.z.size):
+        self.L[i] = (1 - rate) * self.L[i] + rate * self.z[i] * self.z[i] / self.gamma
+    return rate
+
+
+@njit(**INLINE)
+def _learn(self, x, step):
+    """Oja's rule on x, then w += step Sigma x."""
+    rate = _count(self) / self.gamma
+    for i in range(self.z.size):
+        for k in span(x.rows, x.i):
+            j, x_j = entry(x.rows, x.i, k)
+            self.V[i, j] += rate * self.z[i] * x_j
+    orthonormalise(self.V)
+    if step == 0:
+        return
+    _multiply(self.V, x, self.z)
+    add(self.w, step, x)
+    for i in range(self.z.size):
+        weight = self.t[0] * self.L[i]
+        along = step * weight / (1 + weight) * self.z[i]
+        for j in range(self.w.size):
+            self.w[j] -= along * self.V[i, j]
+
+
+class Sketch(NamedTuple):
+    """The state of SACOG: directions V, their weights L, and the number t of queried rows."""
+
+    w: np.zeros
+    V: directions
+    L: per_direction
+    z: per_direction
+    t: count
+    eta: float = ETA
+    gamma: float = GAMMA
+    m: int = M
+    seed: int = SEED
+
+    keeps = "covariance"
+    everywhere = always
+
+    def variance(self, x):
+        _multiply(self.V, x, self.z)
+        return _rest(self, x)
+
+    gain = acog_gain
+
+
+class SACOGI(Sketch):
+    """ACOG-I with a sketched covariance, O(m^2 d) a queried round (ACOG section 3.4)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        _learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
+
+
+class SACOGII(Sketch):
+    """ACOG-II with a sketched covariance: the learner of SOA3 (OA3 algorithms 4 to 6)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        _learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)
+
+
+@njit(**INLINE)
+def _weight(self, j):
+    total = self.w[j]
+    for i in range(self.b.size):
+        total += self.b[i] * self.U[i, j]
+    return total
+
+
+@njit(**INLINE)
+def _small(F, c, out):
+    """out = F c."""
+    for i in range(out.size):
+        out[i] = 0.0
+        for k in range(c.size):
+            out[i] += F[i, k] * c[k]
+
+
+@njit(**INLINE)
+def _orthonormalise_in(F, K, Kf):
+    """Gram-Schmidt over the rows of F in the inner product a' K b, in place; Kf is scratch."""
+    for i in range(F.shape[0]):
+        for k in range(i):
+            _small(K, F[k], Kf)
+            along = 0.0
+            for j in range(Kf.size):
+                along += F[i, j] * Kf[j]
+            for j in range(Kf.size):
+                F[i, j] -= along * F[k, j]
+        _small(K, F[i], Kf)
+        length = 0.0
+        for j in range(Kf.size):
+            length += F[i, j] * Kf[j]
+        for j in range(Kf.size):
+            F[i, j] /= np.sqrt(length)
+
+
+@njit(**INLINE)
+def _sparse_learn(self, x, step):
+    """The same with V = F U: U += d x' and w = w0 + U' b with b kept, so that only the entries of x are touched."""
+    rate = _count(self) / self.gamma
+    xx, m = squared(x), self.c.size
+    for i in range(m):
+        for k in range(m):
+            d_i, d_k = rate * self.c[i], rate * self.c[k]
+            self.K[i, k] += self.c[i] * d_k + d_i * self.c[k] + d_i * d_k * xx
+    moved = 0.0
+    for i in range(m):
+        moved += rate * self.c[i] * self.b[i]
+    for k in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, k)
+        for i in range(m):
+            self.U[i, j] += rate * self.c[i] * x_j
+    add(self.w, step - moved, x)
+    _orthonormalise_in(self.F, self.K, self.Kf)
+    if step == 0:
+        return
+    for i in range(m):
+        self.c[i] *= 1 + rate * xx
+    _small(self.F, self.c, self.z)
+    for i in range(m):
+        weight = self.t[0] * self.L[i]
+        along = step * weight / (1 + weight) * self.z[i]
+        for k in range(m):
+            self.b[k] -= along * self.F[i, k]
+
+
+class SparseSketch(NamedTuple):
+    """The state of SSACOG: V = F U, K = U U', and the weights w + U' b; c is U x and z is V x of the row looked at."""
+
+    w: np.zeros
+    U: directions
+    F: identity
+    K: identity
+    L: per_direction
+    b: per_direction
+    c: per_direction
+    z: per_direction
+    Kf: per_direction
+    t: count
+    eta: float = ETA
+    gamma: float = GAMMA
+    m: int = M
+    seed: int = SEED
+
+    keeps = "covariance"
+    everywhere = always
+
+    def margin(self, x):
+        _multiply(self.U, x, self.c)
+        total = dot(self.w, x)
+        for i in range(self.c.size):
+            total += self.b[i] * self.c[i]
+        return total
+
+    def variance(self, x):
+        _multiply(self.U, x, self.c)
+        _small(self.F, self.c, self.z)
+        return _rest(self, x)
+
+    gain = acog_gain
+
+    def weight(self, j):
+        return _weight(self, j)
+
+    def put(self, j, value):
+        self.w[j] += value - _weight(self, j)
+
+    def weights(self):
+        return self.w + self.b @ self.U
+
+
+class SSACOGI(SparseSketch):
+    """SACOG-I in time O(m^3 + m s) a queried round, s the non-zeros of x (ACOG section 3.5)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        _sparse_learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
+
+
+class SSACOGII(SparseSketch):
+    """SACOG-II in time O(m^3 + m s) a queried round: the learner of SSOA3 (OA3 algorithm 7)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        _sparse_learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)
