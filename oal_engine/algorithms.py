@@ -9,6 +9,7 @@ from .query_rules import QUERY_RULES
 
 OAAL = "Zhang, Yang, Srinivasan: Online asymmetric active learning with imbalanced data (KDD 2016)"
 PAA = "Lu, Zhao, Hoi: Online passive-aggressive active learning (Machine Learning 2016)"
+SEL = "Cesa-Bianchi, Gentile, Zaniboni: Worst-case analysis of selective sampling (JMLR 2006)"
 CSOAL = "Zhao, Hoi: Cost-sensitive online active learning (KDD 2013)"
 ACOG = "Zhao et al.: Adaptive cost-sensitive online classification (TKDE 2019)"
 OA3 = "Zhang et al.: Online adaptive asymmetric active learning with limited budgets (TKDE 2021)"
@@ -40,6 +41,7 @@ ALGORITHMS = {
     "Q_D": Algorithm("perceptron", "margin", OAAL),
     "CSOAL": Algorithm("cspaa", "symmetric", CSOAL),
     "CSPAA": Algorithm("cspaa", "symmetric", PAA),
+    "CSPAA(a)": Algorithm("cspaa", "decaying", PAA),
     "CSRND": Algorithm("cspaa", "random", PAA),
     "PAA": Algorithm("pa", "symmetric", PAA),
     "PAA-I": Algorithm("pa-i", "symmetric", PAA),
@@ -50,8 +52,12 @@ ALGORITHMS = {
     "PEA": Algorithm("perceptron", "symmetric", PAA),
     "LEPE": Algorithm("perceptron", "symmetric", PAA),
     "RPE": Algorithm("perceptron", "random", PAA),
+    "SEL-ada": Algorithm("perceptron", "error-adaptive", SEL),
+    "SEL-2nd": Algorithm("sop", "symmetric", SEL),
     "OA3": Algorithm("acog-ii", "variance", OA3),
     "OA3-diag": Algorithm("acog-ii-diag", "variance", OA3),
+    "SOA3": Algorithm("sacog-ii", "variance", OA3),
+    "SSOA3": Algorithm("ssacog-ii", "variance", OA3),
     "SOAL": Algorithm("acog-ii", "variance", SOAL, rho=1.0),
     "SOAL-diag": Algorithm("acog-ii-diag", "variance", SOAL, rho=1.0),
     "SOAL-CS": Algorithm("acog-ii", "variance", OA3),
