@@ -72,19 +72,10 @@ ALGORITHMS = {
     "DA": Algorithm("ada-da", "all", DADA),
     "MD": Algorithm("ada-md", "all", DADA),
     **_supervised(
-        "Perceptron",
-        "PA",
-        "PA-I",
-        "PA-II",
-        "AROW",
-        "COG-I",
-        "COG-II",
-        "ACOG-I",
-        "ACOG-II",
-        "ACOG-I-diag",
-        "ACOG-II-diag",
+        "Perceptron", "ROMMA", "PA", "PA-I", "PA-II", "PAUM", "CPA", "AROW", "CW", "COG-I", "COG-II",
+        "ACOG-I", "ACOG-II", "ACOG-I-diag", "ACOG-II-diag", "SACOG-I", "SACOG-II", "SSACOG-I", "SSACOG-II",
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
