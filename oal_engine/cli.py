@@ -15,6 +15,7 @@ from rich.table import Table
 
 from . import datasets as data
 from . import formats, metrics, stream
+from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
 from .learners import LEARNERS
@@ -168,17 +169,6 @@ def algorithms(as_json: Json = False):
     show(found, as_json, "name", "learner", "rule", "parameters", "paper")
 
 
-def _orders(path, rounds):
-    with formats.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
-        orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
-    for number, order in enumerate(orders, 1):
-        if not np.array_equal(np.sort(order), np.arange(rounds)):
-            raise ValueError(
-                f"order {number} of {path} must visit each of the rows 1 to {rounds} once. Got {order.size} numbers."
-            )
-    return orders
-
-
 def _known_rho(y, weights, metric):
     positives, negatives = int((y > 0).sum()), int((y < 0).sum())
     if metric == "cost":
@@ -255,7 +245,7 @@ def replay(
             else _number(rho, "--rho", "auto, laplace or a number")
         )
     if orders:
-        visits = _orders(orders, rounds)
+        visits = reproduction.recorded(orders, rounds)
     else:
         visits = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
 
@@ -328,6 +318,36 @@ def export(
         return
     with out.open("w", encoding="utf-8", newline="") as file:
         write_export(store, session, kind, file)
+
+
+@app.command()
+def reproduce(
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A block of --list, or all.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the blocks, their files and their protocols.")] = False,
+    write: Annotated[Path | None, typer.Option(help="Run the table, or all, and write this page.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data (default: ../shared/data).")] = None,
+    orders: Annotated[int | None, typer.Option(min=2, help="Orders to run (default: as published).")] = None,
+    zero_rows_as_mistakes: Annotated[
+        bool, typer.Option("--count-zero-rows-as-mistakes", help="oa3-w8a: the published protocol alone.")
+    ] = False,
+    as_json: Json = False,
+):
+    """Run published tables with their protocols, ours beside the published figures."""
+    if list_:
+        print(json.dumps({"blocks": reproduction.listed()}) if as_json else reproduction.outline())
+        return
+    if not (table or write):
+        raise ValueError("reproduce needs the name of a table, all, --list or --write.")
+    results = []
+    for name in reproduction.BLOCKS if table in (None, "all") else [table]:
+        results.append(reproduction.reproduce(name, data_dir, orders, zero_rows_as_mistakes))
+        if not as_json:
+            print(reproduction.markdown(results[-1]), flush=True)
+        if write:
+            write.parent.mkdir(parents=True, exist_ok=True)
+            write.write_text(reproduction.page(results), encoding="utf-8")
+    if as_json:
+        print(json.dumps({"blocks": results}))
 
 
 def main():
