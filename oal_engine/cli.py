@@ -41,6 +41,7 @@ Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of 
 Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(formats.READERS)}.")]
 Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(formats.ENCODINGS)}.")]
 Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
+SEVERAL = ("--text", "--positive", "--feature", "--set")
 
 
 def show(found, as_json, *columns):
@@ -330,10 +331,25 @@ def export(
         write_export(store, session, kind, file)
 
 
+def spread(arguments):
+    """Repeat an option that takes several values before each of them: --text a b becomes --text a --text b.
+
+    Only behind the command's own argument, which would be swallowed otherwise.
+    """
+    found, option = [], None
+    for argument in arguments:
+        if argument.startswith("--"):
+            option = argument if argument in SEVERAL else None
+        elif option and found[-1] != option and len(found) > 1 and not found[1].startswith("-"):
+            found.append(option)
+        found.append(argument)
+    return found
+
+
 def main():
     """Run the command line; what is wrong is said in one sentence, without a traceback."""
     try:
-        app()
+        app(spread(sys.argv[1:]))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -355,8 +355,7 @@ class Session:
     def refresh(self):
         """Rebuild where another process has answered since."""
         with self._lock:
-            event = self._answers[-1][1] if self._answers else None
-            if self.store.last_answer(self.id) != {"event": event, "answers": len(self._answers)}:
+            if self.store.last_answer(self.id) != self.version:
                 self._rebuild()
 
     @property
@@ -429,6 +428,11 @@ class Session:
     def digest(self):
         """The fingerprint of the state now."""
         return self._state.digest()
+
+    @property
+    def version(self):
+        """What changes with every answer and every undo: how many answers stand, and the event of the last."""
+        return len(self._answers), self._answers[-1][1] if self._answers else None
 
     @property
     def labels(self):

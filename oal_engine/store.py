@@ -24,7 +24,7 @@ class StoreError(ValueError):
 def m2026_11_20_first(db):
     for statement in """
         CREATE TABLE datasets (
-            id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
             items INTEGER NOT NULL, features INTEGER NOT NULL, positives INTEGER NOT NULL, negatives INTEGER NOT NULL,
             positive TEXT NOT NULL, scaling TEXT NOT NULL, vectorizer TEXT, documents INTEGER, feature_names TEXT,
             folder TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
@@ -38,14 +38,14 @@ def m2026_11_20_first(db):
             term TEXT NOT NULL, document_frequency INTEGER NOT NULL,
             PRIMARY KEY (dataset, column)) STRICT, WITHOUT ROWID;
         CREATE TABLE sessions (
-            id INTEGER PRIMARY KEY, name TEXT NOT NULL, dataset INTEGER NOT NULL REFERENCES datasets,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, dataset INTEGER NOT NULL REFERENCES datasets,
             algorithm TEXT NOT NULL, learner TEXT NOT NULL, rule TEXT NOT NULL, parameters TEXT NOT NULL,
             budget INTEGER NOT NULL CHECK (budget >= 0), seed INTEGER NOT NULL, shuffled INTEGER NOT NULL,
             positive_name TEXT NOT NULL, negative_name TEXT NOT NULL, alpha_p REAL NOT NULL, c_p REAL NOT NULL,
             metric TEXT NOT NULL, theta REAL NOT NULL, rho REAL NOT NULL, averaged INTEGER NOT NULL,
             engine TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
         CREATE TABLE questions (
-            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
             number INTEGER, parent INTEGER NOT NULL, branch INTEGER NOT NULL,
             round INTEGER NOT NULL, item INTEGER NOT NULL, margin REAL NOT NULL, probability REAL NOT NULL,
             draw REAL NOT NULL, predicted INTEGER NOT NULL, asked_at TEXT NOT NULL,
@@ -240,14 +240,13 @@ class Store:
         )
 
     def last_answer(self, session):
-        """The event of the newest label that stands and how many stand: whoever knows both knows the whole log."""
-        return self.one(
-            "SELECT (SELECT event FROM labels JOIN questions ON questions.id = question"
-            " WHERE session = ? AND undone_at IS NULL ORDER BY number DESC LIMIT 1) AS event,"
-            " (SELECT count(*) FROM labels JOIN questions ON questions.id = question"
-            " WHERE session = ? AND undone_at IS NULL) AS answers",
-            session, session,
-        )  # fmt: skip
+        """How many labels stand and the event of the newest: whoever knows both knows the whole log."""
+        found = self.one(  # beside max(), SQLite takes the other columns from the row of the maximum
+            "SELECT count(*) AS answers, max(number) AS number, event FROM labels"
+            " JOIN questions ON questions.id = question WHERE session = ? AND undone_at IS NULL",
+            session,
+        )
+        return found["answers"], found["event"]
 
     def event(self, event):
         """The label that an event gave or took back, or None."""
