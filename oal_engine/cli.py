@@ -1,8 +1,10 @@
 """The command line: python -m oal_engine COMMAND."""
 
+import io
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -40,6 +43,7 @@ Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (defau
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
 Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(formats.READERS)}.")]
 Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(formats.ENCODINGS)}.")]
+Tokenizer = Annotated[str, typer.Option("--tokenizer", help="words, or tweets (keeps #, @ and emoji).")]
 Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
 SEVERAL = ("--text", "--positive", "--feature", "--set")
 
@@ -52,7 +56,7 @@ def show(found, as_json, *columns):
     for rows in found.values():
         table = Table(*columns, box=box.SIMPLE)
         for row in rows:
-            table.add_row(*(str(row.get(column, "")) for column in columns))
+            table.add_row(*(escape(str(row.get(column, ""))) for column in columns))
         Console().print(table)
 
 
@@ -82,7 +86,7 @@ def import_(
     scale: Scale = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
-    tokenizer: Annotated[str, typer.Option(help="words, or tweets (keeps #, @ and emoji).")] = "tweets",
+    tokenizer: Tokenizer = "tweets",
     db: Db = None,
     as_json: Json = False,
 ):
@@ -93,8 +97,9 @@ def import_(
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=(console := Console(stderr=True)),
         transient=True,
+        disable=not console.is_terminal,
     )
     with bar:
         tasks = {}
@@ -170,8 +175,11 @@ def algorithms(as_json: Json = False):
 
 
 def _orders(path, rounds):
-    with formats.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
-        orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
+    try:
+        with formats.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
+            orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
+    except formats.UNREADABLE as error:
+        raise ValueError(f"the orders {path} cannot be read: {error}.") from None
     for number, order in enumerate(orders, 1):
         if not np.array_equal(np.sort(order), np.arange(rounds)):
             raise ValueError(
@@ -222,6 +230,7 @@ def replay(
     scale: Scale = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
+    tokenizer: Tokenizer = "tweets",
     db: Db = None,
     as_json: Json = False,
 ):
@@ -238,7 +247,8 @@ def replay(
     weights = metrics.Weights(alpha_p, c_p)
     if Path(source).is_file():
         columns = columns_of(source, text, label, identity, feature, positive, contains, reader, encoding)
-        table = data.table(formats.read(source, columns, reader=reader, encoding=encoding), scale or "l2")
+        items = formats.read(source, columns, reader=reader, encoding=encoding)
+        table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:
         table = data.Dataset(Store(db), source)
         stored = json.loads(table.about["scaling"])["name"]
@@ -323,12 +333,10 @@ def export(
     db: Db = None,
 ):
     """Write every question of a session with its label, margin, probability, times and annotator."""
-    store = Store(db)
-    if out is None:
-        write_export(store, session, kind, sys.stdout)
-        return
-    with out.open("w", encoding="utf-8", newline="") as file:
-        write_export(store, session, kind, file)
+    text = io.StringIO(newline="")
+    write_export(Store(db), session, kind, text)
+    with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8", newline="") as file:
+        file.write(text.getvalue())
 
 
 def spread(arguments):

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ class StoreError(ValueError):
 
 @migrations()
 def m2026_11_20_first(db):
+    """The tables of data sets, of sessions, and of their logs."""
     for statement in """
         CREATE TABLE datasets (
             id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
@@ -81,13 +83,26 @@ class Store:
         self._lock = threading.RLock()
         try:
             connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
             connection.execute("PRAGMA foreign_keys = ON")
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be opened as a database: {error}.") from None
         self.db = Database(connection)
         self._migrate()
+
+    @staticmethod
+    def _write_ahead(connection):
+        """Switch to WAL; SQLite does not wait by itself where another process is making the file at this moment."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _migrate(self):
         known = {migration.name for migration in migrations._migrations}
@@ -157,9 +172,8 @@ class Store:
 
     def dataset(self, key):
         """One data set by its id or name."""
-        found = self.one(
-            "SELECT * FROM datasets WHERE id = ? OR name = ?", key if isinstance(key, int) else None, str(key)
-        )
+        column = "id" if isinstance(key, int) else "name"
+        found = self.one(f"SELECT * FROM datasets WHERE {column} = ?", key)
         if found is None:
             names = ", ".join(row["name"] for row in self.datasets()) or "none"
             raise StoreError(f"data set {key} does not exist. There are: {names}.")
@@ -281,7 +295,10 @@ class Store:
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],
         )
-        self.db.execute("UPDATE questions SET number = ? WHERE id = ?", [number, question])
+        self.db.execute(
+            "UPDATE questions SET number = ?, asked_at = ? WHERE id = ? AND number IS NOT ?",
+            [number, now(), question, number],
+        )
 
     def put_label(self, event, question, label, annotator, seconds):
         """Store an answer; label 0 is a skip."""
