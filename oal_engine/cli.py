@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from . import datasets as data
-from . import formats, metrics, stream
+from . import formats, metrics, readers, stream
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
 from .learners import LEARNERS
@@ -41,8 +41,8 @@ Positive = Annotated[list[str] | None, typer.Option("--positive", help="Label wo
 Contains = Annotated[bool, typer.Option("--contains", help="A label cell such as a|b holds several words.")]
 Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed; empty: the line number).")]
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
-Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(formats.READERS)}.")]
-Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(formats.ENCODINGS)}.")]
+Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(readers.READERS)}.")]
+Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(readers.ENCODINGS)}.")]
 Tokenizer = Annotated[str, typer.Option("--tokenizer", help="words, or tweets (keeps #, @ and emoji).")]
 Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
 SEVERAL = ("--text", "--positive", "--feature", "--set")
@@ -176,9 +176,9 @@ def algorithms(as_json: Json = False):
 
 def _orders(path, rounds):
     try:
-        with formats.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
+        with readers.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
             orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
-    except formats.UNREADABLE as error:
+    except readers.UNREADABLE as error:
         raise ValueError(f"the orders {path} cannot be read: {error}.") from None
     for number, order in enumerate(orders, 1):
         if not np.array_equal(np.sort(order), np.arange(rounds)):

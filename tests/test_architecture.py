@@ -17,7 +17,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"dispatch", "parameters"},
     {"rows"},
     {"learners"},
-    {"query_rules", "metrics", "vectorizer", "scaling"},
+    {"query_rules", "metrics", "vectorizer", "scaling", "readers"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets"},
     {"session", "demo"},
