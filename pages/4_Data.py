@@ -25,8 +25,7 @@ def chosen_file():
     ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
     way = st.segmented_control("Where is the file?", ways, default="Upload", key="way") if len(ways) > 1 else "Upload"
     if way == "Upload":
-        suffixes = ", ".join(suffix for reader in readers.READERS.values() for suffix in reader.suffixes)
-        upload = st.file_uploader(f"A file: {suffixes}; also as .gz, .bz2, .xz", key="upload")
+        upload = st.file_uploader(f"A file ({', '.join(readers.READERS)}), also as .gz, .bz2 or .xz", key="upload")
     else:
         path = st.text_input("Path", key="path").strip()
     if upload is not None:

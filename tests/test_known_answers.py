@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets, formats, readers, metrics, stream
+from oal_engine import cli, datasets, formats, metrics, readers, stream
 from oal_engine.algorithms import strategy
 
 # learner, parameters, and in percent: mean and sample deviation of sum, mean sensitivity, mean specificity

@@ -67,7 +67,7 @@ def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):
         ],
         {
             "height": HEIGHT,
-            "margin": {"l": 44, "r": 12, "t": 4, "b": 22, "autoexpand": False},
+            "margin": {"l": 44, "r": 12, "t": 9, "b": 22, "autoexpand": False},
             "hovermode": "x unified",
             "uirevision": key,
             "showlegend": False,
