@@ -1,8 +1,10 @@
 """The command line: python -m oal_engine COMMAND."""
 
+import io
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +12,12 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from . import datasets as data
-from . import formats, metrics, stream
+from . import formats, metrics, readers, stream
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
@@ -39,9 +42,11 @@ Positive = Annotated[list[str] | None, typer.Option("--positive", help="Label wo
 Contains = Annotated[bool, typer.Option("--contains", help="A label cell such as a|b holds several words.")]
 Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed; empty: the line number).")]
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
-Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(formats.READERS)}.")]
-Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(formats.ENCODINGS)}.")]
+Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(readers.READERS)}.")]
+Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(readers.ENCODINGS)}.")]
+Tokenizer = Annotated[str, typer.Option("--tokenizer", help="words, or tweets (keeps #, @ and emoji).")]
 Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
+SEVERAL = ("--text", "--positive", "--feature", "--set")
 
 
 def show(found, as_json, *columns):
@@ -52,7 +57,7 @@ def show(found, as_json, *columns):
     for rows in found.values():
         table = Table(*columns, box=box.SIMPLE)
         for row in rows:
-            table.add_row(*(str(row.get(column, "")) for column in columns))
+            table.add_row(*(escape(str(row.get(column, ""))) for column in columns))
         Console().print(table)
 
 
@@ -82,7 +87,7 @@ def import_(
     scale: Scale = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
-    tokenizer: Annotated[str, typer.Option(help="words, or tweets (keeps #, @ and emoji).")] = "tweets",
+    tokenizer: Tokenizer = "tweets",
     db: Db = None,
     as_json: Json = False,
 ):
@@ -93,8 +98,9 @@ def import_(
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=(console := Console(stderr=True)),
         transient=True,
+        disable=not console.is_terminal,
     )
     with bar:
         tasks = {}
@@ -211,6 +217,7 @@ def replay(
     scale: Scale = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
+    tokenizer: Tokenizer = "tweets",
     db: Db = None,
     as_json: Json = False,
 ):
@@ -227,7 +234,8 @@ def replay(
     weights = metrics.Weights(alpha_p, c_p)
     if Path(source).is_file():
         columns = columns_of(source, text, label, identity, feature, positive, contains, reader, encoding)
-        table = data.table(formats.read(source, columns, reader=reader, encoding=encoding), scale or "l2")
+        items = formats.read(source, columns, reader=reader, encoding=encoding)
+        table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:
         table = data.Dataset(Store(db), source)
         stored = json.loads(table.about["scaling"])["name"]
@@ -312,12 +320,25 @@ def export(
     db: Db = None,
 ):
     """Write every question of a session with its label, margin, probability, times and annotator."""
-    store = Store(db)
-    if out is None:
-        write_export(store, session, kind, sys.stdout)
-        return
-    with out.open("w", encoding="utf-8", newline="") as file:
-        write_export(store, session, kind, file)
+    text = io.StringIO(newline="")
+    write_export(Store(db), session, kind, text)
+    with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8", newline="") as file:
+        file.write(text.getvalue())
+
+
+def spread(arguments):
+    """Repeat an option that takes several values before each of them: --text a b becomes --text a --text b.
+
+    Only behind the command's own argument, which would be swallowed otherwise.
+    """
+    found, option = [], None
+    for argument in arguments:
+        if argument.startswith("--"):
+            option = argument if argument in SEVERAL else None
+        elif option and found[-1] != option and len(found) > 1 and not found[1].startswith("-"):
+            found.append(option)
+        found.append(argument)
+    return found
 
 
 @app.command()
@@ -353,7 +374,7 @@ def reproduce(
 def main():
     """Run the command line; what is wrong is said in one sentence, without a traceback."""
     try:
-        app()
+        app(spread(sys.argv[1:]))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -30,6 +30,7 @@ observe = method("observe", default=lambda self, p, y, theta: None)
 
 
 def one(features):
+    """A counter."""
     return np.zeros(1)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import algorithms, datasets, formats, metrics, rows, stream
+from . import algorithms, datasets, formats, metrics, readers, rows, stream
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TENS = [10.0**k for k in range(-5, 6)]
@@ -145,8 +145,11 @@ def read(folder, file, scale="l2", positive=(), **columns):
 
 def recorded(path, rounds):
     """The orders of visit of a file, one a line, rows counted from 1."""
-    with formats.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
-        orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
+    try:
+        with readers.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
+            orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
+    except readers.UNREADABLE as error:
+        raise ValueError(f"the orders {path} cannot be read: {error}.") from None
     for number, order in enumerate(orders, 1):
         if not np.array_equal(np.sort(order), np.arange(rounds)):
             raise ValueError(

@@ -45,6 +45,7 @@ class SparseRows(NamedTuple):
         return range(self.indptr[i], self.indptr[i + 1])
 
     def entry(self, i, k):
+        k = np.uintp(k)  # an unsigned index spares the check for a negative one
         return self.indices[k], self.values[k]
 
     def hurry(self, order, t):
@@ -68,7 +69,7 @@ class DenseRows(NamedTuple):
         return range(i * self.columns, (i + 1) * self.columns)
 
     def entry(self, i, k):
-        return k - i * self.columns, self.values[k]
+        return np.uintp(k - i * self.columns), self.values[np.uintp(k)]
 
     def hurry(self, order, t):
         if t + AHEAD < order.size:

@@ -18,10 +18,9 @@ def fit(matrix, name):
     if name != "standardize+l2":
         return {"name": name}
     dense = _dense(matrix)
-    deviation = dense.std(axis=0)
-    return {
-        "name": name, "mean": dense.mean(axis=0).tolist(), "deviation": np.where(deviation > 0, deviation, 1).tolist(),
-    }  # fmt: skip
+    low, constant = dense.min(axis=0), np.ptp(dense, axis=0) == 0  # rounding gives a constant column a deviation
+    mean, deviation = np.where(constant, low, dense.mean(axis=0)), np.where(constant, 1, dense.std(axis=0))
+    return {"name": name, "mean": mean.tolist(), "deviation": deviation.tolist()}
 
 
 def apply(scaling, matrix):

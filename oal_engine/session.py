@@ -90,6 +90,7 @@ class Progress:
     streamed: int
     stream: int
     pushed: int
+    waiting: bool
 
     @property
     def left(self):
@@ -98,9 +99,9 @@ class Progress:
     @property
     def end(self):
         """Why there is no question: 'budget', 'stream' or, while there is one, None."""
-        if self.left <= 0:
-            return "budget"
-        return "stream" if self.streamed >= self.stream else None
+        if self.waiting:
+            return None
+        return "stream" if self.left else "budget"
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ def create(
         rho = chosen.rho
     elif rho == "laplace":
         rho = weights.ratio("cost") if metric == "cost" else 0.0
+    elif not isinstance(rho, (int, float)):
+        raise SessionError(f"rho must be a number > 0, or laplace. Got {rho}.")
     rho = stream.objective(theta, float(rho), weights.ratio("sum")).rho
     return store.add_session(
         {
@@ -177,7 +180,7 @@ def create(
 
 
 def _whole(value, name, low):
-    if int(value) != value or value < low or value >= 2**53:
+    if not isinstance(value, (int, float, np.number)) or not low <= value < 2**53 or int(value) != value:
         raise SessionError(f"{name} of a session must be a whole number >= {low}. Got {value}.")
     return int(value)
 
@@ -247,8 +250,17 @@ class Session:
         return self._run(state, state.question.t + 1)
 
     def _rebuild(self):
-        """Run the log again from the first round, checking every stored question and digest."""
-        log, digests = self.store.answers(self.id), self.store.digests(self.id)
+        """Run the log again from the first round; again, with everybody else waiting, if somebody wrote meanwhile."""
+        question = self._run_log()
+        with self.store.transaction():
+            if self.store.last_answer(self.id) != self.version:
+                question = self._run_log()
+            self._settle(question)
+
+    def _run_log(self):
+        """Bring the state to the end of the log, checking every question and digest; the id of the one that waits."""
+        with self.store.transaction():
+            log, digests = self.store.answers(self.id), self.store.digests(self.id)
         state, answers = self._fresh(), []
         for entry in log:
             if self._ended(state) or self._facts(state.question) != {key: entry[key] for key in FACTS}:
@@ -261,15 +273,14 @@ class Session:
                 break
             answers.append(entry)
             state = self._advance(state, entry["label"])
-            expected = digests.get(len(answers))
-            if expected not in (None, state.digest()):
+            if len(answers) in digests and digests[len(answers)] != state.digest():
                 raise SessionError(
                     f"the state of the session {self.about['name']} after {len(answers)} answers is not the one "
                     f"recorded by engine {self.about['engine']}; its labels are safe and can be exported."
                 )
         self._state = state
         self._answers = [(entry["id"], entry["event"], entry["label"]) for entry in answers]
-        self._settle(None if len(log) == len(answers) else log[len(answers)]["id"])
+        return None if len(log) == len(answers) else log[len(answers)]["id"]
 
     def _settle(self, question=None):
         """Make the waiting question the current one, and prepare the next one under each possible answer."""
@@ -340,6 +351,7 @@ class Session:
             streamed if asked else self.rounds,
             self.rounds,
             int(state.counts[1].sum()),
+            asked is not None,
         )
         return Place(asked, progress, weights(state.learner), state.counts)
 
@@ -348,14 +360,14 @@ class Session:
     def refresh(self):
         """Rebuild where another process has answered since."""
         with self._lock:
-            event = self._answers[-1][1] if self._answers else None
-            if self.store.last_answer(self.id) != {"event": event, "answers": len(self._answers)}:
+            if self.store.last_answer(self.id) != self.version:
                 self._rebuild()
 
     @property
     def place(self):
         """The question that waits, or None at the end, and the progress."""
-        return self._place(self._state, self._current, self._answers)
+        with self._lock:
+            return self._place(self._state, self._current, self._answers)
 
     @property
     def branches(self):
@@ -380,25 +392,24 @@ class Session:
         """Store and learn an answer (POSITIVE, NEGATIVE or SKIP); an event that is known changes nothing."""
         if label not in (POSITIVE, NEGATIVE, SKIP):
             raise SessionError(f"a label must be 1, -1 or 0 (skip). Got {label}.")
-        with self._lock:
+        with self._lock, self.store.transaction():
             self.refresh()
-            with self.store.transaction():
-                if self.store.event(event):
-                    return
-                if not self._current or question != self._current.id:
-                    raise SessionError(self._why_not(question))
-                self.store.put_label(event, question, label, annotator, seconds)
-                kept = self._state, self._answers, self._current, self._branches
-                try:
-                    prepared = self._branches.get(label)
-                    self._answers = [*self._answers, (question, event, label)]
-                    self._state, following = prepared or (self._advance(self._state.copy(), label), None)
-                    self._settle(following)
-                    if len(self._answers) % DIGEST_EVERY == 0:
-                        self.store.put_digest(self.id, len(self._answers), self._state.digest())
-                except BaseException:
-                    self._state, self._answers, self._current, self._branches = kept
-                    raise
+            if self.store.event(event):
+                return
+            if not self._current or question != self._current.id:
+                raise SessionError(self._why_not(question))
+            self.store.put_label(event, question, label, annotator, seconds)
+            kept = self._state, self._answers, self._current, self._branches
+            try:
+                prepared = self._branches.get(label)
+                self._answers = [*self._answers, (question, event, label)]
+                self._state, following = prepared or (self._advance(self._state.copy(), label), None)
+                self._settle(following)
+                if len(self._answers) % DIGEST_EVERY == 0:
+                    self.store.put_digest(self.id, len(self._answers), self._state.digest())
+            except BaseException:
+                self._state, self._answers, self._current, self._branches = kept
+                raise
 
     def _why_not(self, question):
         standing = self.store.standing_label(question)
@@ -408,20 +419,24 @@ class Session:
 
     def undo(self, event, question):
         """Take back the last answer, the one to this question, and rebuild; a known event changes nothing."""
-        with self._lock:
+        with self._lock, self.store.transaction():
             self.refresh()
-            with self.store.transaction():
-                if self.store.event(event):
-                    return
-                if question != self.previous:
-                    raise SessionError("only the last answer can be taken back.")
-                self.store.undo_label(question, event)
-                self.store.drop_digests(self.id, len(self._answers) - 1)
-                self._rebuild()
+            if self.store.event(event):
+                return
+            if question != self.previous:
+                raise SessionError("only the last answer can be taken back.")
+            self.store.undo_label(question, event)
+            self.store.drop_digests(self.id, len(self._answers) - 1)
+            self._rebuild()
 
     def digest(self):
         """The fingerprint of the state now."""
         return self._state.digest()
+
+    @property
+    def version(self):
+        """What changes with every answer and every undo: how many answers stand, and the event of the last."""
+        return len(self._answers), self._answers[-1][1] if self._answers else None
 
     @property
     def labels(self):

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +23,10 @@ class StoreError(ValueError):
 
 @migrations()
 def m2026_11_20_first(db):
+    """The tables of data sets, of sessions, and of their logs."""
     for statement in """
         CREATE TABLE datasets (
-            id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
             items INTEGER NOT NULL, features INTEGER NOT NULL, positives INTEGER NOT NULL, negatives INTEGER NOT NULL,
             positive TEXT NOT NULL, scaling TEXT NOT NULL, vectorizer TEXT, documents INTEGER, feature_names TEXT,
             folder TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
@@ -38,14 +40,14 @@ def m2026_11_20_first(db):
             term TEXT NOT NULL, document_frequency INTEGER NOT NULL,
             PRIMARY KEY (dataset, column)) STRICT, WITHOUT ROWID;
         CREATE TABLE sessions (
-            id INTEGER PRIMARY KEY, name TEXT NOT NULL, dataset INTEGER NOT NULL REFERENCES datasets,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, dataset INTEGER NOT NULL REFERENCES datasets,
             algorithm TEXT NOT NULL, learner TEXT NOT NULL, rule TEXT NOT NULL, parameters TEXT NOT NULL,
             budget INTEGER NOT NULL CHECK (budget >= 0), seed INTEGER NOT NULL, shuffled INTEGER NOT NULL,
             positive_name TEXT NOT NULL, negative_name TEXT NOT NULL, alpha_p REAL NOT NULL, c_p REAL NOT NULL,
             metric TEXT NOT NULL, theta REAL NOT NULL, rho REAL NOT NULL, averaged INTEGER NOT NULL,
             engine TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
         CREATE TABLE questions (
-            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
             number INTEGER, parent INTEGER NOT NULL, branch INTEGER NOT NULL,
             round INTEGER NOT NULL, item INTEGER NOT NULL, margin REAL NOT NULL, probability REAL NOT NULL,
             draw REAL NOT NULL, predicted INTEGER NOT NULL, asked_at TEXT NOT NULL,
@@ -81,13 +83,26 @@ class Store:
         self._lock = threading.RLock()
         try:
             connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
             connection.execute("PRAGMA foreign_keys = ON")
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be opened as a database: {error}.") from None
         self.db = Database(connection)
         self._migrate()
+
+    @staticmethod
+    def _write_ahead(connection):
+        """Switch to WAL; SQLite does not wait by itself where another process is making the file at this moment."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _migrate(self):
         known = {migration.name for migration in migrations._migrations}
@@ -157,9 +172,8 @@ class Store:
 
     def dataset(self, key):
         """One data set by its id or name."""
-        found = self.one(
-            "SELECT * FROM datasets WHERE id = ? OR name = ?", key if isinstance(key, int) else None, str(key)
-        )
+        column = "id" if isinstance(key, int) else "name"
+        found = self.one(f"SELECT * FROM datasets WHERE {column} = ?", key)
         if found is None:
             names = ", ".join(row["name"] for row in self.datasets()) or "none"
             raise StoreError(f"data set {key} does not exist. There are: {names}.")
@@ -240,14 +254,13 @@ class Store:
         )
 
     def last_answer(self, session):
-        """The event of the newest label that stands and how many stand: whoever knows both knows the whole log."""
-        return self.one(
-            "SELECT (SELECT event FROM labels JOIN questions ON questions.id = question"
-            " WHERE session = ? AND undone_at IS NULL ORDER BY number DESC LIMIT 1) AS event,"
-            " (SELECT count(*) FROM labels JOIN questions ON questions.id = question"
-            " WHERE session = ? AND undone_at IS NULL) AS answers",
-            session, session,
-        )  # fmt: skip
+        """How many labels stand and the event of the newest: whoever knows both knows the whole log."""
+        found = self.one(  # beside max(), SQLite takes the other columns from the row of the maximum
+            "SELECT count(*) AS answers, max(number) AS number, event FROM labels"
+            " JOIN questions ON questions.id = question WHERE session = ? AND undone_at IS NULL",
+            session,
+        )
+        return found["answers"], found["event"]
 
     def event(self, event):
         """The label that an event gave or took back, or None."""
@@ -282,7 +295,10 @@ class Store:
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],
         )
-        self.db.execute("UPDATE questions SET number = ? WHERE id = ?", [number, question])
+        self.db.execute(
+            "UPDATE questions SET number = ?, asked_at = ? WHERE id = ? AND number IS NOT ?",
+            [number, now(), question, number],
+        )
 
     def put_label(self, event, question, label, annotator, seconds):
         """Store an answer; label 0 is a skip."""

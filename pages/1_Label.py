@@ -81,7 +81,7 @@ except ValueError as error:
     stop(error)
 about = desk.session.about
 st.html(
-    f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline">'
+    f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'
     f'<b style="font-size:1.25rem" dir="auto">{html.escape(about["name"])}</b>'
     f'<span class="oal-wide" style="opacity:.75">{html.escape(settings(desk.session))}</span></div>'
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from oal_engine import datasets, formats
+from oal_engine import datasets, formats, readers
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
 from ui.page import complain, entry, guarded_store, note, open_page
@@ -25,8 +25,7 @@ def chosen_file():
     ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
     way = st.segmented_control("Where is the file?", ways, default="Upload", key="way") if len(ways) > 1 else "Upload"
     if way == "Upload":
-        suffixes = ", ".join(suffix for reader in formats.READERS.values() for suffix in reader.suffixes)
-        upload = st.file_uploader(f"A file: {suffixes}; also as .gz, .bz2, .xz", key="upload")
+        upload = st.file_uploader(f"A file ({', '.join(readers.READERS)}), also as .gz, .bz2 or .xz", key="upload")
     else:
         path = st.text_input("Path", key="path").strip()
     if upload is not None:
@@ -79,8 +78,8 @@ def import_form(store):
         return
     source, name = file
     left, right = st.columns(2)
-    reader = left.selectbox("Format", ["recognised", *formats.READERS], key="reader")
-    encoding = right.selectbox("Encoding", formats.ENCODINGS, key="encoding")
+    reader = left.selectbox("Format", ["recognised", *readers.READERS], key="reader")
+    encoding = right.selectbox("Encoding", readers.ENCODINGS, key="encoding")
     reader = None if reader == "recognised" else reader
     try:
         peek = formats.peek(source, PREVIEW, name=name, reader=reader, encoding=encoding)

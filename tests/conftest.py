@@ -17,3 +17,12 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real Chromium, without which the test skips or fails."""
+    from browser import chromium
+
+    with chromium() as found:
+        yield found

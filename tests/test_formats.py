@@ -80,8 +80,15 @@ def test_jsonl_round_trip(texts, suffix):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([1, -1]), st.dictionaries(
-    st.integers(1, 9), st.floats(allow_nan=False, allow_infinity=False)))).filter(len), st.randoms())
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, -1]),
+            st.dictionaries(st.integers(1, 9), st.floats(allow_nan=False, allow_infinity=False)),
+        )
+    ).filter(len),
+    st.randoms(),
+)
 def test_svmlight_round_trip(rows, random):
     """Column k of the file is column k - 1, an all-zero row stays, comments and blank lines are passed over."""
     lines, expected, ids = ["# made up"], np.zeros((len(rows), 9)), []
@@ -110,7 +117,7 @@ def test_txt():
 
 def test_long_text():
     """An article of a million letters is a cell like any other."""
-    items = read(upload(f'text\n{"x" * 1_000_000}\n', "x.csv"), Columns(("text",)))
+    items = read(upload(f"text\n{'x' * 1_000_000}\n", "x.csv"), Columns(("text",)))
     assert [len(text) for text in items.texts] == [1_000_000]
 
 
@@ -121,12 +128,15 @@ def test_tsv_with_stray_quotes():
     assert items.y.tolist() == [-1, 1, -1]
 
 
-@pytest.mark.parametrize(("name", "content"), [
-    ("x.csv", "a,kind,b,id\n1,yes,2.5,r1\n3,no,-4e2,r2\n"),
-    ("x.csv", "a;kind;b;id\n1;yes;2.5;r1\n3;no;-4e2;r2\n"),
-    ("x.tsv", "a\tkind\tb\tid\n1\tyes\t2.5\tr1\n3\tno\t-4e2\tr2\n"),
-    ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
-])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "a,kind,b,id\n1,yes,2.5,r1\n3,no,-4e2,r2\n"),
+        ("x.csv", "a;kind;b;id\n1;yes;2.5;r1\n3;no;-4e2;r2\n"),
+        ("x.tsv", "a\tkind\tb\tid\n1\tyes\t2.5\tr1\n3\tno\t-4e2\tr2\n"),
+        ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
+    ],
+)
 def test_numeric_tables(name, content):
     """All numeric columns but id and label are the features, unless some are chosen."""
     columns = Columns(label="kind", id="id")
@@ -189,19 +199,25 @@ def test_npz_in_disorder():
     assert (vectors.indices.tolist(), vectors.data.tolist(), vectors.shape) == ([0, 3], [2, 5], (1, 5))
 
 
-@pytest.mark.parametrize(("file", "words"), [
-    (arrays(data=np.eye(2)), "x.npz must have an array X; it has data"),
-    (arrays(X=np.eye(2), y=np.ones(3)), "x.npz needs one label for each of the 2 rows of X"),
-    (arrays(X=np.ones(3)), "must be a table of numbers, not float64 of shape (3,)"),
-    (arrays(X=np.array([["a"]])), "must be a table of numbers, not <U1"),
-    (arrays(X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
-    (arrays(format=b"csr", shape=[1, 2], data=[1.0], indices=[9], indptr=[0, 1]), "must be < 2"),
-    (upload("not a zip", "x.npz"), "x.npz cannot be read: File is not a zip file."),
-    (upload("not an array", "x.npy"), "x.npy cannot be read"),
-    (upload("not a table", "x.parquet"), "x.parquet cannot be read"),
-    (named(lzma.compress(b"text\n" * 9999)[:-40], "x.csv.xz"), "x.csv.xz cannot be read: Compressed file ended before"),
-    (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
-])
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (arrays(data=np.eye(2)), "x.npz must have an array X; it has data"),
+        (arrays(X=np.eye(2), y=np.ones(3)), "x.npz needs one label for each of the 2 rows of X"),
+        (arrays(X=np.ones(3)), "must be a table of numbers, not float64 of shape (3,)"),
+        (arrays(X=np.array([["a"]])), "must be a table of numbers, not <U1"),
+        (arrays(X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
+        (arrays(format=b"csr", shape=[1, 2], data=[1.0], indices=[9], indptr=[0, 1]), "must be < 2"),
+        (upload("not a zip", "x.npz"), "x.npz cannot be read: File is not a zip file."),
+        (upload("not an array", "x.npy"), "x.npy cannot be read"),
+        (upload("not a table", "x.parquet"), "x.parquet cannot be read"),
+        (
+            named(lzma.compress(b"text\n" * 9999)[:-40], "x.csv.xz"),
+            "x.csv.xz cannot be read: Compressed file ended before",
+        ),
+        (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
+    ],
+)
 def test_unsafe_or_damaged_files(file, words):
     """A file of arrays that is damaged, misses X, needs pickle, or points outside itself is refused in a sentence."""
     assert words in fails(file)
@@ -213,9 +229,16 @@ SPARSE = named(b"", "x.npz")
 sparse.save_npz(SPARSE, sparse.eye_array(3, format="csc"), compressed=False)
 ARRAY = named(b"", "x.npy")
 np.save(ARRAY, np.eye(3))
-VALID = [PARQUET, SPARSE, ARRAY, arrays(X=np.eye(3), y=[1, -1, 1]), upload("1 1:1\n-1 2:3 # c\n", "x.svm"),
-         upload('id,text\n1,"a, b"\n', "x.csv"), upload('{"a": 1, "text": ["b"]}\n', "x.jsonl"),
-         upload("a\tb\n", "x.txt.gz")]
+VALID = [
+    PARQUET,
+    SPARSE,
+    ARRAY,
+    arrays(X=np.eye(3), y=[1, -1, 1]),
+    upload("1 1:1\n-1 2:3 # c\n", "x.svm"),
+    upload('id,text\n1,"a, b"\n', "x.csv"),
+    upload('{"a": 1, "text": ["b"]}\n', "x.jsonl"),
+    upload("a\tb\n", "x.txt.gz"),
+]
 
 
 @settings(deadline=None, max_examples=300)
@@ -244,18 +267,32 @@ def test_report():
     assert items.texts == ["good", "two\nlines", "fine"]
     assert items.ids == ["1", "2", "7"]
     assert items.skipped == {"broken line": (3, 5), "empty text": (1, 6), "duplicate id": (1, 7)}
-    assert items.report() == ("3 items (1 positive, 1 negative, 1 unlabelled); skipped 5: 3 broken lines (first at "
-                              "line 5), 1 empty text (line 6), 1 duplicate id (line 7).")
+    assert items.report() == (
+        "3 items (1 positive, 1 negative, 1 unlabelled); skipped 5: 3 broken lines (first at "
+        "line 5), 1 empty text (line 6), 1 duplicate id (line 7)."
+    )
 
 
-@pytest.mark.parametrize(("name", "content", "skipped"), [
-    ("x.jsonl", '{"text": "a"}\n{"text": \n[1]\n\n{"text": "b"}\n{"other": "b"}\n',
-     {"broken line": (2, 2), "empty text": (1, 6)}),
-    ("x.libsvm", "1 1:1\n1 2:\n-1 2:nan\n-1 1:1 # good\nspam 1:1\n1 2:1 1:1\n1 0:1\n1 99999999999:1\n",
-     {"non-finite row": (1, 3), "broken line": (5, 2)}),
-    ("x.csv", "a,b,label\n1,2,1\n,2,1\n3,inf,1\n4,no,0\n5,6,0\n",
-     {"non-numeric row": (2, 3), "non-finite row": (1, 4)}),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "skipped"),
+    [
+        (
+            "x.jsonl",
+            '{"text": "a"}\n{"text": \n[1]\n\n{"text": "b"}\n{"other": "b"}\n',
+            {"broken line": (2, 2), "empty text": (1, 6)},
+        ),
+        (
+            "x.libsvm",
+            "1 1:1\n1 2:\n-1 2:nan\n-1 1:1 # good\nspam 1:1\n1 2:1 1:1\n1 0:1\n1 99999999999:1\n",
+            {"non-finite row": (1, 3), "broken line": (5, 2)},
+        ),
+        (
+            "x.csv",
+            "a,b,label\n1,2,1\n,2,1\n3,inf,1\n4,no,0\n5,6,0\n",
+            {"non-numeric row": (2, 3), "non-finite row": (1, 4)},
+        ),
+    ],
+)
 def test_skipped_lines(name, content, skipped):
     """Each format passes over its own kind of broken line and keeps the two good ones."""
     columns = Columns(text=("text",)) if name == "x.jsonl" else Columns(label="label", features=("a", "b"))
@@ -285,11 +322,14 @@ def test_missing_columns():
     assert fails(many, Columns(("n50",))).endswith("n18, n19 and 30 more.")
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    ("", "x.csv has no row that the csv reader can read."),
-    ("id,text\n", "x.csv has no row"),
-    ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
-])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "x.csv has no row that the csv reader can read."),
+        ("id,text\n", "x.csv has no row"),
+        ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
+    ],
+)
 def test_nothing_left(content, words):
     """A file of which nothing is left says so and why."""
     assert words in fails(upload(content, "x.csv"), Columns(("text",)))
@@ -304,11 +344,21 @@ def test_no_such_file(tmp_path):
 # ---- Labels
 
 
-@pytest.mark.parametrize(("labels", "y"), [
-    ("1 -1 +1 1.0", [1, -1, 1, 1]), ("0 1 1 0", [-1, 1, 1, -1]), ("True false TRUE False", [1, -1, 1, -1]),
-    ("yes no  yes", [1, -1, 0, 1]), ("Positive negative", [1, -1]), ("relevant irrelevant", [1, -1]),
-    ("included excluded", [1, -1]), ("0 0", [-1, -1]), ("1 1", [1, 1]), (" ", [0, 0]),
-])
+@pytest.mark.parametrize(
+    ("labels", "y"),
+    [
+        ("1 -1 +1 1.0", [1, -1, 1, 1]),
+        ("0 1 1 0", [-1, 1, 1, -1]),
+        ("True false TRUE False", [1, -1, 1, -1]),
+        ("yes no  yes", [1, -1, 0, 1]),
+        ("Positive negative", [1, -1]),
+        ("relevant irrelevant", [1, -1]),
+        ("included excluded", [1, -1]),
+        ("0 0", [-1, -1]),
+        ("1 1", [1, 1]),
+        (" ", [0, 0]),
+    ],
+)
 def test_well_known_labels(labels, y):
     """Pairs that everybody reads alike need no explanation; an empty cell is unknown."""
     words = labels.split(" ")
@@ -317,15 +367,18 @@ def test_well_known_labels(labels, y):
     assert items.y.dtype == np.int8
 
 
-@pytest.mark.parametrize(("positive", "contains", "y"), [
-    (("spam",), False, [1, -1, -1, -1, 0, -1]),
-    (("SPAM",), False, [-1, 1, -1, -1, 0, -1]),
-    (("sPaM",), False, [1, 1, -1, -1, 0, -1]),
-    (("spam", "2"), False, [1, -1, -1, -1, 0, 1]),
-    (("ham",), True, [-1, -1, 1, 1, -1, -1]),
-    (("spam|ham",), False, [-1, -1, 1, -1, 0, -1]),
-    (("food",), True, [-1, -1, -1, 1, -1, -1]),
-])
+@pytest.mark.parametrize(
+    ("positive", "contains", "y"),
+    [
+        (("spam",), False, [1, -1, -1, -1, 0, -1]),
+        (("SPAM",), False, [-1, 1, -1, -1, 0, -1]),
+        (("sPaM",), False, [1, 1, -1, -1, 0, -1]),
+        (("spam", "2"), False, [1, -1, -1, -1, 0, 1]),
+        (("ham",), True, [-1, -1, 1, 1, -1, -1]),
+        (("spam|ham",), False, [-1, -1, 1, -1, 0, -1]),
+        (("food",), True, [-1, -1, -1, 1, -1, -1]),
+    ],
+)
 def test_positive_labels(positive, contains, y):
     """A named value counts as written where it occurs so, else in any case; `contains` looks at a cell's parts."""
     labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
@@ -344,13 +397,19 @@ def test_lists_as_labels():
 def test_unknown_labels():
     """Words that are no known pair are listed with counts, and the line where a known pair breaks is named."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
-    assert fails(ham, LABELLED) == \
-        "Column 'label' of x.csv holds the labels ham (3), spam (1): name those that are positive."
-    assert fails(ham, replace(LABELLED, positive=("eggs",))) == \
-        "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
+    assert (
+        fails(ham, LABELLED)
+        == "Column 'label' of x.csv holds the labels ham (3), spam (1): name those that are positive."
+    )
+    assert (
+        fails(ham, replace(LABELLED, positive=("eggs",)))
+        == "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
+    )
     mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")
-    assert fails(mixed, LABELLED) == ("Column 'label' of x.csv holds the labels 0 (2), 1 (1), yes (1), "
-                                      "mixed from line 4 ('yes') on: name those that are positive.")
+    assert fails(mixed, LABELLED) == (
+        "Column 'label' of x.csv holds the labels 0 (2), 1 (1), yes (1), "
+        "mixed from line 4 ('yes') on: name those that are positive."
+    )
     assert "mixed from line 3 ('0') on" in fails(upload("-1 1:1\n1 1:1\n0 1:1\n", "x.svm"))
 
 
@@ -374,15 +433,28 @@ def test_right_encoding():
     assert fails(upload("text\nx\n", "x.csv"), encoding="utf-16").startswith("Line 1 of x.csv is not utf-16")
 
 
-@pytest.mark.parametrize(("name", "content", "reader"), [
-    ("x.CSV.GZ", "whatever", "csv"), ("x.ndjson", "whatever", "jsonl"), ("x.libsvm.xz", "whatever", "svmlight"),
-    ("x.txt", "-1 3:1 11:1 # c\n+1\n# 4\n1 2:0.5\n", "svmlight"), ("x.dat", '{"a": 1, "b": 2}\n{"a": 3}\n', "jsonl"),
-    ("x.txt", "ham\tone, two\nspam\tthree\n", "tsv"), ("x.txt", "a\tb\n1\t2\n".encode("utf-16"), "tsv"),
-    ("x", 'a,b\n1,"x, y"\n', "csv"), ("x.data.bz2", "1;2\n3;4\n", "csv"), ("x.txt", "One line.\n", "txt"),
-    ("x.txt", "Hello, you\nAnd you, too\n", "txt"), ("x.txt", "At 10:30 we met\n", "txt"),
-    ("x.txt", "1 1:0.25 2:0.5 \n" * 5000, "svmlight"), ("x.txt", f'{{"text": "{"x" * 5000}"}}\n' * 50, "jsonl"),
-    ("x.bin", "PAR1....", "parquet"), ("x.bin", b"\x93NUMPY\1\0", "npy"), ("x.bin", "PK\3\4....", "npz"),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "reader"),
+    [
+        ("x.CSV.GZ", "whatever", "csv"),
+        ("x.ndjson", "whatever", "jsonl"),
+        ("x.libsvm.xz", "whatever", "svmlight"),
+        ("x.txt", "-1 3:1 11:1 # c\n+1\n# 4\n1 2:0.5\n", "svmlight"),
+        ("x.dat", '{"a": 1, "b": 2}\n{"a": 3}\n', "jsonl"),
+        ("x.txt", "ham\tone, two\nspam\tthree\n", "tsv"),
+        ("x.txt", "a\tb\n1\t2\n".encode("utf-16"), "tsv"),
+        ("x", 'a,b\n1,"x, y"\n', "csv"),
+        ("x.data.bz2", "1;2\n3;4\n", "csv"),
+        ("x.txt", "One line.\n", "txt"),
+        ("x.txt", "Hello, you\nAnd you, too\n", "txt"),
+        ("x.txt", "At 10:30 we met\n", "txt"),
+        ("x.txt", "1 1:0.25 2:0.5 \n" * 5000, "svmlight"),
+        ("x.txt", f'{{"text": "{"x" * 5000}"}}\n' * 50, "jsonl"),
+        ("x.bin", "PAR1....", "parquet"),
+        ("x.bin", b"\x93NUMPY\1\0", "npy"),
+        ("x.bin", "PK\3\4....", "npz"),
+    ],
+)
 def test_reader_for(name, content, reader):
     """The suffix below a compression decides, else the content; what is asked for comes first."""
     assert reader_for(upload(content, name)) == reader
@@ -395,23 +467,38 @@ def test_no_reader():
     assert fails(upload("\0\1\2\n\3", "x.bin")).startswith("x.bin is in no known format")
 
 
-@pytest.mark.parametrize(("name", "content", "columns", "guess"), [
-    ("x.csv", "hmid,moment,concepts\n7,I was here,a\n8,You were there,b\n", None,
-     Columns(("moment",), "concepts", "hmid")),
-    ("x.csv", "record_id,title,abstract,label_included\n1,A b,C d,1\n2,E f,G h,0\n", None,
-     Columns(("title", "abstract"), "label_included", "record_id")),
-    ("x.tsv", "ham\tGo there now\nspam\tWin a prize\nham\tSee you\n", ["c1", "c2"], Columns(("c2",), "c1")),
-    ("x.csv", "3.5,2,7\n1.5,2,7\n2.5,3,8\n8.5,2,7\n", ["c1", "c2", "c3"], Columns((), "c3", features=("c1", "c2"))),
-    ("x.csv", "1,2.5,7.5\n0,2.1,7.2\n1,3.2,8.1\n0,2.3,7.7\n", ["c1", "c2", "c3"],
-     Columns((), "c1", features=("c2", "c3"))),
-    ("x.csv", "A.1,A.2,spam\n1,2,spam\n3,4,email\n", None, Columns((), "spam", features=("A.1", "A.2"))),
-    ("x.csv", "0,1,label\n1,2,ham\n3,4,spam\n", None, Columns((), "label", features=("0", "1"))),
-    ("x.csv", "T,2,8\nI,5,12\nT,4,11\n", ["c1", "c2", "c3"], Columns((), "c1", features=("c2", "c3"))),
-    ("x.csv", ",name,name\nx,a b,c\ny,d e,f\n", ["c1", "name", "c3"], Columns(("name",), "c3")),
-    ("x.csv", "note,story\na b,a long story\nc d,a longer story\n", None, Columns(("story",), "note")),
-    ("x.txt", "To be\nor not to be\n", ["text"], Columns(("text",))),
-    ("x.svm", "1 2:1\n-1 1:3\n", ["label"], Columns((), "label", features=())),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "guess"),
+    [
+        (
+            "x.csv",
+            "hmid,moment,concepts\n7,I was here,a\n8,You were there,b\n",
+            None,
+            Columns(("moment",), "concepts", "hmid"),
+        ),
+        (
+            "x.csv",
+            "record_id,title,abstract,label_included\n1,A b,C d,1\n2,E f,G h,0\n",
+            None,
+            Columns(("title", "abstract"), "label_included", "record_id"),
+        ),
+        ("x.tsv", "ham\tGo there now\nspam\tWin a prize\nham\tSee you\n", ["c1", "c2"], Columns(("c2",), "c1")),
+        ("x.csv", "3.5,2,7\n1.5,2,7\n2.5,3,8\n8.5,2,7\n", ["c1", "c2", "c3"], Columns((), "c3", features=("c1", "c2"))),
+        (
+            "x.csv",
+            "1,2.5,7.5\n0,2.1,7.2\n1,3.2,8.1\n0,2.3,7.7\n",
+            ["c1", "c2", "c3"],
+            Columns((), "c1", features=("c2", "c3")),
+        ),
+        ("x.csv", "A.1,A.2,spam\n1,2,spam\n3,4,email\n", None, Columns((), "spam", features=("A.1", "A.2"))),
+        ("x.csv", "0,1,label\n1,2,ham\n3,4,spam\n", None, Columns((), "label", features=("0", "1"))),
+        ("x.csv", "T,2,8\nI,5,12\nT,4,11\n", ["c1", "c2", "c3"], Columns((), "c1", features=("c2", "c3"))),
+        ("x.csv", ",name,name\nx,a b,c\ny,d e,f\n", ["c1", "name", "c3"], Columns(("name",), "c3")),
+        ("x.csv", "note,story\na b,a long story\nc d,a longer story\n", None, Columns(("story",), "note")),
+        ("x.txt", "To be\nor not to be\n", ["text"], Columns(("text",))),
+        ("x.svm", "1 2:1\n-1 1:3\n", ["label"], Columns((), "label", features=())),
+    ],
+)
 def test_guess(name, content, columns, guess):
     """A header is told from data, and the columns that speak for themselves are found."""
     seen = peek(upload(content, name))
@@ -426,7 +513,9 @@ def test_peek():
     assert (seen.reader, seen.columns, seen.numeric) == ("jsonl", ["text", "n", "ok"], ())
     assert seen.rows == [{"text": "x", "n": "1|2", "ok": ""}, {"text": "", "n": "", "ok": "true"}]
     assert peek(upload("1 3:0.5\n-1\n", "x.svm")).rows == [
-        {"label": "1", "features": "3:0.5"}, {"label": "-1", "features": ""}]
+        {"label": "1", "features": "3:0.5"},
+        {"label": "-1", "features": ""},
+    ]
 
 
 def test_progress(tmp_path):
@@ -444,18 +533,21 @@ def test_progress(tmp_path):
 # ---- Real files
 
 
-@pytest.mark.parametrize(("name", "changes", "counts"), [
-    ("happymoments.csv.xz", {"positive": ("exercise",), "contains": True}, (27775, 1393, None)),
-    ("sms_spam_collection.tsv.xz", {"positive": ("spam",)}, (5574, 747, None)),
-    ("ohsumed_single23.jsonl.xz", {"positive": ("C14",)}, (7400, 1175, None)),
-    ("sysrev_Nagtegaal_2019.csv.xz", {}, (2019, 101, None)),
-    ("german.libsvm.xz", {}, (1000, 300, (1000, 24))),
-    ("w8a.libsvm.xz", {}, (64700, 1933, (64700, 300))),
-    ("spambase.csv.xz", {"positive": ("spam",)}, (4601, 1813, (4601, 57))),
-    ("svmguide1.csv.xz", {}, (7089, 4000, (7089, 4))),
-    ("covtype_sample20k.csv.xz", {"positive": ("2",)}, (20000, 9687, (20000, 54))),
-    ("mlbench_LetterRecognition.csv.xz", {"positive": ("A",)}, (20000, 789, (20000, 16))),
-])
+@pytest.mark.parametrize(
+    ("name", "changes", "counts"),
+    [
+        ("happymoments.csv.xz", {"positive": ("exercise",), "contains": True}, (27775, 1393, None)),
+        ("sms_spam_collection.tsv.xz", {"positive": ("spam",)}, (5574, 747, None)),
+        ("ohsumed_single23.jsonl.xz", {"positive": ("C14",)}, (7400, 1175, None)),
+        ("sysrev_Nagtegaal_2019.csv.xz", {}, (2019, 101, None)),
+        ("german.libsvm.xz", {}, (1000, 300, (1000, 24))),
+        ("w8a.libsvm.xz", {}, (64700, 1933, (64700, 300))),
+        ("spambase.csv.xz", {"positive": ("spam",)}, (4601, 1813, (4601, 57))),
+        ("svmguide1.csv.xz", {}, (7089, 4000, (7089, 4))),
+        ("covtype_sample20k.csv.xz", {"positive": ("2",)}, (20000, 9687, (20000, 54))),
+        ("mlbench_LetterRecognition.csv.xz", {"positive": ("A",)}, (20000, 789, (20000, 16))),
+    ],
+)
 def test_shared_data(name, changes, counts):
     """The guess of a real file's columns is right, and every one of its rows comes in."""
     if not (SHARED / name).exists():

@@ -34,7 +34,8 @@ def test_vocabulary_is_rebuilt_from_what_is_stored():
     assert rows.dtype == np.float64
     assert rows.has_sorted_indices
     assert [part.tobytes() for part in (again.indptr, again.indices, again.data)] == [
-        part.tobytes() for part in (rows.indptr, rows.indices, rows.data)]
+        part.tobytes() for part in (rows.indptr, rows.indices, rows.data)
+    ]
 
 
 @settings(deadline=None)
@@ -46,10 +47,13 @@ def test_a_row_does_not_depend_on_its_neighbours(texts):
     assert [known.transform([text]).toarray()[0].tobytes() for text in texts] == [row.tobytes() for row in together]
 
 
-@pytest.mark.parametrize(("tokenizer", "tokens"), [
-    ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
-    ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
-])
+@pytest.mark.parametrize(
+    ("tokenizer", "tokens"),
+    [
+        ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
+        ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
+    ],
+)
 def test_tokens(tokenizer, tokens):
     """Words keep their apostrophes; tweets also keep hashtags, mentions, hyphens, and an emoji with all its parts."""
     text = "I'm #Happy at @Bob_1 's self-made café! 👩🏽‍🚀 🇩🇪❤️ -- 4ever"
@@ -59,8 +63,10 @@ def test_tokens(tokenizer, tokens):
 
 
 @settings(deadline=None)
-@given(st.text(st.sampled_from("aAbİßΣσς#@'-’ 😀\u200d\n") | st.characters(exclude_categories=["Cs"])),
-       st.sampled_from(sorted(TOKENIZERS)))
+@given(
+    st.text(st.sampled_from("aAbİßΣσς#@'-’ 😀\u200d\n") | st.characters(exclude_categories=["Cs"])),
+    st.sampled_from(sorted(TOKENIZERS)),
+)
 def test_spans_show_the_terms_of_the_row(text, tokenizer):
     """The highlighted places of any text hold exactly the terms that make up its row, whatever lower case does."""
     known = fit([text + " a", "a"], tokenizer=tokenizer, min_df=1)

@@ -15,20 +15,18 @@ export default function ({ data, parentElement, setStateValue }) {
     card = new Card(parentElement, data.session);
     cards.set(parentElement, card);
   }
-  const visit = card.receive(data, (events) => setStateValue("events", events));
-  // Streamlit calls this function at every payload but the clean-up only at the end, or late for an overtaken call.
+  card.receive(data, (events) => setStateValue("events", events));
+  // Streamlit also cleans up a call that a newer one overtakes, even before it: only a page that is gone counts.
   return () => {
-    if (card.visit === visit) {
-      card.remove();
-      cards.delete(parentElement);
-    }
+    if (parentElement.isConnected) return;
+    card.remove();
+    cards.delete(parentElement);
   };
 }
 
 class Card {
   constructor(parent, session) {
     this.session = session;
-    this.visit = 0;
     this.storageKey = `oal-card-${session}`;
     this.pending = stored("sessionStorage", this.storageKey) ?? [];
     this.highlight = stored("localStorage", "oal-highlight") ?? false;
@@ -105,7 +103,6 @@ class Card {
     this.update();
     if (!this.pending.length) clearTimeout(this.retrying);
     else if (arrived) this.post();
-    return ++this.visit;
   }
 
   setClasses(classes) {

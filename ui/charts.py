@@ -59,26 +59,21 @@ def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):
     end = next(
         (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
     )
-    figure = go.Figure()
-    for name, color, values in lines:
-        figure.add_trace(
-            go.Scatter(
-                x=x,
-                y=values,
-                name=name,
-                mode="lines",
-                line={"color": color, "width": 2},
-                hovertemplate=f"%{{y:{'.3f' if format == '.2f' else format}}}",
-            )
-        )
-    figure.update_layout(
-        height=HEIGHT,
-        margin={"l": 44, "r": 12, "t": 4, "b": 22, "autoexpand": False},
-        hovermode="x unified",
-        uirevision=key,
-        showlegend=False,
-        xaxis={"range": [0, end], "fixedrange": True, "nticks": 6},
-        yaxis={"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4} | (y or {}),
+    hover = f"%{{y:{'.3f' if format == '.2f' else format}}}"
+    figure = go.Figure(
+        [
+            go.Scatter(x=x, y=values, name=name, mode="lines", line={"color": color, "width": 2}, hovertemplate=hover)
+            for name, color, values in lines
+        ],
+        {
+            "height": HEIGHT,
+            "margin": {"l": 44, "r": 12, "t": 9, "b": 22, "autoexpand": False},
+            "hovermode": "x unified",
+            "uirevision": key,
+            "showlegend": False,
+            "xaxis": {"range": [0, end], "fixedrange": True, "nticks": 6},
+            "yaxis": {"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4} | (y or {}),
+        },
     )
     legend = [(name, color) for name, color, _ in lines]
     last = ", ".join(f"{name} {values[-1]:{format}}" for name, _, values in lines if len(values))

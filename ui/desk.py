@@ -33,6 +33,7 @@ class Desk:
         self.session = Session(store(), session)
         self._lock = threading.Lock()
         self._items = {}
+        self._drawn = None, []
 
     def handle(self, event, annotator):
         """Store an event of the card: whether it is done with, else it is sent again, and a problem there was."""
@@ -76,7 +77,9 @@ class Desk:
     def figures(self):
         """The charts of the session as it is, drawn anew only where the log has changed."""
         with self._lock:
-            return charts.of_session(self.session)
+            if self._drawn[0] != self.session.version:
+                self._drawn = self.session.version, charts.of_session(self.session)
+            return self._drawn[1]
 
     def _place(self, place):
         counters = asdict(place.progress)

@@ -21,6 +21,7 @@ R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn fas
 
 @from_parameters
 def quantile(features, confidence):
+    """phi, the quantile of the normal distribution at the confidence."""
     from scipy.special import ndtri
 
     return np.array([ndtri(confidence)])
@@ -28,11 +29,13 @@ def quantile(features, confidence):
 
 @from_parameters
 def inverse(features, a):
+    """The inverse of A = a I."""
     return np.eye(features) / a
 
 
 @njit(**INLINE)
 def inner(w, u):
+    """The inner product of two vectors."""
     total = 0.0
     for i in range(u.size):
         total += w[i] * u[i]
@@ -60,6 +63,7 @@ def shrink(Sigma, b, u):
 
 
 def acog_gain(self, v):
+    """(eta / 2) / (1/v + 1/gamma), the second term of q in OA3's query rule without rho_max."""
     return self.eta / 2 / (1 / v + 1 / self.gamma)
 
 

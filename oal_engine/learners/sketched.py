@@ -17,15 +17,14 @@ from ..rows import add, dot, entry, span, squared
 from .first_order import ETA
 from .second_order import GAMMA, acog_gain
 
-M = Parameter(5, low=1, whole=True, help="Directions of the sketch; at most the number of features.")
+M = Parameter(5, low=1, whole=True, help="Directions of the sketch; no more than there are features are used.")
 SEED = Parameter(0, low=0, whole=True, help="Seed of the directions at the start.")
 
 
 @from_parameters
 def directions(features, m, seed, **_):
     """m orthonormal rows at random."""
-    if m > features:
-        raise ValueError(f"m of a sketch must be <= the number of features, {features}. Got {m}.")
+    m = min(m, features)
     V = 2 * draws(seed, m * features).reshape(m, features) - 1
     orthonormalise(V)
     return V
@@ -33,16 +32,19 @@ def directions(features, m, seed, **_):
 
 @from_parameters
 def per_direction(features, m, **_):
-    return np.zeros(m)
+    """A zero for each direction."""
+    return np.zeros(min(m, features))
 
 
 @from_parameters
 def identity(features, m, **_):
-    return np.eye(m)
+    """The identity over the directions."""
+    return np.eye(min(m, features))
 
 
 @from_parameters
 def count(features, **_):
+    """A counter."""
     return np.zeros(1)
 
 

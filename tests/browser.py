@@ -1,0 +1,173 @@
+"""What the browser tests share: a real Chromium, the app as a process of its own, and the card in a person's words."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+from conftest import ROOT
+from playwright.sync_api import expect, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
+PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
+CALM = ("favicon", "/_stcore/", "disconnected from server")  # Streamlit's deep links, and its view of a killed server
+MARKUP = '<img src=x onerror="window.pwned=1"> **bold** $x$ :red[x]'
+RUN = "img[src=x], strong, .katex, [style*='color: var(--red'], .stMarkdownColoredText"
+
+expect.set_options(timeout=1000 * PATIENCE)
+
+
+@contextmanager
+def chromium():
+    """This machine's Chromium; without one the tests skip, or fail where OAL_BROWSER_TESTS is `required`."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        missing = pytest.fail if os.environ.get("OAL_BROWSER_TESTS") == "required" else pytest.skip
+        missing(f"needs one of {', '.join(NAMES)} on the PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Server:
+    """The app as a person starts it, on a port and with a database of its own."""
+
+    def __init__(self, folder):
+        self.database, self.log, self.port = folder / "studio.db", folder / "server.log", free_port()
+        self.start()
+
+    def start(self):
+        """Start it, again on the same port, and wait until it answers."""
+        command = "-m streamlit run app.py --server.fileWatcherType none --server.port".split()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *command, str(self.port)],
+                cwd=ROOT, env=os.environ | {"OAL_DB": str(self.database)}, stdout=log, stderr=log,
+            )  # fmt: skip
+        opened, end = build_opener(ProxyHandler({})), time.monotonic() + 2 * PATIENCE
+        while True:
+            try:
+                return opened.open(self.url("/_stcore/health"), timeout=PATIENCE).close()
+            except URLError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def kill(self):
+        """End it as a loss of power would."""
+        self.process.kill()
+        self.process.wait()
+
+    @contextmanager
+    def frozen(self):
+        """It does nothing for a while, and then goes on."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.port}{path}"
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class Visitors:
+    """People who open the app; `problems` is what the consoles of their browsers complain of."""
+
+    def __init__(self, browser, context):
+        self.browser, self.context, self.pages, self.problems = browser, context, [], []
+
+    def __call__(self, server, path="/", **settings):
+        """The page of one more visitor, in a browser of its own where that has settings of its own."""
+        page = (self.browser.new_context(**settings) if settings else self.context).new_page()
+        self.pages.append(page)
+        page.set_default_timeout(1000 * PATIENCE)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", lambda message: self._hear(message.type, f"{message.text} {message.location['url']}"))
+        page.goto(server.url(path))
+        return page
+
+    def _hear(self, kind, words):
+        if kind == "error" and not any(word in words for word in CALM):
+            self.problems.append(words)
+
+    def leave(self):
+        for page in self.pages:
+            page.close() if page.context is self.context else page.context.close()
+
+
+class Card:
+    """The card on a page of Streamlit's, as the person before it sees and uses it."""
+
+    def __init__(self, page):
+        self.page = page
+        self.root = self("card")
+        self.ready()
+
+    def __call__(self, name):
+        """A part of the card by its test id."""
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    def ready(self):
+        """Wait until the card has painted an item, or the end."""
+        self._wait("[data-question]")
+
+    @property
+    def question(self):
+        """The id of the question on the screen, "" at an end."""
+        return self.root.get_attribute("data-question")
+
+    @property
+    def item(self):
+        """The id of the item on the screen."""
+        return self.root.locator(".title").inner_text()
+
+    def press(self, key):
+        """Press a key and wait for the item that it brings."""
+        old = self.question
+        self.tap(key)
+        self._wait(f":not([data-question='{old}'])")
+
+    def tap(self, key):
+        """Press a key, whatever comes of it."""
+        self.page.bring_to_front()  # a tab behind another one is slow
+        self.page.keyboard.press(key)
+
+    def saved(self):
+        """Wait until the server has acknowledged everything."""
+        self._wait("[data-unsaved='0']")
+
+    def _wait(self, state):
+        self.page.locator(f"[data-testid=oal-card]{state}").wait_for()
+
+    def says(self, sentence):
+        expect(self("status")).to_have_text(sentence)
+
+
+def listeners(page):
+    """The kinds of events that document and window listen to, as often as they do."""
+    client, found = page.context.new_cdp_session(page), []
+    for target in ("document", "window"):
+        object = client.send("Runtime.evaluate", {"expression": target})["result"]["objectId"]
+        found += client.send("DOMDebugger.getEventListeners", {"objectId": object})["listeners"]
+    client.detach()
+    return sorted(listener["type"] for listener in found)

@@ -1,0 +1,170 @@
+"""The house rules: imports go down, nothing is pickled, everything public says what it is, no stale machine code."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+ENGINE = ROOT / "oal_engine"
+LEVELS = [  # the lowest first; a module imports from lower levels only
+    {"dispatch", "parameters"},
+    {"rows", "draws"},
+    {"learners"},
+    {"query_rules", "metrics", "vectorizer", "scaling", "readers"},
+    {"algorithms", "stream", "store", "formats"},
+    {"datasets"},
+    {"session", "demo"},
+    {"export", "reproduce"},
+    {"cli"},
+    {"__main__"},
+    {"ui"},
+    {"app", "pages"},
+]
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+OURS = {"oal_engine", "ui", "app", "pages"}
+SOURCES = [ROOT / "app.py", *(path for name in ("oal_engine", "ui", "pages") for path in (ROOT / name).rglob("*.py"))]
+PATHS = sorted(str(path.relative_to(ROOT)) for path in SOURCES)
+
+
+@cache
+def tree(path):
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def room(module):
+    """The room of the house that a dotted name of a module lies in: a module of the engine, or ui, app, pages."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "oal_engine" and len(parts) > 1 else parts[0]
+
+
+def imported(path):
+    """The dotted names of all modules that a file imports, at its top or inside functions."""
+    module = list(Path(path).with_suffix("").parts)
+    package = module[:-1]
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            start = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+            inside = ROOT.joinpath(*start.split("."))
+            for name in node.names:  # `from . import rows` imports a module, `from .rows import dot` a name of one
+                below = (inside / name.name).exists() or (inside / f"{name.name}.py").exists()
+                yield f"{start}.{name.name}" if below else start
+
+
+def test_every_module_has_its_level():
+    """A new module is given its place in the order of imports."""
+    rooms = {room(".".join(Path(path).with_suffix("").parts)) for path in PATHS}
+    assert rooms - {"__init__"} == set(LEVEL)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_imports_go_down(path):
+    """No module imports from its own level or from one above; inside learners and ui they import each other."""
+    here = room(".".join(Path(path).with_suffix("").parts))
+    if path == "oal_engine/__init__.py":
+        assert not {name for name in imported(path) if name.split(".")[0] in OURS}
+        return
+    for name in imported(path):
+        if name.split(".")[0] in OURS and name != "oal_engine" and room(name) != here:
+            assert LEVEL[room(name)] < LEVEL[here], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("oal_engine")])
+def test_the_engine_knows_no_streamlit(path):
+    """The engine runs without the app's framework, whose modules only app, ui and pages import."""
+    assert not {name for name in imported(path) if name.split(".")[0] in ("streamlit", "plotly", "ui", "pages", "app")}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_is_pickled(path):
+    """No module that runs what it reads is imported, and arrays are loaded with allow_pickle=False."""
+    roots = {name.split(".")[0] for name in imported(path)}
+    assert not roots & {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+    for call in (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func)
+        allowed = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "allow_pickle"]
+        if name in ("np.load", "numpy.load") or name.endswith(("read_array", "NpzFile")) or allowed:
+            assert allowed == ["False"], f"{path}:{call.lineno}"
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("oal_engine") and "__main__" not in path])
+def test_everything_public_says_what_it_is(path):
+    """Every module of the engine, and every public function and class in it, has a docstring."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    public = [node for node in tree(path).body if isinstance(node, kinds) and not node.name.startswith("_")]
+    assert ast.get_docstring(tree(path))
+    assert [] == [node.name for node in public if not (ast.get_docstring(node) or "").strip()]
+
+
+def texts():
+    """All text files of the project, without what tools leave behind."""
+    for folder, folders, files in os.walk(ROOT):
+        kept = {".ci", ".streamlit"}
+        folders[:] = [
+            name
+            for name in folders
+            if name in kept or not re.match(r"\.|__pycache__$|build$|.*\.(rows|egg-info)$", name)
+        ]
+        for path in (Path(folder, name) for name in files if not name.startswith("studio.db")):
+            try:
+                yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                assert path.suffix in (".png", ".webp", ".npy", ".npz", ".db", ".xz", ".gz"), f"{path} is no text"
+
+
+def test_no_path_of_a_machine():
+    """No file names a folder of the machine that it was written on."""
+    machine = re.compile(r"(?<![\w.~/])/(?:work|home|root|tmp)\b")
+    found = [
+        f"{path}: {line.strip()[:80]}" for path, text in texts() for line in text.splitlines() if machine.search(line)
+    ]
+    assert [] == found
+
+
+HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly")
+IMPORT = (
+    f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r})); import oal_engine.cli, oal_engine.session; print(1)"
+)
+
+
+def test_the_command_line_starts_without_heavy_modules():
+    """Modules that take long to import are imported where they are needed: none of them is needed to start."""
+    done = subprocess.run([sys.executable, "-c", IMPORT], cwd=ROOT, capture_output=True, text=True)
+    assert ("1\n", "") == (done.stdout, done.stderr)
+
+
+REPLAY = """
+from oal_engine import learners, query_rules, rows, stream
+parts = learners.build("perceptron", 3), query_rules.build("all", "perceptron"), stream.objective(theta=1)
+print(stream.replay(rows.as_rows([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), [1, 1, -1], [0, 1, 2], *parts).learner.w.tolist())
+"""
+
+
+def test_an_edited_learner_runs_at_once(tmp_path):
+    """Machine code is kept between processes, but never for sources that have changed since."""
+    shutil.copytree(ENGINE, tmp_path / "oal_engine", ignore=shutil.ignore_patterns("__pycache__"))
+    learner = tmp_path / "oal_engine" / "learners" / "first_order.py"
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def weights():
+        done = subprocess.run(
+            [sys.executable, "-c", REPLAY], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        kept = [path for path in (tmp_path / "cache" / "oal-studio").rglob("*.nbc") if "replay" in path.name]
+        return done.stdout.strip(), done.stderr, len(kept)
+
+    assert ("[1.0, 1.0, 0.0]", "", 1) == weights()
+    assert ("[1.0, 1.0, 0.0]", "", 1) == weights()
+    source = learner.read_text()
+    assert 1 == source.count("add(self.w, y, x)")
+    learner.write_text(source.replace("add(self.w, y, x)", "add(self.w, 2 * y, x)"))
+    assert ("[2.0, 2.0, 0.0]", "", 2) == weights()

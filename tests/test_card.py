@@ -1,0 +1,621 @@
+"""The labeling card alone, in a real browser: payloads and the clock by hand, what it would send in a list."""
+
+import pytest
+from browser import MARKUP, listeners
+from conftest import ROOT
+
+CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
+COUNTERS = {
+    "labels": 2, "budget": 9, "positives": 1, "negatives": 1, "skipped": 0, "streamed": 5, "stream": 1000, "pushed": 3,
+}  # fmt: skip
+ADDRESS = "http://card.test/"
+FRAME = 50  # ms by the card's clock, more than a paint takes
+THEME = ("background", "text", "primary", "orange", "red-text")
+HTML = """<style>:root { %s } %s</style>
+<input id=field><textarea id=area></textarea><select id=select><option>a<option>x</select>
+<div id=editable contenteditable></div><div id=textbox role=textbox tabindex=0></div><div id=shadow></div>
+<button id=button onclick="window.clicked = (window.clicked ?? 0) + 1">Other</button><input id=box type=checkbox>
+<script>
+  shadow.attachShadow({mode: "open"}).innerHTML = "<input>";
+  const mounts = [];
+</script><div id=host></div>"""
+MOUNT = """async script => {
+  const {default: mount} = await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})));
+  window.sent = [];
+  window.cleanUps = [];
+  window.give = data => cleanUps.push(mount({data, parentElement: host, setStateValue: (name, events) =>
+    sent.push(structuredClone(events))}));
+}"""
+
+
+def question(id, **changes):
+    about = {"id": id, "number": id, "parts": [[f"item {id}", 0]], "features": None, "title": None, "why": "w"}
+    return about | {"old": None} | changes
+
+
+def place(asked, **changes):
+    """A place by its question, the question's id, or None for an end."""
+    asked = question(asked) if isinstance(asked, int) else asked
+    about = {"question": asked, "end": None, "counters": COUNTERS, "result": None}
+    return asked if asked and "counters" in asked else about | changes
+
+
+class Script:
+    """The card on an otherwise empty page whose clock stands still unless it is told to run."""
+
+    def __init__(self, page):
+        self.page = page
+        self.page.goto(ADDRESS)
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.open()
+
+    def open(self):
+        """Load the page, once more as after a reload."""
+        self.page.goto(ADDRESS)
+        self.page.evaluate(MOUNT, (ROOT / "ui" / "card.js").read_text(encoding="utf-8"))
+
+    def give(self, here, branches=(), **changes):
+        """The server's next payload, painted."""
+        self.hand(here, branches, **changes)
+        self.run(FRAME)
+
+    def hand(self, here, branches=(), **changes):
+        """The server's next payload, not painted yet."""
+        ahead = {
+            str(id): {str(label): place(then) for label, then in outcomes.items()}
+            for id, outcomes in dict(branches).items()
+        }
+        about = {"boot": "b", "session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
+        about |= {"place": place(here), "branches": ahead} | changes
+        self.page.evaluate("data => { give(data) }", about)
+
+    def run(self, ms):
+        """Let the clock run."""
+        self.page.clock.run_for(ms)
+
+    def press(self, *keys):
+        """Press keys one after another, with a paint after each."""
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.run(FRAME)
+
+    def hold(self, key, times=5):
+        """Hold a key so long that it repeats, with a paint after each repetition."""
+        for _ in range(times):
+            self.page.keyboard.down(key)
+            self.run(FRAME)
+        self.page.keyboard.up(key)
+
+    def dispatch(self, **event):
+        """A key event that Playwright's keyboard cannot make."""
+        script = """event => { document.body.dispatchEvent(new KeyboardEvent("keydown",
+          {bubbles: true, composed: true, cancelable: true, ...event})) }"""
+        self.page.evaluate(script, event)
+        self.run(FRAME)
+
+    def __call__(self, name):
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    @property
+    def posts(self):
+        """All that was sent: lists of (question, action, label)."""
+        return self.page.evaluate("sent.map(events => events.map(e => [e.question, e.action, e.label]))")
+
+    @property
+    def events(self):
+        """The events sent last."""
+        return self.page.evaluate("sent.at(-1) ?? []")
+
+    @property
+    def answers(self):
+        """The events sent last as (question, label), a skip as (question, 0)."""
+        return [(event["question"], {"skip": 0}.get(event["action"], event["label"])) for event in self.events]
+
+    @property
+    def ids(self):
+        return [event["id"] for event in self.events]
+
+    @property
+    def shown(self):
+        """The number of the item on the screen."""
+        return int(self("text").inner_text().removeprefix("item "))
+
+    @property
+    def status(self):
+        return self("status").inner_text()
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    """A page with the look of the card and nothing else, whose clock stands still."""
+    style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
+    body = HTML % (style, (ROOT / "ui" / "card.css").read_text(encoding="utf-8"))
+    with browser.new_context() as context:
+        made = context.new_page()
+        made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))
+        made.clock.install(time=0)
+        made.goto(ADDRESS)
+        made.clock.pause_at(60)
+        yield made
+
+
+@pytest.fixture
+def script(page):
+    """The card on that page, which remembers nothing of an earlier test."""
+    return Script(page)
+
+
+ALL = {n: {1: n + 1, -1: n + 1, 0: n + 1} for n in range(1, 12)}  # every answer to n brings n + 1
+
+
+# What is on the screen
+
+
+@pytest.mark.parametrize(("key", "answer", "following"), [("a", 1, 2), ("x", -1, 3), (" ", 0, 4)])
+def test_an_answer_paints_its_own_branch_at_once(script, key, answer, following):
+    """The next item under the answer given is shown before the server has said a word."""
+    counters = {label: COUNTERS | {"labels": 3 + label} for label in (1, -1, 0)}
+    ahead = {label: place(n, counters=counters[label]) for label, n in ((1, 2), (-1, 3), (0, 4))}
+    script.give(1, {1: ahead})
+    script.press(key)
+    assert script.shown == following
+    assert script.answers == [(1, answer)]
+    assert script("counters").inner_text().startswith(f"{3 + answer} of 9 labels used, {6 - answer} left")
+
+
+def test_a_key_before_the_paint_labels_nothing(script):
+    """Nobody answers an item that was not on the screen yet."""
+    script.hand(1, ALL)
+    script.page.keyboard.type("ax1 ")
+    assert script.posts == []
+    script.run(FRAME)
+    script.page.keyboard.type("ax1 ")
+    assert script.answers == [(1, 1)]
+
+
+def test_an_older_payload_throws_nobody_back(script):
+    """What the server says of a time before the answers it has not acknowledged changes nothing on the screen."""
+    script.give(1, {1: {1: 2, -1: 3, 0: 4}})
+    script.press("x")
+    script.give(1)
+    assert script.shown == 3
+    script.press("a")
+    assert (script.shown, script.answers) == (3, [(1, -1), (3, 1)])
+    first, second = script.ids
+    script.give(3, {3: {1: 5, -1: 6, 0: 7}}, acked=[first])
+    assert script.shown == 5
+    script.give(99, acked=[first])
+    assert script.shown == 5
+    script.give(99, acked=[first, second])
+    assert script.shown == 99
+
+
+def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
+    """A place prepared before an answer was taken back is not shown after it."""
+    script.give(1, {1: {1: 2}})
+    script.press("a")
+    script.give(1, acked=script.ids)
+    script.press("a")
+    assert script.shown == 1
+    assert script.answers == [(1, 1)]
+
+
+def test_the_same_question_is_never_painted_again(script):
+    """A payload about the item on the screen leaves its text, the scroll and the time of its paint alone."""
+    script.give(question(1, parts=[["long " * 2000, 0]]), ALL)
+    script.page.evaluate("""() => {
+      window.painted = 0;
+      const text = document.querySelector("[data-testid=oal-text]");
+      text.scrollTop = 77;
+      new MutationObserver(() => painted++).observe(text, {childList: true, characterData: true, subtree: true});
+    }""")
+    script.run(2000)
+    for _ in range(3):
+        script.give(question(1, parts=[["another text", 0]]), ALL, previous=7)
+    assert script.page.evaluate("painted") == 0
+    assert script("text").evaluate("text => text.scrollTop") == 77
+    script.press("a")
+    assert script.page.evaluate("painted") > 0
+    assert script("text").evaluate("text => text.scrollTop") == 0
+    assert script.events[0]["seconds"] == 2.2
+
+
+def test_without_a_branch_the_card_waits_on_its_item(script):
+    """Until the server says what comes next the item stays, marked as waiting, and takes no further answer."""
+    script.give(1, previous=7)
+    script.press("a", "x", " ", "z")
+    for button in ("button-1", "button--1", "skip", "undo"):
+        assert script(button).get_attribute("aria-disabled") == "true"
+        script(button).dispatch_event("click")
+    script.run(FRAME)
+    assert (script.shown, script.answers) == (1, [(1, 1)])
+    script.run(300)
+    assert script.status == "unsaved 1 · waiting for the server…"
+    script.give(2, acked=script.ids, previous=1)
+    assert (script.shown, script.status) == (2, "Saved")
+    assert script("button-1").get_attribute("aria-disabled") == "false"
+
+
+def test_unsaved_is_said_only_where_it_lasts(script):
+    """The status does not flicker at every label, while data-unsaved changes at once."""
+    script.give(1, ALL)
+    script.press("a")
+    assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "1")
+    script.run(300)
+    assert script.status == "unsaved 1"
+    script.give(2, ALL, acked=script.ids)
+    assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "0")
+
+
+def test_an_error_stays_until_the_next_answer(script):
+    """The server's sentence is shown as it is, and an answer makes room for what comes of it."""
+    script.give(1, ALL, error="Not stored: somebody was faster.")
+    script.run(60_000)
+    assert script.status == "Not stored: somebody was faster."
+    script.press("a")
+    script.run(300)
+    assert script.status == "unsaved 1"
+
+
+@pytest.mark.parametrize(("old", "marked"), [(1, "button-1"), (-1, "button--1"), (0, "skip"), (None, None)])
+def test_an_earlier_answer_is_marked_on_its_button(script, old, marked):
+    """An item that came back says what was answered, on that button and no other."""
+    script.give(question(1, old=old))
+    for button in ("button-1", "button--1", "skip", "undo"):
+        assert script(button).locator(".mark").is_visible() == (button == marked)
+
+
+@pytest.mark.parametrize(("end", "sentence"), [
+    ("budget", "The budget of 9 labels is spent"), ("stream", "The stream has ended"),
+    (None, "There is nothing to label now"),
+])  # fmt: skip
+def test_at_the_end_only_undo_is_left(script, end, sentence):
+    """The end says why and where the result is; no key answers, and the last answer can be taken back."""
+    script.give(place(None, end=end, result="Sum 0.9."), previous=4)
+    assert script("text").locator("p").all_inner_texts() == [sentence, "Sum 0.9."]
+    assert script("card").get_attribute("data-question") == ""
+    script.press("a", "x", " ", "1", "0")
+    script("button-1").dispatch_event("click")
+    assert script.posts == []
+    script.press("z")
+    assert script.posts == [[[4, "undo", None]]]
+
+
+def test_untrusted_text_is_shown_as_it_is_written(script):
+    """No word of the data becomes an element, wherever the card shows it."""
+    words = MARKUP + "<b>b</b><script>window.pwned=1</script>&amp;"
+    classes = [{"label": label, "name": f"{words} {label}", "keys": [key]} for label, key in ((1, "a"), (-1, "x"))]
+    asked = question(1, parts=[[words, 0], [words, 0.5]], features=[[words, words, -0.5]], title=words, why=words)
+    script.give(asked, classes=classes, error=words, previous=7)
+    seen = script("card").evaluate("card => card.textContent")
+    assert seen.count(words) == 2 + 2 + 1 + 1 + 1 + 2 * 2  # text, feature, title, why, error, classes twice
+    script.give(place(None, end="budget", result=words), classes=classes)
+    assert words in script("text").inner_text()
+    script.run(1000)
+    assert script("card").locator("img, script, b, em, a, svg").count() == 0
+    assert script.page.evaluate("window.pwned") is None
+
+
+def test_the_highlight_is_off_at_first_and_remembered(script):
+    """What the model thinks is shown on demand only, by key or by click, and stays so after a reload."""
+    tinted = question(1, parts=[["good", 0.8], [" and ", 0], ["bad", -0.4]])
+
+    def grounds():
+        terms = script("text").locator(".term")
+        return terms.evaluate_all("terms => terms.map(term => getComputedStyle(term).backgroundColor)")
+
+    script.give(tinted)
+    plain = ["rgba(0, 0, 0, 0)"] * 2
+    assert (grounds(), script("highlight").get_attribute("aria-checked")) == (plain, "false")
+    script.press("h")
+    assert script("highlight").get_attribute("aria-checked") == "true"
+    assert len({*grounds(), plain[0]}) == 3
+    script.open()
+    script.give(tinted)
+    assert script("highlight").get_attribute("aria-checked") == "true"
+    script("highlight").click()
+    assert (grounds(), script("highlight").get_attribute("aria-checked")) == (plain, "false")
+    assert script.posts == []
+
+
+# What a key means
+
+
+def test_the_keys_of_two_classes(script):
+    """A and 1, X and 0, each in either case, and Space."""
+    script.give(1, ALL)
+    for n, key in enumerate(["a", "1", "A", "Shift+A", "x", "0", "X", " "], 1):
+        script.press(key)
+        script.give(n + 1, ALL, acked=script.ids, previous=n)
+    posted = [answer for (answer,) in script.posts]
+    labels = [1, 1, 1, 1, -1, -1, -1]
+    assert posted == [[n, "label", label] for n, label in enumerate(labels, 1)] + [[8, "skip", None]]
+
+
+def test_many_classes_have_keys_of_their_own(script):
+    """Each class has its button and its keys, as the payload says."""
+    names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
+    classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
+    script.give(1, {n: dict.fromkeys(range(8), n + 1) for n in range(1, 20)}, classes=classes)
+    script.press(*"1234567", *"qwertyu")
+    assert [event["label"] for event in script.events] == [*range(1, 8), *range(1, 8)]
+    assert [script(f"button-{n}").locator(".name").inner_text() for n in range(1, 8)] == names
+    script.press("a", "x")
+    assert len(script.events) == 14
+
+
+def test_keys_of_a_cyrillic_keyboard(script):
+    """Where A and X print other letters, the keys in their places answer."""
+    script.give(1, ALL)
+    script.dispatch(key="ф", code="KeyA")
+    script.dispatch(key="ч", code="KeyX")
+    assert script.answers == [(1, 1), (2, -1)]
+
+
+@pytest.mark.parametrize("field", ["#field", "#area", "#select", "#editable", "#textbox", "#shadow input"])
+def test_keys_typed_in_a_field_are_text(script, field):
+    """Writing a note is not labeling."""
+    script.give(1, ALL, previous=7)
+    script.page.locator(field).focus()
+    script.press(*"ax10zh ", "Backspace")
+    assert script.posts == []
+    assert script("highlight").get_attribute("aria-checked") == "false"
+    script.page.evaluate("document.activeElement.blur()")
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize("dialog", ["<dialog open>", "<p role=dialog>", "<p role=alertdialog>", "<p aria-modal=true>"])
+def test_keys_before_a_dialog_are_not_answers(script, dialog):
+    """What lies behind a dialog takes no keys until it is gone."""
+    script.give(1, ALL, previous=7)
+    script.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", dialog)
+    script.press(*"ax z")
+    assert script.posts == []
+    script.page.evaluate("document.body.lastElementChild.remove()")
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+def test_keys_with_modifiers_and_of_an_input_method_are_not_answers(script):
+    """Select all, or a letter on its way to become a Chinese one, labels nothing; nor does what a page has taken."""
+    script.give(1, ALL, previous=7)
+    script.press("Control+a", "Alt+x", "Meta+z", "Control+Backspace")
+    script.dispatch(key="a", code="KeyA", isComposing=True)
+    script.page.evaluate("host.addEventListener('keydown', e => e.preventDefault(), {capture: true, once: true})")
+    script("button-1").focus()
+    script.press("a")
+    assert script.posts == []
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize("key", ["a", " ", "z"])
+def test_a_held_key_acts_once(script, key):
+    """However long a key is down, one answer is given or taken back."""
+    script.give(1, ALL, previous=7)
+    script.hold(key)
+    assert len(script.events) == 1
+
+
+def test_space_and_enter_press_the_focused_button_once(script):
+    """A button with the focus is pressed by Space and Enter, held or not, and Space skips nothing beside it."""
+    script.give(1, ALL)
+    script("button--1").focus()
+    script.press(" ")
+    assert script.answers == [(1, -1)]
+    script.hold("Enter")
+    assert script.answers == [(1, -1), (2, -1)]
+    script.page.locator("#button").focus()
+    script.press(" ")
+    script.page.locator("#box").focus()
+    script.press(" ")
+    assert script.page.evaluate("[clicked, box.checked]") == [1, True]
+    assert len(script.events) == 2
+    script.press("a")
+    assert script.answers[2:] == [(3, 1)]
+
+
+def test_the_mouse_leaves_no_focus_for_space_to_press(script):
+    """Space skips after a click on a class, too."""
+    script.give(1, ALL)
+    script("button-1").click()
+    script.run(FRAME)
+    script.press(" ")
+    assert script.answers == [(1, 1), (2, 0)]
+
+
+def test_a_double_click_answers_once_and_deliberate_clicks_each(script):
+    """The second click of a double click is not meant for the item it falls on; one half a second later is."""
+    script.give(1, ALL)
+    script("button-1").click()
+    mouse = script.page.mouse
+    for wait, answers in ((0, 1), (FRAME, 1), (600, 2)):
+        script.run(wait)
+        mouse.down(click_count=2)
+        mouse.up(click_count=2)
+        assert len(script.events) == answers
+
+
+def test_arrow_keys_scroll_a_long_text(script):
+    """The keyboard reaches the end of an item, from where the page scrolls on."""
+    script.give(question(1, parts=[["word " * 3000, 0]]), ALL)
+    script.press("ArrowDown", "PageDown", "ArrowUp")
+    assert script("text").evaluate("text => text.scrollTop") == 28 * (3 + 12 - 3)
+    script.press("a")
+    assert script("text").evaluate("text => text.scrollTop") == 0
+
+
+# What the server gets
+
+
+def test_an_event_says_what_was_answered_and_how_long_it_took(script):
+    """A random id, the question, the action, the label, and the tenths of a second since the paint."""
+    script.give(1, ALL)
+    script.run(1200)
+    script.press("a", " ")
+    first, second = script.events
+    assert first | {"id": ""} == {"id": "", "question": 1, "action": "label", "label": 1, "seconds": 1.2}
+    assert (second["action"], second["label"], second["seconds"]) == ("skip", None, 0)
+    assert all(len(id) == 32 and int(id, 16) for id in script.ids)
+    assert first["id"] != second["id"]
+
+
+def test_what_is_not_acknowledged_is_sent_again_ever_more_slowly(script):
+    """After 2, 4, 8, 16 and then every 30 seconds, the same events, until the server acknowledges them."""
+    script.give(1, ALL)
+    script.press("a")
+    (kept,), counts = script.ids, [1]
+    for _ in range(125):
+        script.run(1000)
+        counts.append(len(script.posts))
+    again = [second for second in range(1, 126) if counts[second] > counts[second - 1]]
+    assert again == [2, 6, 14, 30, 60, 90, 120]
+    assert script.ids == [kept]
+    script.press("x")
+    script.run(2000)
+    assert len(script.posts) == counts[-1] + 2
+    script.give(3, acked=script.ids)
+    script.run(120_000)
+    assert len(script.posts) == counts[-1] + 2
+
+
+def test_a_new_server_gets_what_the_old_one_did_not_acknowledge(script):
+    """Another boot is sent all that is pending at once; the same boot is not."""
+    script.give(1, ALL)
+    script.press("a", "x")
+    kept = script.ids
+    script.give(1, ALL)
+    assert len(script.posts) == 2
+    script.give(1, ALL, boot="c")
+    assert len(script.posts) == 3
+    assert script.ids == kept
+    script.give(2, ALL, boot="d", acked=kept[:1])
+    assert script.answers == [(2, -1)]
+
+
+def test_what_is_not_acknowledged_outlives_a_reload(script):
+    """The same event goes out again when the page is back, and the item after it is shown."""
+    script.give(1, ALL)
+    script.press("a")
+    kept = script.ids
+    script.open()
+    script.give(1, ALL)
+    assert (script.shown, script.ids, len(script.posts)) == (2, kept, 1)
+    script.give(2, ALL, acked=kept)
+    script.open()
+    script.give(2, ALL)
+    assert (script.shown, script.posts) == (2, [])
+
+
+def test_answers_of_one_session_are_not_sent_to_another(script):
+    """Another session in the same place has its own card, and finds its own answers when it comes back."""
+    script.give(1, ALL)
+    script.press("a")
+    kept = script.ids
+    script.give(10, ALL, session=2)
+    assert (script("card").count(), script.shown, len(script.posts)) == (1, 10, 1)
+    script.press("x")
+    assert script.answers == [(10, -1)]
+    script.give(1, ALL)
+    assert (script.shown, script.ids) == (2, kept)
+
+
+def test_a_browser_that_forbids_storage_still_labels(script):
+    """Only a reload would forget then."""
+    forbid = "() => { Storage.prototype.setItem = Storage.prototype.getItem = () => { throw Error('forbidden') } }"
+    script.page.evaluate(forbid)
+    script.give(1, ALL)
+    script.press("a", "h", "x")
+    assert script.answers == [(1, 1), (2, -1)]
+
+
+def test_leaving_the_page_warns_while_something_is_unsaved(script):
+    """The browser asks before it closes the tab with an unsaved answer, and only then."""
+    leave = "dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+    script.give(1, ALL)
+    assert script.page.evaluate(leave) is True
+    script.press("a")
+    assert script.page.evaluate(leave) is False
+    script.give(2, ALL, acked=script.ids)
+    assert script.page.evaluate(leave) is True
+
+
+def test_undo_names_the_last_answer(script):
+    """The server's last one, or the one that it has not acknowledged yet, skips included; none where there is none."""
+    script.give(5, ALL, previous=4)
+    script.press("z")
+    assert script.posts[-1] == [[4, "undo", None]]
+    script.give(4, ALL, acked=script.ids)
+    assert script("undo").get_attribute("aria-disabled") == "true"
+    script.press("z", "Backspace")
+    script("undo").dispatch_event("click")
+    assert len(script.posts) == 1
+    script.press(" ", "Backspace")
+    assert script.posts[-1] == [[4, "skip", None], [4, "undo", None]]
+
+
+def test_undo_waits_on_the_text_it_was_pressed_at(script):
+    """What comes back is the server's to say: until then the item stays, and keys do nothing."""
+    script.give(5, ALL, previous=4)
+    script.press("z", "z", "a", "x", " ")
+    script.run(300)
+    assert (script.shown, script.posts) == (5, [[[4, "undo", None]]])
+    assert script.status == "unsaved 1 · Taking back…"
+    script.give(question(4, old=1), ALL, acked=script.ids)
+    assert (script.shown, script.status) == (4, "Saved")
+
+
+def test_undo_right_after_an_answer_goes_to_the_server_in_order(script):
+    """An answer and its undo are both sent, and the item comes back with the acknowledgement of both."""
+    script.give(1, ALL)
+    script.press("a", "z")
+    assert script.posts[-1] == [[1, "label", 1], [1, "undo", None]]
+    answer, undo = script.ids
+    script.give(2, ALL, acked=[answer], previous=1)
+    assert script.shown == 2
+    script.give(question(1, old=1), ALL, acked=[answer, undo])
+    assert script.shown == 1
+    assert script("button-1").locator(".mark").is_visible()
+
+
+# How the component comes and goes
+
+
+def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
+    """Streamlit cleans up a call that a newer one overtakes, before or after the newer one: the card stays as it is."""
+    script.give(1, ALL)
+    script.page.evaluate("window.painted = document.querySelector('[data-testid=oal-text]').firstChild")
+    script.page.evaluate("cleanUps[0]()")
+    script.give(1, ALL)
+    script.page.evaluate("cleanUps[0]()")
+    assert script("text").evaluate("text => text.firstChild === painted")
+    script.press("a")
+    assert script.posts == [[[1, "label", 1]]]
+
+
+def test_nothing_is_left_of_a_card_that_is_gone(script):
+    """Neither a listener nor a timer outlives the page, however often the card comes and goes."""
+    before = listeners(script.page)
+    for n in range(1, 6):
+        script.give(n, ALL, previous=7)
+        script.give(n, ALL, previous=8)
+        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload"])
+        script.press("a")
+        posts = len(script.posts)
+        script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")
+        script.press("a")
+        script.run(60_000)
+        assert len(script.posts) == posts
+        assert listeners(script.page) == before
+
+
+def test_a_card_that_is_gone_comes_back_with_its_answers(script):
+    """Another page and back again: what was unsaved is sent, and the next item is there."""
+    script.give(1, ALL)
+    script.press("a")
+    kept = script.ids
+    script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")
+    script.give(1, ALL)
+    assert (script("card").count(), script.shown, script.ids) == (1, 2, kept)
+    assert len(script.posts) == 2

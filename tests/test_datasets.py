@@ -1,0 +1,310 @@
+"""Data sets: what is imported is kept whole, scaled as told, and opens as it was."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+from oal_engine import datasets, formats, rows, scaling
+from oal_engine.datasets import Dataset
+from oal_engine.session import create
+from oal_engine.store import Store, StoreError
+
+TEXTS = [
+    "so #happy today 😀",
+    "so #happy with @Ann",
+    "a state-of-the-art day",
+    "never seen @Ann 😀 today",
+    "a day so #happy",
+]
+LABELS = ["pos", "pos", "neg", "", "neg"]
+SCALINGS = tuple(scaling.SCALINGS)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "studio.db")
+
+
+@pytest.fixture
+def tweets(tmp_path):
+    """A file of five short texts with ids and labels, one of them unknown."""
+    path = tmp_path / "tweets.jsonl"
+    lines = ({"id": f"t{k}", "text": text, "label": label} for k, (text, label) in enumerate(zip(TEXTS, LABELS)))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+COLUMNS = formats.Columns(text=("text",), label="label", id="id", positive=("pos",))
+
+
+def read(store, tweets, name="tweets", **settings):
+    return datasets.import_file(store, tweets, name, COLUMNS, **{"min_df": 1, "tokenizer": "tweets"} | settings)
+
+
+def vectors(X, y=None):
+    n, d = X.shape
+    y = np.zeros(n, np.int8) if y is None else np.asarray(y, np.int8)
+    return formats.Items([str(k) for k in range(n)], None, X, [f"f{j}" for j in range(d)], list(map(str, y)), y, {})
+
+
+def bits(table):
+    return [(part.dtype.str, part.tobytes()) if isinstance(part, np.ndarray) else part for part in table]
+
+
+def nothing_is_kept(store):
+    left = [store.one(f"SELECT count(*) AS n FROM {table}")["n"] for table in ("datasets", "items", "vocabulary")]
+    return left == [0, 0, 0] and not (store.folder.exists() and any(store.folder.iterdir()))
+
+
+# Import
+
+
+def test_an_import_keeps_everything(store, tweets):
+    """Ids, texts, label words, classes, vocabulary, settings and scaling are those of the file."""
+    number, items = read(store, tweets, scale="none")
+    kept = Dataset(Store(store.path), "tweets")
+    assert number == kept.id
+    found = [kept.item(position) for position in range(len(TEXTS))]
+    assert [f"t{k}" for k in range(5)] == [item["id"] for item in found] == items.ids
+    assert TEXTS == [item["text"] for item in found]
+    assert LABELS == [item["label"] for item in found]
+    assert [1, 1, -1, 0, -1] == [item["y"] for item in found] == kept.y.tolist()
+    assert ("text", "tweets.jsonl", 5, 2, 2, "pos", {"name": "none"}) == (
+        kept.about["kind"],
+        kept.about["source"],
+        kept.about["items"],
+        kept.about["positives"],
+        kept.about["negatives"],
+        kept.about["positive"],
+        json.loads(kept.about["scaling"]),
+    )
+    assert not kept.labelled
+    assert "tweets" == kept.vocabulary.settings["tokenizer"]
+    assert {"#happy", "@ann", "😀", "state-of-the-art"} < set(kept.vocabulary.terms)
+    found = kept.vocabulary.transform(TEXTS).toarray() > 0
+    assert found.sum(axis=0).tolist() == kept.vocabulary.document_frequency.tolist()
+    assert 5 == kept.vocabulary.documents
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_vectors_keep_their_numbers_and_names(store, make):
+    """A table of numbers, dense or sparse, opens with the same numbers and the names of its columns."""
+    X = np.array([[0.1, 0, -3], [0, 0, 0], [1e-9, 1e9, 2]])
+    datasets.add(store, " vectors ", datasets.table(vectors(make(X), [1, -1, -1]), "none"), "some/where/x.npy")
+    kept = Dataset(store, "vectors")
+    assert X.tolist() == np.asarray(rows.matrix(kept.rows) @ np.eye(3)).tolist()
+    assert isinstance(kept.rows, rows.DenseRows if make is np.asarray else rows.SparseRows)
+    assert (["f0", "f1", "f2"], "vectors", "x.npy", None, True) == (
+        kept.feature_names,
+        kept.about["kind"],
+        kept.about["source"],
+        kept.vocabulary,
+        kept.labelled,
+    )
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_rows_are_mapped_and_cannot_be_written(store, make):
+    """The rows of an open data set are read-only maps of its files: opening copies nothing."""
+    datasets.add(store, "vectors", datasets.table(vectors(make(np.eye(4)))), "x.npy")
+    kept = Dataset(store, "vectors")
+    for array in (*(part for part in kept.rows if isinstance(part, np.ndarray)), kept.y):
+        owner = array
+        while owner.base is not None and not isinstance(owner, np.memmap):
+            owner = owner.base
+        assert isinstance(owner, np.memmap)
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+@pytest.mark.parametrize("scale", SCALINGS)
+def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale):
+    """New texts go through the stored vocabulary and scaling: those of the file get the very rows that were stored."""
+    read(store, tweets, scale=scale)
+    kept = Dataset(Store(store.path), "tweets")
+    assert bits(kept.transform(TEXTS)) == bits(kept.rows)
+    first = rows.matrix(kept.transform(["quite unknown words", TEXTS[0]]))
+    assert np.array_equal(
+        np.asarray(first[[1]] @ np.eye(first.shape[1])),
+        np.asarray(rows.matrix(kept.rows)[[0]] @ np.eye(first.shape[1])),
+    )
+
+
+def test_progress_tells_the_phases_to_their_ends(store, tweets):
+    """A page sees reading, vocabulary and vectors, each from its beginning to its end."""
+    seen = []
+    read(store, tweets, progress=lambda *told: seen.append(told))
+    assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in seen))
+    assert {"reading", "vocabulary", "vectors"} == {phase for phase, done, total in seen if done == total}
+
+
+# All or nothing
+
+
+def test_a_name_is_taken_once(store, tweets):
+    """The same name again, or none, is refused in one sentence and leaves the first data set alone."""
+    read(store, tweets)
+    before = sorted(store.folder.rglob("*"))
+    for name, message in (
+        ("tweets", "a data set named tweets exists already. Choose another name."),
+        (" tweets ", "a data set named tweets exists already. Choose another name."),
+        ("  ", "a data set needs a name."),
+    ):
+        with pytest.raises(formats.DataError, match=f"^{re.escape(message)}$"):
+            read(store, tweets, name)
+    assert before == sorted(store.folder.rglob("*"))
+    assert ["tweets"] == [row["name"] for row in store.datasets()]
+
+
+def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monkeypatch):
+    """Where the database refuses, the rows on disk go too."""
+
+    def refused(*_):
+        assert any(store.folder.rglob("values.npy"))
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store, "add_dataset", refused)
+    with pytest.raises(OSError, match="disk full"):
+        read(store, tweets)
+    assert nothing_is_kept(store)
+
+
+def test_a_failure_among_the_items_leaves_nothing(store):
+    """An id that comes twice, after rows and other items were written, leaves no row anywhere."""
+    made = datasets.table(vectors(np.eye(3)))
+    made.items.ids[2] = made.items.ids[0]
+    with pytest.raises(Exception, match="UNIQUE"):
+        datasets.add(store, "vectors", made, "x.npy")
+    assert nothing_is_kept(store)
+
+
+def test_a_failure_while_rows_are_saved_leaves_nothing(store, monkeypatch):
+    """A disk that fills up between two arrays, or a key that interrupts, leaves no folder."""
+    made, save = datasets.table(vectors(np.eye(3))), np.save
+
+    def interrupted(path, array):
+        if path.name == "y.npy":
+            raise KeyboardInterrupt
+        save(path, array)
+
+    monkeypatch.setattr(np, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        datasets.add(store, "vectors", made, "x.npy")
+    assert nothing_is_kept(store)
+
+
+def test_rows_that_are_missing_or_broken_are_told(store):
+    """A data set whose files are gone or damaged names itself and the folder in one sentence."""
+    datasets.add(store, "vectors", datasets.table(vectors(np.eye(3))), "x.npy")
+    folder = store.folder / store.dataset("vectors")["folder"]
+    (folder / "values.npy").write_bytes(b"damaged")
+    for _ in range(2):
+        with pytest.raises(
+            formats.DataError, match=rf"^the rows of the data set vectors cannot be read from {folder}: .*\.$"
+        ):
+            Dataset(store, "vectors")
+        for file in folder.iterdir():
+            file.unlink()
+
+
+def test_remove_deletes_the_rows_of_this_data_set(store):
+    """Items, vocabulary and folder go; other data sets stay; one in use is refused with everything in place."""
+    for name in ("first", "second"):
+        datasets.add(store, name, datasets.table(vectors(np.eye(3))), "x.npy")
+    first, second = (store.folder / store.dataset(name)["folder"] for name in ("first", "second"))
+    datasets.remove(store, store.dataset("first")["id"])
+    assert (False, True) == (first.exists(), second.exists())
+    assert ["second"] == [row["name"] for row in store.datasets()]
+    create(store, "second", learner="pa", rule="all", name="s")
+    with pytest.raises(StoreError, match="used by the session s"):
+        datasets.remove(store, store.dataset("second")["id"])
+    assert np.eye(3).tolist() == rows.matrix(Dataset(store, "second").rows).tolist()
+
+
+# Scaling
+
+
+def plain(X, name):
+    """The scaling in plain numpy, column by column and row by row."""
+    X = X.astype(float)
+    if name == "standardize+l2":
+        for column in X.T:
+            column[:] = 0 if np.ptp(column) == 0 else (column - column.mean()) / column.std()
+    if name != "none":
+        for row in X:
+            row /= np.sqrt((row**2).sum()) or 1
+    return X
+
+
+NUMBERS = arrays(
+    float,
+    st.tuples(st.integers(1, 8), st.integers(1, 5)),
+    elements=st.sampled_from([0, 0, 0, 1, -2, 0.1, 1e-6, 3e5, 7.25]),
+)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("name", SCALINGS)
+@settings(deadline=None)
+@given(X=NUMBERS)
+def test_scaling_equals_plain_numpy(make, name, X):
+    """Sparse and dense tables are scaled as their definition says, rows of zeros stay zero under l2 and none."""
+    fitted = scaling.fit(make(X), name)
+    scaled = scaling.apply(json.loads(json.dumps(fitted)), make(X))
+    dense = scaled.toarray() if sparse.issparse(scaled) else scaled
+    np.testing.assert_allclose(dense, plain(X, name), rtol=1e-6, atol=1e-6)
+    if name != "standardize+l2":
+        assert sparse.issparse(scaled) == (make is sparse.csr_array)
+        assert not dense[~X.any(axis=1)].any()
+
+
+def test_a_column_of_one_value_becomes_zero():
+    """A feature that never changes says nothing: standardised it is 0, whatever the rounding of its mean."""
+    X = np.column_stack([np.full(1000, 0.1), np.arange(1000)])
+    scaled = scaling.apply(scaling.fit(X, "standardize+l2"), X)
+    assert 1e-9 > np.abs(scaled[:, 0]).max()
+
+
+def test_a_scaling_learned_once_holds_for_later_rows():
+    """Later rows are standardised by the mean and deviation of the file, not by their own."""
+    X = np.array([[0.0, 10], [2, 30]])
+    fitted = scaling.fit(X, "standardize+l2")
+    later = np.array([[5.0, 20]])
+    np.testing.assert_allclose([[1, 0]], scaling.apply(fitted, later))
+
+
+def test_a_scaling_that_cannot_be_is_refused(monkeypatch):
+    """An unknown name lists those that are, and a table that would not fit names its size and the way out."""
+    with pytest.raises(ValueError, match=r"^scaling must be one of l2, none, standardize\+l2\. Got L3\.$"):
+        scaling.fit(np.eye(2), "L3")
+    monkeypatch.setattr(scaling, "DENSE_LIMIT", 100)
+    with pytest.raises(ValueError, match=r"a table of 1,000 x 2,000 numbers: 0\.0 GiB, over the limit .* Use l2\.$"):
+        scaling.fit(sparse.csr_array((1000, 2000)), "standardize+l2")
+
+
+def test_the_published_german_is_unit_rows(shared):
+    """A real file, imported with l2, has rows of length 1 and the classes that the papers count."""
+    made = datasets.table(formats.read(shared("german.libsvm.xz")))
+    norms = np.linalg.norm(rows.matrix(made.rows).toarray(), axis=1)
+    np.testing.assert_allclose(norms, 1, rtol=1e-12)
+    assert (1000, 24, 300) == (rows.length(made.rows), made.rows.columns, int((made.y > 0).sum()))
+
+
+def test_happy_moments_import_whole(store, shared):
+    """All 27,775 sentences are kept, 1,393 of them positive, and one of them gives the row that was stored for it."""
+    columns = formats.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
+    number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
+    kept = Dataset(store, number)
+    assert (27_775, 1_393) == (kept.about["items"], kept.about["positives"])
+    assert kept.labelled
+    assert items.texts[12_345] == kept.item(12_345)["text"]
+    one = kept.transform([items.texts[12_345]])
+    stored = rows.matrix(kept.rows)[[12_345]]
+    assert (stored.indices.tolist(), stored.data.tolist()) == (one.indices.tolist(), one.values.tolist())

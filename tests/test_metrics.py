@@ -1,0 +1,116 @@
+"""Both evaluations against scikit-learn and by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn import metrics as sk
+
+from oal_engine import metrics
+from oal_engine.metrics import METRICS, Weights, confusion, evaluate
+
+COUNTS = arrays(np.int64, metrics.COUNTS, elements=st.integers(0, 10**6))
+
+
+def table(pushed, y, asked):
+    """The table of counts of predictions, classes and questions, one item at a time."""
+    counts = np.zeros(metrics.COUNTS, np.int64)
+    for p, label, a in zip(pushed, y, asked):
+        counts[int(p), label + 1, int(a)] += 1
+    return counts
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from([-1, 1]), st.booleans()), min_size=1, max_size=40),
+    st.floats(0.01, 0.99),
+    st.floats(0.01, 0.99),
+)
+def test_push_equals_scikit_learn(items, alpha, c):
+    """What is predicted positive is what is shown: every metric is scikit-learn's, with 0 for a ratio of nothing."""
+    pushed, y, asked = map(list, zip(*items))
+    predicted = np.where(pushed, 1, -1)
+    tn, fp, fn, tp = sk.confusion_matrix(y, predicted, labels=[-1, 1]).ravel().tolist()
+    sensitivity = sk.recall_score(y, predicted, zero_division=0)
+    specificity = sk.recall_score(y, predicted, pos_label=-1, zero_division=0)
+    expected = {
+        "tp": tp,
+        "fp": fp,
+        "tn": tn,
+        "fn": fn,
+        "sensitivity": sensitivity,
+        "recall": sensitivity,
+        "specificity": specificity,
+        "precision": sk.precision_score(y, predicted, zero_division=0),
+        "f1": sk.f1_score(y, predicted, zero_division=0),
+        "accuracy": sk.accuracy_score(y, predicted),
+        "sum": alpha * sensitivity + (1 - alpha) * specificity,
+        "cost": c * fn + (1 - c) * fp,
+    }
+    found = evaluate(table(pushed, y, asked), "push", Weights(alpha, c))
+    assert pytest.approx(expected) == {key: value.item() for key, value in found.items()}
+    assert {"tp", "fp", "tn", "fn", *METRICS} == expected.keys()
+
+
+def test_push_and_query_by_hand():
+    """A question shows its item to the annotator, so a missed positive that was asked is a hit, a negative an alarm."""
+    counts = np.zeros(metrics.COUNTS, np.int64)
+    counts[0] = [[50, 6], [9, 9], [3, 4]]  # not pushed: negatives, unknown, positives; each not asked, asked
+    counts[1] = [[5, 2], [9, 9], [7, 1]]  # pushed
+    push, both = (evaluate(counts, name, Weights(0.25, 0.8)) for name in metrics.EVALUATIONS)
+    assert (8, 7, 56, 7) == tuple(push[key] for key in ("tp", "fp", "tn", "fn"))
+    assert (12, 13, 50, 3) == tuple(both[key] for key in ("tp", "fp", "tn", "fn"))
+    assert pytest.approx([8 / 15, 56 / 63, 8 / 15, 64 / 78]) == [
+        push[key] for key in ("sensitivity", "specificity", "precision", "accuracy")
+    ]
+    assert pytest.approx([12 / 15, 50 / 63, 12 / 25, 24 / 40, 0.25 * 12 / 15 + 0.75 * 50 / 63, 0.8 * 3 + 0.2 * 13]) == [
+        both[key] for key in ("recall", "specificity", "precision", "f1", "sum", "cost")
+    ]
+
+
+@settings(deadline=None)
+@given(COUNTS)
+def test_counts_add_up(counts):
+    """Both evaluations divide the items of known class, and asking can only move an item from hidden to shown."""
+    for name in metrics.EVALUATIONS:
+        tp, fp, tn, fn = confusion(counts, name)
+        assert (counts[:, 2].sum(), counts[:, 0].sum()) == (tp + fn, fp + tn)
+    moved = confusion(counts, "push_query")[0] - confusion(counts, "push")[0]
+    alarms = confusion(counts, "push_query")[1] - confusion(counts, "push")[1]
+    assert (counts[0, 2, 1], counts[0, 0, 1]) == (moved, alarms)
+
+
+@settings(deadline=None)
+@given(COUNTS)
+def test_every_metric_is_a_fraction(counts):
+    """Whatever the counts, zeros among them, every ratio lies in [0, 1]; the unknown class changes none."""
+    known = counts.copy()
+    known[:, 1] = 0
+    for name in metrics.EVALUATIONS:
+        found = evaluate(counts, name)
+        assert all(0 <= found[key] <= 1 for key in METRICS if key != "cost")
+        assert found == evaluate(known, name)
+
+
+@settings(deadline=None)
+@given(arrays(np.int64, (5, *metrics.COUNTS), elements=st.integers(0, 99)))
+def test_a_curve_is_evaluated_point_by_point(curve):
+    """Counts with leading axes give at each point what that point gives alone."""
+    for name in metrics.EVALUATIONS:
+        found = evaluate(curve, name)
+        assert [evaluate(point, name) for point in curve] == [
+            {key: values[k] for key, values in found.items()} for k in range(len(curve))
+        ]
+
+
+def test_weights():
+    """The ratio is that of a positive to a negative, and a weight outside (0, 1) is refused."""
+    assert pytest.approx((1, 9)) == (Weights().ratio("sum"), Weights().ratio("cost"))
+    assert pytest.approx((4, 0.25)) == (Weights(0.8, 0.2).ratio("sum"), Weights(0.8, 0.2).ratio("cost"))
+    for name in ("alpha_p", "c_p"):
+        for wrong in (0, 1, -0.1, float("nan")):
+            with pytest.raises(
+                ValueError, match=rf"^{name} of the metric weights must be > 0 and < 1\. Got {wrong}\.$"
+            ):
+                Weights(**{name: wrong})

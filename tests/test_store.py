@@ -1,0 +1,366 @@
+"""The store: migrations, refusals in one sentence, and writers that wait for each other."""
+
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from itertools import count
+
+import pytest
+from conftest import ROOT
+from sqlite_utils import Migrations
+
+from oal_engine import store as store_module
+from oal_engine.store import Store, StoreError
+
+DATASET = {
+    "name": "d",
+    "kind": "vectors",
+    "source": "d.npy",
+    "items": 3,
+    "features": 1,
+    "positives": 0,
+    "negatives": 0,
+    "positive": "",
+    "scaling": "{}",
+    "folder": "x",
+}
+SESSION = {
+    "name": "s",
+    "algorithm": "PAA-I",
+    "learner": "pa-i",
+    "rule": "symmetric",
+    "parameters": "{}",
+    "budget": 9,
+    "seed": 0,
+    "shuffled": 0,
+    "positive_name": "a",
+    "negative_name": "b",
+    "alpha_p": 0.5,
+    "c_p": 0.9,
+    "metric": "sum",
+    "theta": 0.0,
+    "rho": 0.0,
+    "averaged": 0,
+    "engine": "0",
+}
+ITEMS = [("a", "text a", "", 0), ("b", "text b", "yes", 1), ("c", None, "no", -1)]
+TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "labels", "digests")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "studio.db"
+
+
+@pytest.fixture
+def store(path):
+    return Store(path)
+
+
+@pytest.fixture
+def session(store):
+    """The id of a session on a data set of three items."""
+    return store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS, [("term", 2)])})
+
+
+def ask(store, session, parent=0, branch=0, number=1, item=0):
+    """A stored question that waits."""
+    about = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
+    why = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": store_module.now()}
+    question = store.put_question(about | why)
+    store.number_question(session, question, number)
+    return question
+
+
+def rows(store):
+    """How many rows every table has."""
+    return {table: store.one(f"SELECT count(*) AS n FROM {table}")["n"] for table in TABLES}
+
+
+# Migrations
+
+
+def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
+    """A later version's steps run after those that a database has, each once, in the order of the file."""
+    Store(path).close()
+    later, ran = Migrations("oal-studio"), []
+    for migration in store_module.migrations._migrations:
+        later(name=migration.name)(lambda db: ran.append("an old one"))
+    for name in ("m9999_b", "m9999_a"):
+        later(name=name)(lambda db, name=name: ran.append(name))
+    monkeypatch.setattr(store_module, "migrations", later)
+    for _ in range(2):
+        Store(path).close()
+    assert ["m9999_b", "m9999_a"] == ran
+    applied = [row["name"] for row in Store(path).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    assert [*(m.name for m in later._migrations)] == applied
+
+
+def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
+    """A database whose migration breaks in the middle is what it was, and opens with the version that made it."""
+    store = Store(path)
+    store.add_dataset(DATASET, ITEMS)
+    store.close()
+    later = Migrations("oal-studio")
+    for migration in store_module.migrations._migrations:
+        later(name=migration.name)(migration.fn)
+
+    @later()
+    def m9999_broken(db):
+        db.execute("DROP TABLE digests")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store_module, "migrations", later)
+    with pytest.raises(OSError, match="disk full"):
+        Store(path)
+    monkeypatch.undo()
+    again = Store(path)
+    assert {"datasets": 1, "items": 3} == {table: n for table, n in rows(again).items() if n}
+    assert {} == again.digests(1)
+
+
+def test_a_database_of_a_newer_version_is_refused(path):
+    """A migration that this version does not know is named in one sentence, and nothing is changed."""
+    store = Store(path)
+    store.db["_sqlite_migrations"].insert({"migration_set": "oal-studio", "name": "m9999_later", "applied_at": "2999"})
+    store.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as refused:
+        Store(path)
+    expected = f"{path} was written by a newer OAL Studio (m9999_later). Update this one to open it."
+    assert expected == str(refused.value)
+    assert before == path.read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"a text, no database\n" * 99, b"SQLite format 3\0" + bytes(range(256)) * 9])
+def test_a_file_that_is_no_database_is_refused(path, content):
+    """Any other file is told in one sentence and left as it is."""
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} cannot be opened as a database: [^.\n]+\.$"):
+        Store(path)
+    assert content == path.read_bytes()
+
+
+def test_a_path_where_no_file_can_be_is_refused(path):
+    """A folder that does not exist, or a folder instead of a file, is told in one sentence."""
+    for wrong in (path / "below" / "studio.db", path.parent):
+        with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be opened as a database: [^.\n]+\.$"):
+            Store(wrong)
+
+
+def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
+    """Without a path the database is OAL_DB's, else studio.db here; rows lie beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OAL_DB", raising=False)
+    assert "studio.db" == str(store_module.default_path())
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "other.db"))
+    assert tmp_path / "other.rows" == Store().folder
+    assert (tmp_path / "other.db").exists()
+
+
+def test_labels_are_durable_and_references_hold(store):
+    """The connection writes ahead, syncs every commit and checks foreign keys."""
+    found = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
+    assert ["wal", 2, 1] == found
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        store.add_session(SESSION | {"dataset": 7})
+
+
+# Transactions
+
+
+def test_a_transaction_that_fails_leaves_nothing(store, session):
+    """Whatever is raised, also deep inside, no write of the transaction is left, and the next one works."""
+    before = rows(store)
+
+    def interrupted():
+        with store.transaction():
+            question = ask(store, session)
+            with store.transaction():
+                store.put_label("event", question, 1, "", None)
+                store.put_digest(session, 50, "digest")
+            store.add_session(SESSION | {"dataset": 1})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert before == rows(store)
+    assert [] == store.log(session)
+    assert ask(store, session) > 0
+
+
+def test_a_data_set_is_inserted_whole_or_not_at_all(store):
+    """Items that fail on the way, by an id twice or an error of their source, leave no row in any table."""
+
+    def broken():
+        yield from ITEMS
+        raise OSError("the source broke")
+
+    for items, error in (([*ITEMS, ITEMS[0]], sqlite3.IntegrityError), (broken(), OSError)):
+        with pytest.raises(error):
+            store.add_dataset(DATASET, items, [("term", 1)])
+    assert 0 == sum(rows(store).values())
+
+
+def test_two_labels_for_one_question_cannot_stand(store, session):
+    """The table itself refuses a second standing label, and takes another after the first is undone."""
+    question = ask(store, session)
+    store.put_label("first", question, 1, "Ann", 2.0)
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        store.put_label("second", question, -1, "Bob", None)
+    store.undo_label(question, "undo")
+    assert (1, None) == (store.old_label(question)["label"], store.standing_label(question))
+    store.put_label("second", question, -1, "Bob", None)
+    store.undo_label(question, "undo again")
+    store.put_label("third", question, 0, "Ann", None)
+    assert -1 == store.old_label(question)["label"]
+    assert "third" == store.standing_label(question)["event"]
+    assert ("first", "first") == (store.event("undo")["event"], store.event("first")["event"])
+
+
+def write(store, session, name):
+    """Ask and answer 100 questions in a session of one's own."""
+    for number in range(100):
+        with store.transaction():
+            store.log(session)
+            store.put_label(f"{name} {number}", ask(store, session, parent=number, number=number), 1, name, None)
+
+
+WRITER = """
+import sys
+sys.path.insert(0, "tests")
+from test_store import Store, write
+
+store = Store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+write(store, int(sys.argv[2]), f"process {sys.argv[2]}")
+"""
+
+
+def test_writers_wait_for_each_other(path, store):
+    """Two threads of one connection and two other processes write labels at once: all are there, none was refused."""
+    dataset, errors = store.add_dataset(DATASET, ITEMS), []
+    sessions = [store.add_session(SESSION | {"dataset": dataset}) for _ in range(4)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, path, str(session)],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for session in sessions[:2]
+    ]
+
+    def guarded(session):
+        try:
+            write(store, session, f"thread {session}")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(session,)) for session in sessions[2:]]
+    assert ["ready\n"] * 2 == [process.stdout.readline() for process in processes]
+    for process in processes:
+        print(file=process.stdin, flush=True)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [("", "")] * 2 == [process.communicate() for process in processes]
+    assert [] == errors
+    names = [f"{kind} {session}" for kind, session in zip(["process"] * 2 + ["thread"] * 2, sessions)]
+    expected = {f"{name} {number}" for name in names for number in range(100)}
+    assert expected == {row["event"] for row in store.query("SELECT event FROM labels")}
+
+
+def test_a_database_that_another_process_just_makes_is_waited_for(path):
+    """Opening while another process holds the file for its first writes waits, as later writes do."""
+    first, opened = sqlite3.connect(path, isolation_level=None), []
+    first.execute("BEGIN IMMEDIATE")
+    first.execute("CREATE TABLE other (a)")
+    thread = threading.Thread(target=lambda: opened.append(Store(path)))
+    thread.start()
+    thread.join(0.2)
+    still_waiting = thread.is_alive()
+    first.execute("COMMIT")
+    first.close()
+    thread.join()
+    assert still_waiting
+    assert {"wal"} == {store.one("PRAGMA journal_mode")["journal_mode"] for store in opened}
+
+
+# What is asked of it
+
+
+def test_a_data_set_in_use_is_not_removed(store, session):
+    """A data set goes, with its items and vocabulary, only when no session uses it."""
+    with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
+        store.remove_dataset(1)
+    assert {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1} == {t: n for t, n in rows(store).items() if n}
+    store.remove_session(session)
+    store.remove_dataset(1)
+    assert 0 == sum(rows(store).values())
+
+
+def test_a_session_goes_with_its_questions_and_labels(store, session):
+    """Removing a session leaves the data set and the other sessions."""
+    other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
+    for number in (session, other):
+        store.put_label(f"event {number}", ask(store, number), 1, "", None)
+        store.put_digest(number, 50, "digest")
+    store.remove_session(session)
+    assert {
+        "datasets": 1,
+        "items": 3,
+        "vocabulary": 1,
+        "sessions": 1,
+        "questions": 1,
+        "labels": 1,
+        "digests": 1,
+    } == rows(store)
+    assert ["other"] == [row["name"] for row in store.sessions()]
+
+
+def test_a_data_set_is_found_by_id_or_name(store):
+    """A number is an id and a word a name, also where a name is a number."""
+    first = store.add_dataset(DATASET | {"name": "7"}, ITEMS)
+    assert (first, first) == (store.dataset(first)["id"], store.dataset("7")["id"])
+    for missing in (7, "d"):
+        with pytest.raises(StoreError, match=rf"^data set {missing} does not exist\. There are: 7\.$"):
+            store.dataset(missing)
+    with pytest.raises(StoreError, match=r"^session 3 does not exist\.$"):
+        store.session(3)
+
+
+def test_the_log_has_the_item_and_the_label_that_stands(store, session):
+    """A question comes with its item's id and text and with its annotator's label, not the one of the data."""
+    first = ask(store, session, number=1, item=1)
+    store.put_label("wrong", first, 1, "Ann", 1.0)
+    store.undo_label(first, "undo")
+    store.put_label("event", first, -1, "Bob", 2.5)
+    ask(store, session, parent=first, branch=-1, number=2, item=2)
+    wanted = ("number", "item_id", "text", "event", "label", "annotator", "seconds")
+    assert [(1, "b", "text b", "event", -1, "Bob", 2.5), (2, "c", None, None, None, None, None)] == [
+        tuple(entry[key] for key in wanted) for entry in store.log(session)
+    ]
+    assert [(1, "event", -1), (2, None, None)] == [
+        (entry["number"], entry["event"], entry["label"]) for entry in store.answers(session)
+    ]
+
+
+def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
+    """Labels, skips and positives that stand are counted, and the session worked on last comes first."""
+    clock = count(3000)
+    monkeypatch.setattr(store_module, "now", lambda: str(next(clock)))
+    store.add_session(SESSION | {"dataset": 1, "name": "idle"})
+    for number, label in enumerate((1, -1, 0, 1), 1):
+        question = ask(store, session, parent=number, number=number)
+        store.put_label(f"event {number}", question, label, "", None)
+    store.undo_label(question, "undo")
+    found = [(row["name"], row["labels"], row["positives"], row["skipped"], row["stream"]) for row in store.sessions()]
+    assert [("s", 2, 1, 1, 3), ("idle", 0, 0, 0, 3)] == found
+    assert [2] == [row["sessions"] for row in store.datasets()]
