@@ -19,6 +19,7 @@ from scipy import sparse
 
 from oal_engine import datasets, export, formats, metrics, session, stream
 from oal_engine import store as store_module
+from oal_engine.learners import weights
 from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError, create
 from oal_engine.store import Store
 
@@ -28,6 +29,8 @@ RUNS = [  # data, algorithm, more settings: what the tests share, for every pair
     ("sparse", "PAA-I", {"shuffled": True, "seed": 5}),
     ("sparse", "OA3-diag", {"parameters": {"eta": 0.3}}),
     ("sparse", "D-AMD", {"shuffled": True}),
+    ("sparse", "SSOA3", {"averaged": True}),
+    ("sparse", "SEL-ada", {"shuffled": True}),
     ("sparse", "OAAL", {"averaged": True}),
     ("dense", "OA3", {"seed": 2, "averaged": True}),
 ]
@@ -704,7 +707,7 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
     )
     asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.log(opened.id)]
     assert again.log.tolist() == [list(map(float, entry)) for entry in asked]
-    assert again.learner.w.tobytes() == opened.place.weights.tobytes()
+    assert weights(again.learner).tobytes() == opened.place.weights.tobytes()
     assert again.counts.tolist() == opened.place.counts.tolist()
     for evaluation in metrics.EVALUATIONS:
         assert metrics.evaluate(again.counts, evaluation) == metrics.evaluate(opened.place.counts, evaluation)
