@@ -11,7 +11,7 @@ import sys
 import pytest
 from browser import DESKTOP, MARKUP, PHONE, RUN, Card, Server, Visitors, listeners
 from conftest import ROOT
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 from oal_engine import datasets, formats, metrics
 from oal_engine.session import Session, create
@@ -58,13 +58,13 @@ def visit(browser, context):
 def keep(store, tmp_path_factory):
     """A function that imports texts, every fifth of them positive, as a data set; its id."""
 
-    def add(name, texts):
+    def add(name, texts, ids="i", columns=COLUMNS):
         path = tmp_path_factory.mktemp("texts") / "texts.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
             lines = csv.writer(file)
             lines.writerow(("id", "text", "label"))
-            lines.writerows((f"i{k}", text, int(k % 5 == 0)) for k, text in enumerate(texts))
-        return datasets.import_file(store, path, name, COLUMNS)[0]
+            lines.writerows((f"{ids}{k}", text, int(k % 5 == 0)) for k, text in enumerate(texts))
+        return datasets.import_file(store, path, name, columns)[0]
 
     return add
 
@@ -200,6 +200,36 @@ def test_two_people_on_one_session_overwrite_nothing(visit, app, store, texts):
     anna.saved()
     assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 0, True)]
     assert [row["annotator"] for row in store.log(session)[:3]] == ["anna", "ben", "anna"]
+
+
+def test_the_name_in_the_address_stays_with_its_browser(visit, app, store, texts):
+    """Whoever came by a link with a name labels under it also after a look at another page."""
+    session = create(store, texts, learner="pa-i", rule="all")
+    page = visit(app, f"/Label?session={session}&annotator=anna")
+    for _ in range(2):
+        card = Card(page)
+        card.press("a")
+        card.saved()
+        page.get_by_role("link", name="Home").click()
+        expect(card.root).to_have_count(0)
+        page.get_by_role("link", name="Label").click()
+    assert [row["annotator"] for row in store.log(session) if row["label"]] == ["anna", "anna"]
+
+
+def test_the_answers_of_another_process_are_seen(label, store):
+    """What was answered elsewhere is not asked again, nor overwritten, whether the page is loaded anew or not."""
+    session, card = label()
+    other = Session(store, session)
+    other.answer("elsewhere 1", other.place.asked.id, 1, "carla")
+    card.tap("x")
+    card.says("Not stored: this item was answered already by carla.")
+    expect(card("text")).to_contain_text("item 1 ")
+    other.answer("elsewhere 2", other.place.asked.id, -1, "carla")
+    card.page.reload()
+    expect(card("text")).to_contain_text("item 2 ")
+    card.press(" ")
+    card.saved()
+    assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 0, True)]
 
 
 def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
@@ -361,27 +391,59 @@ def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
 
 
 def test_a_reload_keeps_the_item_and_the_unsaved_answers(label, app, store):
-    """Answers that the server has not stored outlive a reload, which the browser warns of, and are stored once."""
+    """Answers that reached no server outlive a reload, which the browser warns of, and are stored once."""
     session, card = label()
+    page, dialogs = card.page, []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
     card.press("a")
     card.saved()
-    dialogs = []
-    card.page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
+    app.kill()
+    card.press("x")
+    card.tap("a")
+    card.says("unsaved 2 · waiting for the server…")
+    with pytest.raises(Error, match="ERR_CONNECTION_REFUSED"):
+        page.reload()
+    app.start()
+    page.goto(app.url(f"/Label?session={session}"))
+    card.saved()
+    expect(card("text")).to_contain_text("item 3 ")
+    assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 1, True)]
+    page.reload()
+    card.ready()
+    expect(card("text")).to_contain_text("item 3 ")
+    assert dialogs == ["beforeunload"]
+
+
+def test_what_cannot_be_stored_is_kept_and_sent_again(label, store):
+    """Where the database refuses, the card says so and keeps the answers until they are stored, in order."""
+    session, card = label()
+    store.db.execute("CREATE TRIGGER full BEFORE INSERT ON labels BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+    try:
+        card.press("x")
+        card.says("The answer could not be saved: the disk is full. It is kept here and sent again.")
+        expect(card.root).to_have_attribute("data-unsaved", "1")
+        assert history(store, session) == []
+    finally:
+        store.db.execute("DROP TRIGGER full")
+    card.press("a")
+    card.saved()
+    card.says("Saved")
+    assert history(store, session) == [("i0", -1, True), ("i1", 1, True)]
+
+
+def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
+    """A reload sends again what a slow server has not acknowledged but gets from the old page, too."""
+    session, card = label()
+    card.page.on("dialog", lambda dialog: dialog.accept())
     with card.page.expect_navigation(), app.frozen():
         card.press("x")
         card.tap("a")
         expect(card.root).to_have_attribute("data-unsaved", "2")
-        card.says("unsaved 2 · waiting for the server…")
         card.page.evaluate("void setTimeout(() => location.reload())")
     card.saved()
-    expect(card("text")).to_contain_text("item 3 ")
-    assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 1, True)]
-    assert dialogs == ["beforeunload"]
-    card.page.reload()
-    card.ready()
-    expect(card("text")).to_contain_text("item 3 ")
-    assert dialogs == ["beforeunload"]
-    card.press("a")
+    card.says("Saved")
+    expect(card("text")).to_contain_text("item 2 ")
+    assert history(store, session) == [("i0", -1, True), ("i1", 1, True)]
 
 
 def test_forty_labels_of_a_real_stream_survive_a_killed_server(visit, shared, tmp_path):
@@ -465,7 +527,8 @@ def unharmed(page):
 
 def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     """Names and texts that try to be HTML, Markdown or mathematics stand on every page as they are written."""
-    dataset = keep(MARKUP, (f"{MARKUP} word{k % 3} {k}" for k in range(40)))
+    unlabelled = formats.Columns(text=("text",), id="id")
+    dataset = keep(MARKUP, (f"{MARKUP} word{k % 3} {k}" for k in range(40)), columns=unlabelled)
     names = {"name": f"S {MARKUP}", "positive_name": f"P {MARKUP}", "negative_name": f"N {MARKUP}"}
     session = create(store, dataset, learner="pa-i", rule="all", budget=3, **names)
     page = visit(app, f"/Label?session={session}&annotator={MARKUP}")
@@ -479,6 +542,9 @@ def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     card("highlight").click()
     card.press("a")
     card.saved()
+    answers = page.get_by_role("figure").first
+    expect(answers).to_have_attribute("aria-label", re.compile(f"now {re.escape(names['positive_name'])} 1, "))
+    expect(page.get_by_text(names["negative_name"], exact=True)).to_have_count(3)
     other = Card(visit(app, f"/Label?session={session}"))
     card.press("x")
     card.saved()
@@ -541,7 +607,7 @@ def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, keep, w
 def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path, window):
     """Long names do not push anything out of sight, on any page, with its forms open."""
     name = f"{window['width']}" + "W" * 110
-    dataset = keep(name, ["a word", "a word"])
+    dataset = keep(name, ["a word", "a word"], ids="W" * 90)
     session = create(store, dataset, learner="pa-i", rule="all", name=name, positive_name="W" * 60)
     page = visit(app, f"/?session={session}", viewport=window)
     expect(page.get_by_text(name).first).to_be_visible()

@@ -49,7 +49,7 @@ def of_session(session):
 def _answers(labels, about):
     steps, labels = np.arange(1, len(labels) + 1), np.array(labels, dtype=int)
     names = ((1, about["positive_name"], COLORS["push"]), (-1, about["negative_name"], "#8a8f98"))
-    lines = [(html.escape(name), color, (labels == sign).cumsum()) for sign, name, color in names]
+    lines = [(name, color, (labels == sign).cumsum()) for sign, name, color in names]
     return _chart("answers", "Answers of each class", steps, lines, "d", about["budget"], "labels")
 
 
@@ -62,7 +62,14 @@ def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):
     hover = f"%{{y:{'.3f' if format == '.2f' else format}}}"
     figure = go.Figure(
         [
-            go.Scatter(x=x, y=values, name=name, mode="lines", line={"color": color, "width": 2}, hovertemplate=hover)
+            go.Scatter(
+                x=x,
+                y=values,
+                name=html.escape(name),
+                mode="lines",
+                line={"color": color, "width": 2},
+                hovertemplate=hover,
+            )
             for name, color, values in lines
         ],
         {
@@ -84,7 +91,7 @@ def show(chart):
     """Draw a chart under a line with its title and legend."""
     names = "".join(
         f'<span style="margin-left:.9rem"><i style="display:inline-block;width:.9rem;height:.2rem;margin-right:.35rem;'
-        f'vertical-align:middle;border-radius:1px;background:{color}"></i>{name}</span>'
+        f'vertical-align:middle;border-radius:1px;background:{color}"></i>{html.escape(name)}</span>'
         for name, color in chart.legend
     )
     st.html(

@@ -58,7 +58,7 @@ def annotator():
     """Who labels here: the log-in's name, or the one typed in."""
     if getattr(st.user, "is_logged_in", False):
         return st.user.get("email") or st.user.get("name") or ""
-    return st.session_state.get("annotator", st.query_params.get("annotator", ""))
+    return st.session_state.setdefault("annotator", st.query_params.get("annotator", "")[:80])
 
 
 def _who():
