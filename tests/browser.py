@@ -22,7 +22,8 @@ ARGUMENTS = (
 ).split()
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
 PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
-CALM = ("favicon", "/_stcore/", "disconnected from server")  # Streamlit's deep links, and its view of a killed server
+# Streamlit's deep links, and what it says of a server that is killed.
+CALM = ("favicon", "/_stcore/", "disconnected from server", "server is not responding")
 MARKUP = '<img src=x onerror="window.pwned=1"> **bold** $x$ :red[x]'
 RUN = "img[src=x], strong, .katex, [style*='color: var(--red'], .stMarkdownColoredText"
 

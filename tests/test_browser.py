@@ -297,8 +297,8 @@ def test_home_shows_progress_and_offers_the_result(visit, app, store, texts):
 
 
 def test_the_card_is_gone_with_its_page(visit, app, store, texts):
-    """After the Label page nothing listens to keys any more, and no key answers."""
-    session = create(store, texts, learner="pa-i", rule="all")
+    """After the Label page nothing listens to keys any more, and no key answers; the links keep the session."""
+    session, _ = (create(store, texts, learner="pa-i", rule="all") for _ in range(2))
     page = visit(app, f"/?session={session}")
     home = button(page, "Try the demo")
     home.wait_for()

@@ -575,7 +575,7 @@ def test_a_digest_is_stored_every_fifty_answers(store):
     assert digests[100] != opened.digest()
 
 
-@pytest.mark.parametrize("run", [RUNS[4], RUNS[5]])
+@pytest.mark.parametrize("run", RUNS[-2:])
 def test_a_digest_tells_every_bit(store, run):
     """One bit in any array, or one more label spent, is another fingerprint; a copy has the same."""
     data, algorithm, more = run
