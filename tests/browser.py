@@ -154,8 +154,9 @@ class Card:
         self.page.keyboard.press(key)
 
     def saved(self):
-        """Wait until the server has acknowledged everything."""
+        """Wait until the server has acknowledged everything, and what it said is painted."""
         self._wait("[data-unsaved='0']")
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
     def _wait(self, state):
         self.page.locator(f"[data-testid=oal-card]{state}").wait_for()

@@ -216,6 +216,23 @@ def test_the_name_in_the_address_stays_with_its_browser(visit, app, store, texts
     assert [row["annotator"] for row in store.log(session) if row["label"]] == ["anna", "anna"]
 
 
+def test_the_answers_of_another_process_are_seen(label, store):
+    """What was answered elsewhere is not asked again, nor overwritten, whether the page is loaded anew or not."""
+    session, card = label()
+    other = Session(store, session)
+    other.answer("elsewhere 1", other.place.asked.id, 1, "carla")
+    card.tap("x")
+    card.says("Not stored: this item was answered already by carla.")
+    expect(card("text")).to_contain_text("item 1 ")
+    other.answer("elsewhere 2", other.place.asked.id, -1, "carla")
+    card.page.reload()
+    card.ready()
+    expect(card("text")).to_contain_text("item 2 ")
+    card.press(" ")
+    card.saved()
+    assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 0, True)]
+
+
 def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
     """From one session to another through Home and back, each keeps its own answers."""
     first, second = (create(store, texts, learner="pa-i", rule="all", name=f"the {nth}") for nth in ("first", "second"))
