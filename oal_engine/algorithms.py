@@ -71,6 +71,24 @@ ALGORITHMS = {
     "R-AMD": Algorithm("ada-md", "random", DADA),
     "DA": Algorithm("ada-da", "all", DADA),
     "MD": Algorithm("ada-md", "all", DADA),
+    "MPEA": Algorithm("m-perceptron", "symmetric", PAA),
+    "MPAA": Algorithm("m-pa", "symmetric", PAA),
+    "MPAA-I": Algorithm("m-pa-i", "symmetric", PAA),
+    "MPAA-II": Algorithm("m-pa-ii", "symmetric", PAA),
+    "MRPE": Algorithm("m-perceptron", "random", PAA),
+    "MRPA": Algorithm("m-pa", "random", PAA),
+    "MRPA-I": Algorithm("m-pa-i", "random", PAA),
+    "MRPA-II": Algorithm("m-pa-ii", "random", PAA),
+    "MD-ADA": Algorithm("m-ada-da", "discriminative", DADA, {"a": -1}),
+    "MD-AMD": Algorithm("m-ada-md", "discriminative", DADA, {"a": -1}),
+    "MD-ADA-I": Algorithm("m-ada-da", "discriminative", DADA, {"a": 1}),
+    "MD-AMD-I": Algorithm("m-ada-md", "discriminative", DADA, {"a": 1}),
+    "MM-ADA": Algorithm("m-ada-da", "discriminative", DADA, {"a": 0}),
+    "MM-AMD": Algorithm("m-ada-md", "discriminative", DADA, {"a": 0}),
+    "MR-ADA": Algorithm("m-ada-da", "random", DADA),
+    "MR-AMD": Algorithm("m-ada-md", "random", DADA),
+    "MDA": Algorithm("m-ada-da", "all", DADA),
+    "MMD": Algorithm("m-ada-md", "all", DADA),
     **_supervised(
         "Perceptron", "ROMMA", "PA", "PA-I", "PA-II", "PAUM", "CPA", "AROW", "CW", "COG-I", "COG-II",
         "ACOG-I", "ACOG-II", "ACOG-I-diag", "ACOG-II-diag", "SACOG-I", "SACOG-II", "SSACOG-I", "SSACOG-II",
@@ -89,10 +107,15 @@ class Strategy:
     rule_parameters: dict
     rho: float | None
 
-    def build(self, features):
-        """A fresh learner and rule for rows with so many features."""
+    @property
+    def multiclass(self):
+        """Whether it tells K classes apart, not -1 from +1."""
+        return learners.is_multiclass(self.learner)
+
+    def build(self, features, classes=0):
+        """A fresh learner and rule for rows with so many features, in so many classes if it is multi-class."""
         return (
-            learners.build(self.learner, features, self.learner_parameters),
+            learners.build(self.learner, features, self.learner_parameters, classes),
             query_rules.build(self.rule, self.learner, self.rule_parameters),
         )
 

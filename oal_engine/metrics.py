@@ -3,6 +3,9 @@
 push: an item counts as shown where it was predicted positive. push_query: also where its label was asked.
 The class axis has negative, unknown, positive (y + 1); metrics are over the items whose class is known.
 All are fractions; a ratio without cases, such as the precision of nothing shown, is 0.
+
+With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2), where class 0 is unknown. push: an
+item passes as the class that was predicted. push_query: one that was asked passes as the class that it has.
 """
 
 from dataclasses import dataclass
@@ -11,6 +14,11 @@ import numpy as np
 
 COUNTS = (2, 3, 2)  # the shape of the table
 EVALUATIONS = ("push", "push_query")
+
+
+def empty(classes=0):
+    """A table of counts without any: (2, 3, 2), or (K, K + 1, 2) for K classes."""
+    return np.zeros((classes, classes + 1, 2) if classes else COUNTS, np.int64)
 
 
 @dataclass(frozen=True)
@@ -61,3 +69,29 @@ def evaluate(counts, evaluation, weights=Weights()):
     table = confusion(np.asarray(counts), evaluation)
     found = dict(zip(("tp", "fp", "tn", "fn"), table))
     return found | {name: metric(*table, weights) for name, metric in METRICS.items()}
+
+
+def class_confusion(counts, evaluation):
+    """How often each class (first of the last two axes) passed as each class, of items whose class is known."""
+    passed = counts[..., :, 1:, :].sum(-1)
+    if evaluation == "push_query":
+        asked = counts[..., :, 1:, 1]
+        passed = passed - asked + asked.sum(-2, keepdims=True) * np.eye(counts.shape[-3], dtype=counts.dtype)
+    return np.swapaxes(passed, -1, -2)
+
+
+def evaluate_classes(counts, evaluation):
+    """Metrics of K classes in one evaluation by name: accuracy, macro_f1 and balanced accuracy (macro_recall), and for
+    each class (last axis) its items, recall, precision and f1; averages are over the classes that occurred."""
+    table = class_confusion(np.asarray(counts), evaluation)
+    right = np.diagonal(table, axis1=-2, axis2=-1)
+    items, passed = table.sum(-1), table.sum(-2)
+    each = {"recall": _ratio(right, items), "precision": _ratio(right, passed), "f1": _ratio(2 * right, items + passed)}
+    occurred = ((items + passed) > 0).sum(-1)
+    return {
+        "accuracy": _ratio(right.sum(-1), items.sum(-1)),
+        "macro_f1": _ratio(each["f1"].sum(-1), occurred),
+        "macro_recall": _ratio(each["recall"].sum(-1), (items > 0).sum(-1)),
+        "items": items,
+        **each,
+    }

@@ -43,7 +43,7 @@ class Parameter:
 
 
 def from_parameters(make):
-    """Mark a function that makes a state array from the number of features and the learner's or rule's parameters."""
+    """Mark a function that makes a state array from the number of features, the parameters and the sizes."""
     make.reads_parameters = True
     return make
 
@@ -53,10 +53,10 @@ def state(kind):
     return {name: make for name, make in get_type_hints(kind).items() if name not in parameters(kind)}
 
 
-def made(kind, features, numbers):
-    """A learner or rule for rows with so many features, with its parameters as numbers."""
+def made(kind, features, numbers, **sizes):
+    """A learner or rule for rows with so many features, with its parameters as numbers; sizes: classes, if any."""
     arrays = {
-        field: make(features, **numbers) if hasattr(make, "reads_parameters") else make(features)
+        field: make(features, **numbers, **sizes) if hasattr(make, "reads_parameters") else make(features)
         for field, make in state(kind).items()
     }
     return kind(**arrays, **numbers)

@@ -2,7 +2,8 @@
 
 A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
 round t (from 1).
-A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row.
+A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row; a `signed`
+one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has none.
 To add a rule: write the class here and name it in QUERY_RULES.
 """
 
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import always, method
-from .learners import LEARNERS, gain, variance
+from .learners import LEARNERS, gain, is_multiclass, variance
 from .parameters import Parameter, checked, made, named
 from .rows import squared
 
@@ -26,7 +27,7 @@ def _look(self, learner, x):
 look = method("look", default=lambda self, learner, x: 0.0)
 looks = method("looks", default=lambda self: False)
 probability = method("probability")
-observe = method("observe", default=lambda self, p, y, theta: None)
+observe = method("observe", default=lambda self, mistaken: None)
 
 
 def one(features):
@@ -68,6 +69,8 @@ class Margin(NamedTuple):
 
 class Positive(NamedTuple):
     """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
+
+    signed = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if p >= theta else 0.0
@@ -111,8 +114,8 @@ class ErrorAdaptive(NamedTuple):
         delta = self.beta * sqrt(1 + self.mistakes[0])
         return delta / (delta + abs(p))
 
-    def observe(self, p, y, theta):
-        self.mistakes[0] += (p >= theta) != (y > 0)
+    def observe(self, mistaken):
+        self.mistakes[0] += mistaken
 
 
 class Asymmetric(NamedTuple):
@@ -120,6 +123,8 @@ class Asymmetric(NamedTuple):
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+
+    signed = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         delta = self.delta_plus if p >= 0 else self.delta_minus
@@ -133,7 +138,7 @@ class Variance(NamedTuple):
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
 
-    needs = "covariance"
+    needs, signed = "covariance", True
     look, looks = _look, always
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -177,8 +182,13 @@ QUERY_RULES = {
 
 def partners(rule):
     """The names of the learners that a rule works with."""
-    needs = getattr(QUERY_RULES[named(QUERY_RULES, rule, "rule")], "needs", None)
-    return [name for name, kind in LEARNERS.items() if needs in (None, getattr(kind, "keeps", None))]
+    kind = QUERY_RULES[named(QUERY_RULES, rule, "rule")]
+    needs, signed = getattr(kind, "needs", None), getattr(kind, "signed", False)
+    return [
+        name
+        for name, learner in LEARNERS.items()
+        if needs in (None, getattr(learner, "keeps", None)) and not (signed and is_multiclass(name))
+    ]
 
 
 def build(name, learner, values=()):

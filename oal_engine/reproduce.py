@@ -87,7 +87,7 @@ class Stream:
     visits: list
     rho: float
     budget: int | None = None
-    missed: np.ndarray = field(default_factory=lambda: np.zeros(metrics.COUNTS, np.int64))
+    missed: np.ndarray = field(default_factory=metrics.empty)
 
     def counts(self, algorithm, choices, orders=None):
         """The counts (choices, orders, 2, 3, 2) of an algorithm under each choice of settings, over the first orders.
@@ -240,7 +240,7 @@ def without_zero_rows(run):
     norm of such a row is not a number, and equals no label."""
     empty = abs(rows.matrix(run.table.rows)).sum(1) == 0
     y = run.table.y[empty]
-    missed = np.zeros(metrics.COUNTS, np.int64)
+    missed = metrics.empty()
     missed[1, 0, 0], missed[0, 2, 0] = (y < 0).sum(), (y > 0).sum()
     return replace(run, visits=[order[~empty[order]] for order in run.visits], missed=missed)
 

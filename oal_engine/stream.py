@@ -12,8 +12,8 @@ from numba import njit
 
 from .dispatch import INLINE
 from .draws import draw, draws
-from .learners import everywhere, margin, put, update, variance, weight
-from .metrics import COUNTS
+from .learners import cell, classes, everywhere, predict, put, update, variance, weight
+from .metrics import empty
 from .query_rules import look, looks, observe, probability
 from .rows import Row, entry, hurry, length, read_only, span
 
@@ -38,13 +38,15 @@ class Average(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The round t (0-based), its margin, the variance of its row, the probability of asking and the draw below it."""
+    """The round t (0-based), its margin, the variance of its row, the probability of asking, the draw below it and the
+    class predicted: -1 or +1, or 1 .. K."""
 
     t: int
     margin: float
     variance: float
     probability: float
     draw: float
+    predicted: int
 
 
 def objective(theta=0.0, rho=0.0, ratio=1.0):
@@ -56,9 +58,9 @@ def objective(theta=0.0, rho=0.0, ratio=1.0):
     return Objective(float(theta), float(rho), float(ratio), np.zeros(2, np.int64))
 
 
-def average(features, wanted):
-    """The average of the weights over the rounds so far, or an empty one where it is not wanted."""
-    return Average(np.zeros(features * wanted), np.zeros(features * wanted, np.int64))
+def average(learner, wanted):
+    """The average of a learner's weights over the rounds so far, or an empty one where it is not wanted."""
+    return Average(np.zeros(learner.w.size * wanted), np.zeros(learner.w.size * wanted, np.int64))
 
 
 def shuffled(rounds, seed):
@@ -81,16 +83,17 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts
         hurry(rows, order, t)
         i = order[t]
         x = Row(rows, i)
-        p = margin(learner, x)
+        p, predicted = predict(learner, x, theta)
         v = look(rule, learner, x)
         pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
         u = draw(seed, t)
         asked = u < pi
-        counts[int(p >= theta), y[i] + 1, int(asked)] += 1
+        a, b = cell(learner, predicted, y[i])
+        counts[a, b, int(asked)] += 1
         if asked:
-            return Question(t, p, v, pi, u)
+            return Question(t, p, v, pi, u, predicted)
         t += 1
-    return Question(stop, 0.0, 0.0, 0.0, 0.0)
+    return Question(stop, 0.0, 0.0, 0.0, 0.0, 0)
 
 
 @njit(**INLINE)
@@ -99,9 +102,10 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
     while t < stop:
         hurry(rows, order, t)
         i = order[t]
-        counts[int(margin(learner, Row(rows, i)) >= objective.theta), y[i] + 1, 0] += 1
+        a, b = cell(learner, predict(learner, Row(rows, i), objective.theta)[1], y[i])
+        counts[a, b, 0] += 1
         t += 1
-    return Question(stop, 0.0, 0.0, 0.0, 0.0)
+    return Question(stop, 0.0, 0.0, 0.0, 0.0, 0)
 
 
 @njit(**INLINE)
@@ -119,23 +123,23 @@ def _remember(average, learner, x, t, everything):
 
 
 @njit(**INLINE)
-def _learn(rows, order, learner, rule, objective, average, t, p, v, y, last):
-    """Learn label y of round t; after the last label of the budget, put the averaged weights in place if wanted."""
-    x = Row(rows, order[t])
+def _learn(rows, order, learner, rule, objective, average, asked, v, y, last):
+    """Learn the label y that was asked; after the last of the budget, put the averaged weights in place if wanted."""
+    x = Row(rows, order[asked.t])
     if average.total.size:
-        _remember(average, learner, x, t, last or everywhere(learner))
-    observe(rule, p, y, objective.theta)
+        _remember(average, learner, x, asked.t, last or everywhere(learner))
+    observe(rule, asked.predicted != y)
     objective.seen[int(y > 0)] += 1
-    update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
+    update(learner, x, y, asked.margin, v, _rho(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
-            put(learner, j, average.total[j] / (t + 1))
+            put(learner, j, average.total[j] / (asked.t + 1))
 
 
 @njit(**COMPILE)
 def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
-    """Run rounds t .. stop - 1 until a label is asked: count every prediction in counts [pushed, y + 1, asked] and
-    return the Question, or one with t = stop. y is -1, 0 (unknown) or +1; with asking False nothing is asked."""
+    """Run rounds t .. stop - 1 until a label is asked: count every prediction in counts and return the Question, or one
+    with t = stop. y is -1, 0 (unknown) or +1, or a class from 1; with asking False nothing is asked."""
     if asking:
         return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts)
     return _predict(rows, y, order, learner, objective, t, stop, counts)
@@ -145,7 +149,7 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y to a question; last says that it was the last of the budget."""
     v = variance(learner, Row(rows, order[question.t]))
-    _learn(rows, order, learner, rule, objective, average, question.t, question.margin, v, float(y), last)
+    _learn(rows, order, learner, rule, objective, average, question, v, float(y), last)
 
 
 @njit(**COMPILE)
@@ -166,13 +170,13 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, mar
                     log[spent, 2] = asked.probability
                 spent += 1
                 y_t = float(y[order[t]])
-                _learn(rows, order, learner, rule, objective, average, t, asked.margin, v, y_t, spent == budget)
+                _learn(rows, order, learner, rule, objective, average, asked, v, y_t, spent == budget)
                 t += 1
     return spent
 
 
 class Replay(NamedTuple):
-    """What a replay gives: counts (2, 3, 2) at each mark (marks, 2, 3, 2), the labels spent, the log of questions
+    """What a replay gives: the table of counts at each mark (first axis), the labels spent, the log of questions
     (round, margin, probability), the learner as it ended, and the seconds taken."""
 
     curve: np.ndarray
@@ -197,15 +201,18 @@ def replay(rows, y, order, learner, rule, objective, *, budget=None, seed=0, ave
     budget = rounds if budget is None else int(budget)
     if budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
-    if not np.isin(y, (-1, 1)).all():
-        raise ValueError("a replay needs a label -1 or +1 for every row.")
+    known = range(1, classes(learner) + 1) or (-1, 1)
+    wrong = np.setdiff1d(y, known)
+    if wrong.size:
+        allowed = f"{known[0]} {'to' if classes(learner) else 'or'} {known[-1]}"
+        raise ValueError(f"a replay needs a label {allowed} for every row. Got {wrong[0]}.")
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
-    curve = np.zeros((marks.size, *COUNTS), np.int64)
+    curve = np.array([empty(classes(learner))] * marks.size)
     questions = np.zeros((min(budget, rounds) if log else 0, 3))
     start = perf_counter()
     queried = _replay(
         rows, read_only(y, np.int8), checked_order(order, rows), learner, rule, objective,
-        average(learner.w.size, averaged), seed, budget, marks, questions, curve,
+        average(learner, averaged), seed, budget, marks, questions, curve,
     )  # fmt: skip
     return Replay(curve.cumsum(0), queried, questions[:queried], learner, perf_counter() - start)
 

@@ -54,6 +54,9 @@ class Learner:
             return float(self.w @ np.linalg.inv(A + np.outer(x, x)) @ x)
         return float(x @ self.w)
 
+    def predict(self, x, theta):
+        return 1 if self.margin(x) >= theta else -1
+
     def H(self):
         return self.delta + np.sqrt(self.g_squares)
 
@@ -129,6 +132,54 @@ class Learner:
             raise NotImplementedError(name)
 
 
+class MulticlassLearner:
+    """K weight vectors and, for the adaptive learners, AdaGrad's sums for each."""
+
+    def __init__(self, name, d, classes, **parameters):
+        self.name, self.classes, self.w = name, classes, np.zeros((classes, d))
+        self.g_sum, self.g_squares = np.zeros((classes, d)), np.zeros((classes, d))
+        self.__dict__.update({"C": 1.0, "eta": 1.0, "delta": 1.0} | parameters)
+
+    def scores(self, x):
+        return np.cumsum(self.w * x, axis=1)[:, -1]  # from the first feature to the last: ties must be ties here too
+
+    def margin(self, x):
+        best, second = np.sort(self.scores(x))[[-1, -2]]
+        return float(best - second)
+
+    def predict(self, x, theta):
+        return int(np.argmax(self.scores(x))) + 1
+
+    def H(self, k):
+        return self.delta + np.sqrt(self.g_squares[k])
+
+    def variance(self, x):
+        v, top = [np.sum(x**2 / self.H(k)) for k in range(self.classes)], np.argmax(self.scores(x))
+        return v[top] + max(v[:top] + v[top + 1 :])
+
+    def update(self, x, y, p, rho, theta):
+        scores, xx, y = self.scores(x), x @ x, y - 1
+        r = max((k for k in range(self.classes) if k != y), key=lambda k: (scores[k], -k))
+        loss = max(0.0, 1 - (scores[y] - scores[r]))
+        self.w = self.w.copy()  # the weights of past rounds are averaged
+        if self.name.startswith("m-ada"):
+            for k, g in ((y, -x), (r, x)) if loss > 0 else ():
+                self.g_sum[k] += g
+                self.g_squares[k] += g**2
+                step = self.eta / self.H(k)
+                self.w[k] = -step * self.g_sum[k] if self.name == "m-ada-da" else self.w[k] - step * g
+            return
+        if xx == 0:
+            return
+        tau = {
+            "m-perceptron": float(np.argmax(scores) != y),
+            "m-pa": loss / (2 * xx),
+            "m-pa-i": min(self.C, loss / (2 * xx)),
+            "m-pa-ii": loss / (2 * xx + 1 / (2 * self.C)),
+        }[self.name]
+        self.w = self.w + tau * np.outer((np.arange(self.classes) == y) * 1.0 - (np.arange(self.classes) == r), x)
+
+
 DEFAULTS = {
     "q": 0.1, "tau": 0.1, "delta": 0.1, "delta_plus": 0.1, "delta_minus": 0.1, "b": 0.1, "a": -1, "beta": 0.1,
 }  # fmt: skip
@@ -172,21 +223,24 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 def replay(
     X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False
 ):
-    """The counts [pushed, class, asked] and the questions (round, margin, probability) of one run."""
-    counts, questions, seen, past, mistakes = np.zeros((2, 3, 2), int), [], {-1: 0, 1: 0}, [], 0
+    """The counts [predicted, class, asked] and the questions (round, margin, probability) of one run."""
+    classes = getattr(learner, "classes", 0)
+    counts = np.zeros((classes, classes + 1, 2) if classes else (2, 3, 2), int)
+    questions, seen, past, mistakes = [], {-1: 0, 1: 0}, [], 0
     for t, i in enumerate(order):
         x, label = X[i], int(y[i])
-        p = learner.margin(x)
+        p, predicted = learner.margin(x), learner.predict(x, theta)
         now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
         left = budget is None or len(questions) < budget
         pi = probability(rule, learner, x, p, now, theta, t + 1, mistakes, rule_parameters) if left else 0.0
         asked = draw(seed, t) < pi
-        counts[int(p >= theta), label + 1, int(asked)] += 1
+        cell = (predicted - 1, label) if classes else (int(predicted > 0), label + 1)
+        counts[*cell, int(asked)] += 1
         past.append(learner.w)
         if asked:
             questions.append((t, p, pi))
-            seen[label] += 1
-            mistakes += (p >= theta) != (label > 0)
+            seen[1 if label > 0 else -1] += 1
+            mistakes += predicted != label
             now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
             learner.update(x, label, p, now if label > 0 else 1.0, theta)
             if averaged and len(questions) == budget:

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from oal_engine import draws, learners, query_rules, rows, stream
-from oal_engine.learners import LEARNERS
+from oal_engine.learners import LEARNERS, is_multiclass
 from oal_engine.query_rules import QUERY_RULES
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
@@ -29,13 +29,18 @@ def data(seed=0, n=120, d=7, huge=1e3):
     return X, y, rng.permutation(n)
 
 
+def labels_for(learner, y):
+    """The labels for a learner: those given, or for a multi-class one four classes out of them."""
+    return np.where(y > 0, 2, 1 + np.arange(y.size) % 5 % 4) if is_multiclass(learner) else y
+
+
 def run(X, y, order, learner, rule, values=(), rule_values=(), theta=0.0, rho=0.0, ratio=1.0, **options):
     table = rows.as_rows(X)
     return stream.replay(
         table,
         y,
         order,
-        learners.build(learner, table.columns, values),
+        learners.build(learner, table.columns, values, 4 * is_multiclass(learner)),
         query_rules.build(rule, learner, rule_values),
         stream.objective(theta, rho, ratio),
         log=True,
@@ -44,13 +49,15 @@ def run(X, y, order, learner, rule, values=(), rule_values=(), theta=0.0, rho=0.
 
 
 def assert_twins(X, y, order, learner, rule, values=(), rule_values=(), matrix=np.asarray, **options):
-    twin = naive.Learner(learner, X.shape[1], **dict(values))
+    y, d = labels_for(learner, y), X.shape[1]
+    many = is_multiclass(learner)
+    twin = naive.MulticlassLearner(learner, d, 4, **dict(values)) if many else naive.Learner(learner, d, **dict(values))
     counts, questions = naive.replay(X, y, order, twin, rule, rule_values, **options)
     ours = run(matrix(X), y, order, learner, rule, values, rule_values, **options)
     assert [t for t, _, _ in questions] == list(ours.log[:, 0])
     assert counts.tolist() == ours.counts.tolist()
     np.testing.assert_allclose(ours.log, np.array(questions).reshape(-1, 3), rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(learners.weights(ours.learner), twin.w, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(learners.weights(ours.learner).T, twin.w, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)
@@ -87,6 +94,10 @@ PARAMETERS = [
     ("ada-da", "discriminative", {"eta": 0.2, "delta": 0.1}, {"b": 0.01, "a": 1}),
     ("ada-md", "discriminative", {"eta": 3, "delta": 5}, {"a": 0}),
     ("perceptron", "margin", {}, {"tau": 0.7}),
+    ("m-pa-i", "symmetric", {"C": 0.03}, {"delta": 0.5}),
+    ("m-pa-ii", "margin", {"C": 3}, {"tau": 0.4}),
+    ("m-ada-da", "discriminative", {"eta": 0.2, "delta": 0.1}, {"b": 0.01, "a": 1}),
+    ("m-ada-md", "discriminative", {"eta": 3, "delta": 5}, {"a": 0}),
 ]
 
 
@@ -98,13 +109,13 @@ def test_parameters_reach_the_formulas(learner, rule, values, rule_values):
 
 
 def test_a_zero_row_changes_nothing():
-    """A row of zeros predicts positive and, whatever its label, leaves weights and covariance alone."""
+    """A row of zeros predicts positive, or the first class, and leaves the weights alone, whatever its label."""
     for name in LEARNERS:
-        for label in (-1, 1):
+        many = is_multiclass(name)
+        for label in (1, 4) if many else (-1, 1):
             result = run(np.zeros((4, 3)), np.full(4, label), np.arange(4), name, "all")
-            fresh = learners.build(name, 3)
-            assert result.counts[1, label + 1, 1] == 4
-            assert np.array_equal(learners.weights(result.learner), learners.weights(fresh))
+            assert result.counts[(0, label, 1) if many else (1, label + 1, 1)] == 4
+            assert not learners.weights(result.learner).any()
 
 
 def test_draws_are_pure():
@@ -125,7 +136,7 @@ def test_questions_one_by_one_equal_a_replay():
     for learner, rule in [("pa-i", "asymmetric"), ("acog-ii", "variance"), ("ada-da", "discriminative")]:
         whole = run(csr_array(X), y, order, learner, rule, seed=11, budget=30, averaged=True)
         one, asks = learners.build(learner, table.columns), query_rules.build(rule, learner)
-        goal, mean = stream.objective(), stream.average(table.columns, True)
+        goal, mean = stream.objective(), stream.average(one, True)
         counts, spent, t = np.zeros((2, 3, 2), np.int64), 0, 0
         while True:
             q = stream.until_query(table, labels, order, one, asks, goal, 11, t, order.size, spent < 30, counts)
@@ -190,16 +201,29 @@ def test_a_budget_is_never_exceeded():
         ),
         (
             lambda: query_rules.build("discriminative", "arow"),
-            "rule discriminative works with the learners ada-da, ada-md. Got arow.",
+            "rule discriminative works with the learners ada-da, ada-md, m-ada-da, m-ada-md. Got arow.",
         ),
         (lambda: stream.objective(rho=-2), "rho must be > 0, or 0 for the Laplace estimate. Got -2."),
         (
             lambda: run(np.eye(3), [1, 0, 1], np.arange(3), "pa", "all"),
-            "a replay needs a label -1 or +1 for every row.",
+            "a replay needs a label -1 or 1 for every row. Got 0.",
         ),
         (
             lambda: run(np.eye(3), [1, 1, 1], [0, 3], "pa", "all"),
             "an order must hold row numbers from 0 to 2. Got 0 to 3.",
+        ),
+        (
+            lambda: run(np.eye(3), [1, 2, 5], np.arange(3), "m-pa", "all"),
+            "a replay needs a label 1 to 4 for every row. Got 5.",
+        ),
+        (
+            lambda: learners.build("pa", 3, classes=4),
+            "4 classes need one of the learners m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md. Got pa.",
+        ),
+        (lambda: learners.build("m-pa", 3, classes=1), "m-pa needs 2 classes or more. Got 1."),
+        (
+            lambda: query_rules.build("asymmetric", "m-pa"),
+            f"rule asymmetric works with the learners {', '.join(k for k in LEARNERS if k[:2] != 'm-')}. Got m-pa.",
         ),
         (lambda: rows.as_rows([[1, float("nan")]]), "rows must be finite numbers. Got NaN or infinity."),
     ],

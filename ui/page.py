@@ -125,11 +125,11 @@ def _warm_up():
         shown = DEMOS["tweets"].session
         table = rows.as_rows(csr_array(np.eye(3)))
         learner, rule = strategy(learner=shown["learner"], rule=shown["rule"]).build(3)
-        goal, counts = stream.objective(), np.zeros(metrics.COUNTS, np.int64)
+        goal, counts = stream.objective(), metrics.empty()
         order, y = stream.checked_order(np.arange(3), table), rows.read_only(np.zeros(3), np.int8)
         asked = stream.until_query(table, y, order, learner, rule, goal, 0, 0, 3, True, counts)
         if asked.t < 3:
-            stream.learn(table, order, learner, rule, goal, stream.average(3, False), asked, 1, False)
+            stream.learn(table, order, learner, rule, goal, stream.average(learner, False), asked, 1, False)
         gc.collect()
         gc.freeze()
 

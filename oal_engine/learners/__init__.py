@@ -4,6 +4,7 @@ A learner is a named tuple: arrays of state, each annotated with the function th
 features, then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of
 row x, given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this
 label and the decision threshold theta. To add a learner: write the class in the file of its kind, name it in LEARNERS.
+A multi-class learner is marked so, and tells K classes 1 .. K apart; all others tell -1 from +1.
 """
 
 import os
@@ -13,6 +14,7 @@ from ..parameters import checked, made, named
 from ..rows import dot
 from .adaptive import AdaDA, AdaMD
 from .first_order import COGI, COGII, CPA, CSPAA, PA, PAI, PAII, PAUM, ROMMA, Perceptron
+from .multiclass import MPA, MPAI, MPAII, MAdaDA, MAdaMD, MPerceptron
 from .second_order import ACOGI, ACOGII, AROW, CW, SOP, ACOGIDiag, ACOGIIDiag
 from .sketched import SACOGI, SACOGII, SSACOGI, SSACOGII
 
@@ -40,6 +42,12 @@ LEARNERS = {
     "ssacog-ii": SSACOGII,
     "ada-da": AdaDA,
     "ada-md": AdaMD,
+    "m-perceptron": MPerceptron,
+    "m-pa": MPA,
+    "m-pa-i": MPAI,
+    "m-pa-ii": MPAII,
+    "m-ada-da": MAdaDA,
+    "m-ada-md": MAdaMD,
 }
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of a full covariance; the environment's OAL_MEMORY_LIMIT overrides it
@@ -49,7 +57,14 @@ def _put(self, j, value):
     self.w[j] = value
 
 
+def _predict(self, x, theta):
+    p = margin(self, x)
+    return p, 1 if p >= theta else -1
+
+
 margin = method("margin", default=lambda self, x: dot(self.w, x))
+predict = method("predict", default=_predict)  # the margin and the predicted class
+cell = method("cell", default=lambda self, predicted, y: (int(predicted > 0), y + 1))  # of the table of counts
 variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
@@ -59,20 +74,41 @@ weight = method("weight", default=lambda self, j: self.w[j])
 
 
 def weights(learner):
-    """The weight vector that a learner predicts with."""
+    """The weights that a learner predicts with: (d,), or (d, K) of a multi-class one."""
     return learner.weights() if hasattr(learner, "weights") else learner.w
 
 
-def build(name, features, values=()):
-    """A fresh learner for rows with so many features, with the given parameters and the defaults of the others."""
+def is_multiclass(name):
+    """Whether a learner (by name) tells K classes apart."""
+    return getattr(LEARNERS[name], "multiclass", False)
+
+
+def classes(learner):
+    """The number of classes of a multi-class learner, 0 of one that tells -1 from +1."""
+    return learner.w.shape[1] if learner.w.ndim == 2 else 0
+
+
+def build(name, features, values=(), classes=0):
+    """A fresh learner for rows with so many features, with the given parameters and the defaults of the others.
+
+    classes: how many a multi-class learner tells apart (>= 2); 0 for all other learners.
+    """
     name = named(LEARNERS, name, "learner")
     kind = LEARNERS[name]
     numbers = checked(kind, name, dict(values))
-    limit, needed = int(os.environ.get("OAL_MEMORY_LIMIT", MEMORY_LIMIT)), 8 * features**2
-    if "Sigma" in kind._fields and needed > limit:
+    if is_multiclass(name) != bool(classes):
+        fitting = ", ".join(other for other in LEARNERS if is_multiclass(other) == bool(classes))
+        what = f"{classes} classes" if classes else "positives and negatives"
+        raise ValueError(f"{what} need one of the learners {fitting}. Got {name}.")
+    if classes == 1:
+        raise ValueError(f"{name} needs 2 classes or more. Got 1.")
+    limit, wide = int(os.environ.get("OAL_MEMORY_LIMIT", MEMORY_LIMIT)), "Sigma" in kind._fields
+    needed = 8 * features * (features if wide else classes)
+    if needed > limit:
         raise ValueError(
-            f"{name} keeps a full covariance of {features:,} x {features:,} numbers: {needed / 2**30:.1f} GiB, "
-            f"over the limit of {limit / 2**30:.1f} GiB. Use a diagonal learner (acog-ii-diag), a sketch "
-            f"(ssacog-ii), import with fewer terms, or raise OAL_MEMORY_LIMIT (bytes)."
+            f"{name} keeps {features:,} x {features if wide else classes:,} numbers: {needed / 2**30:.1f} GiB, "
+            f"over the limit of {limit / 2**30:.1f} GiB. "
+            + "Use a diagonal learner (acog-ii-diag), a sketch (ssacog-ii), " * wide
+            + f"{'i' if wide else 'I'}mport with fewer terms, or raise OAL_MEMORY_LIMIT (bytes)."
         )
-    return made(kind, features, numbers)
+    return made(kind, features, numbers, **({"classes": classes} if classes else {}))

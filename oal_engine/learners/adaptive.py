@@ -24,7 +24,8 @@ def _variance(self, x):
     return total
 
 
-def _gain(self, v):
+def gain(self, v):
+    """How much one more label could move the margin: eta v / 2 (D-ADA eq. 4)."""
     return self.eta / 2 * v
 
 
@@ -38,7 +39,7 @@ class AdaDA(NamedTuple):
     delta: float = DELTA
 
     keeps = "adaptive"
-    variance, gain = _variance, _gain
+    variance, gain = _variance, gain
 
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:
@@ -58,7 +59,7 @@ class AdaMD(NamedTuple):
     delta: float = DELTA
 
     keeps = "adaptive"
-    variance, gain = _variance, _gain
+    variance, gain = _variance, gain
 
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:

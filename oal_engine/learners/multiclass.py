@@ -1,0 +1,208 @@
+"""Multi-class learners: one weight vector a class (the multi-prototype model of Crammer et al. 2006; PAA section 4).
+
+`w` has shape (d, K): the weights of all classes for one feature lie side by side. Classes are numbered from 1; the
+highest score predicts, the lowest number where several are highest, and p is the gap to the second highest. `scores`
+holds the scores of the row predicted last. The loss is l = max(0, 1 - (score of y - score of r)) with r the best wrong
+class.
+"""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..dispatch import INLINE, always
+from ..parameters import from_parameters
+from ..rows import entry, span, squared
+from .adaptive import DELTA, gain
+from .first_order import ETA, SMALLEST, C
+
+
+@from_parameters
+def per_weight(features, classes, **_):
+    """A zero for each feature of each class."""
+    return np.zeros((features, classes))
+
+
+@from_parameters
+def per_class(features, classes, **_):
+    """A zero for each class."""
+    return np.zeros(classes)
+
+
+@njit(**INLINE)
+def highest(scores, but):
+    """The place of the highest score, the first of equals, leaving one place out (-1: none)."""
+    best = int(but == 0)
+    for k in range(best + 1, scores.size):
+        if k != but and scores[k] > scores[best]:
+            best = k
+    return best
+
+
+def _predict(self, x, theta):
+    scores = self.scores
+    for k in range(scores.size):
+        scores[k] = 0.0
+    for n in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, n)
+        for k in range(scores.size):
+            scores[k] += self.w[j, k] * x_j
+    best = highest(scores, -1)
+    return scores[best] - scores[highest(scores, best)], best + 1
+
+
+def _cell(self, predicted, y):
+    return predicted - 1, y
+
+
+def _weight(self, j):
+    return self.w[j // self.scores.size, j % self.scores.size]
+
+
+def _put(self, j, value):
+    self.w[j // self.scores.size, j % self.scores.size] = value
+
+
+def multiclass(kind):
+    """Mark a learner of K classes and give it the methods that they share."""
+    kind.multiclass = True
+    kind.predict, kind.cell, kind.weight, kind.put, kind.everywhere = _predict, _cell, _weight, _put, always
+    return kind
+
+
+@njit(**INLINE)
+def _rivals(scores, y):
+    """The places of the class y and of the best wrong class, and the loss."""
+    right = int(y) - 1
+    wrong = highest(scores, right)
+    return right, wrong, 1 - (scores[right] - scores[wrong])
+
+
+@njit(**INLINE)
+def _move(w, right, wrong, step, x):
+    """w_y += step x, w_r -= step x."""
+    for n in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, n)
+        w[j, right] += step * x_j
+        w[j, wrong] -= step * x_j
+
+
+@multiclass
+class MPerceptron(NamedTuple):
+    """w_y += x, w_r -= x on a mistake: the max-score perceptron (Crammer and Singer 2003; PAA section 4.1)."""
+
+    w: per_weight
+    scores: per_class
+
+    def update(self, x, y, p, v, rho, theta):
+        right, wrong, _ = _rivals(self.scores, y)
+        if highest(self.scores, -1) != right:
+            _move(self.w, right, wrong, 1.0, x)
+
+
+@multiclass
+class MPA(NamedTuple):
+    """w_y += tau x, w_r -= tau x, tau = l / (2 x.x), when l > 0 (Crammer et al. 2006; PAA eq. 4)."""
+
+    w: per_weight
+    scores: per_class
+
+    def update(self, x, y, p, v, rho, theta):
+        right, wrong, loss = _rivals(self.scores, y)
+        xx = squared(x)
+        if loss > 0 and xx > SMALLEST:
+            _move(self.w, right, wrong, loss / (2 * xx), x)
+
+
+@multiclass
+class MPAI(NamedTuple):
+    """w_y += tau x, w_r -= tau x, tau = min(C, l / (2 x.x)), when l > 0 (Crammer et al. 2006; PAA eq. 4)."""
+
+    w: per_weight
+    scores: per_class
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        right, wrong, loss = _rivals(self.scores, y)
+        xx = squared(x)
+        if loss > 0 and xx > SMALLEST:
+            _move(self.w, right, wrong, min(self.C, loss / (2 * xx)), x)
+
+
+@multiclass
+class MPAII(NamedTuple):
+    """w_y += tau x, w_r -= tau x, tau = l / (2 x.x + 1 / 2C), when l > 0 (Crammer et al. 2006; PAA eq. 4)."""
+
+    w: per_weight
+    scores: per_class
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        right, wrong, loss = _rivals(self.scores, y)
+        if loss > 0:
+            _move(self.w, right, wrong, loss / (2 * squared(x) + 1 / (2 * self.C)), x)
+
+
+def _variance(self, x):
+    """v of the predicted class plus the largest of the others (D-ADA eq. 8)."""
+    spread = self.spread
+    for k in range(spread.size):
+        spread[k] = 0.0
+    for n in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, n)
+        for k in range(spread.size):
+            spread[k] += x_j * x_j / (self.delta + sqrt(self.squares[j, k]))
+    predicted = highest(self.scores, -1)
+    return spread[predicted] + spread[highest(spread, predicted)]
+
+
+@multiclass
+class MAdaDA(NamedTuple):
+    """w_k = -eta H_k^-1 sum g_k, g_y = -x, g_r = x, when l > 0: dual averaging, one H a class (D-ADA eq. 5)."""
+
+    w: per_weight
+    gradients: per_weight
+    squares: per_weight
+    scores: per_class
+    spread: per_class
+    eta: float = ETA
+    delta: float = DELTA
+
+    keeps = "adaptive"
+    variance, gain = _variance, gain
+
+    def update(self, x, y, p, v, rho, theta):
+        right, wrong, loss = _rivals(self.scores, y)
+        if loss > 0:
+            for n in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, n)
+                for k, g in ((right, -x_j), (wrong, x_j)):
+                    self.gradients[j, k] += g
+                    self.squares[j, k] += g * g
+                    self.w[j, k] = -self.eta * self.gradients[j, k] / (self.delta + sqrt(self.squares[j, k]))
+
+
+@multiclass
+class MAdaMD(NamedTuple):
+    """w_k -= eta H_k^-1 g_k, g_y = -x, g_r = x, when l > 0: mirror descent, one H a class (D-ADA eq. 6)."""
+
+    w: per_weight
+    squares: per_weight
+    scores: per_class
+    spread: per_class
+    eta: float = ETA
+    delta: float = DELTA
+
+    keeps = "adaptive"
+    variance, gain = _variance, gain
+
+    def update(self, x, y, p, v, rho, theta):
+        right, wrong, loss = _rivals(self.scores, y)
+        if loss > 0:
+            for n in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, n)
+                for k, g in ((right, -x_j), (wrong, x_j)):
+                    self.squares[j, k] += g * g
+                    self.w[j, k] -= self.eta * g / (self.delta + sqrt(self.squares[j, k]))
