@@ -43,7 +43,10 @@ def show_session(store, row):
 
 
 def show_dataset(row):
-    classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
+    if row["classes"]:
+        classes = f"{len(row['classes'])} classes"
+    else:
+        classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
     st.html(entry(row["name"], f"{row['items']:,} items", classes, f"{row['features']:,} features"))
 
 

@@ -40,12 +40,14 @@ Text = Annotated[list[str] | None, typer.Option("--text", help="Column of text; 
 Label = Annotated[str | None, typer.Option("--label", help="Column of labels.")]
 Positive = Annotated[list[str] | None, typer.Option("--positive", help="Label word that is positive; several may be.")]
 Contains = Annotated[bool, typer.Option("--contains", help="A label cell such as a|b holds several words.")]
+Multiclass = Annotated[bool, typer.Option("--multiclass", help="Each label word is a class of its own.")]
 Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed; empty: the line number).")]
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
 Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(readers.READERS)}.")]
 Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(readers.ENCODINGS)}.")]
 Tokenizer = Annotated[str, typer.Option("--tokenizer", help="words, or tweets (keeps #, @ and emoji).")]
 Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
+DATASET = ("id", "name", "kind", "items", "features", "positives", "negatives", "classes")
 SEVERAL = ("--text", "--positive", "--feature", "--set")
 
 
@@ -57,11 +59,15 @@ def show(found, as_json, *columns):
     for rows in found.values():
         table = Table(*columns, box=box.SIMPLE)
         for row in rows:
-            table.add_row(*(escape(str(row.get(column, ""))) for column in columns))
+            table.add_row(*(escape(_cell(row.get(column))) for column in columns))
         Console().print(table)
 
 
-def columns_of(path, text, label, identity, feature, positive, contains, reader, encoding):
+def _cell(value):
+    return "" if value is None else formats.counted(value, 3) if isinstance(value, dict) else str(value)
+
+
+def columns_of(path, text, label, identity, feature, positive, contains, reader, encoding, multiclass=False):
     """The columns named on the command line, completed by what the file seems to hold."""
     guess = formats.peek(path, reader=reader, encoding=encoding).guess
     return formats.Columns(
@@ -71,6 +77,7 @@ def columns_of(path, text, label, identity, feature, positive, contains, reader,
         tuple(feature) if feature else guess.features,
         tuple(positive or ()),
         contains,
+        multiclass,
     )
 
 
@@ -82,6 +89,7 @@ def import_(
     label: Label = None,
     positive: Positive = None,
     contains: Contains = False,
+    multiclass: Multiclass = False,
     identity: Identity = None,
     feature: Feature = None,
     scale: Scale = None,
@@ -92,7 +100,7 @@ def import_(
     as_json: Json = False,
 ):
     """Import a file of texts or vectors as a data set."""
-    columns = columns_of(file, text, label, identity, feature, positive, contains, reader, encoding)
+    columns = columns_of(file, text, label, identity, feature, positive, contains, reader, encoding, multiclass)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -116,8 +124,7 @@ def import_(
     if as_json:
         skipped = {reason: {"count": count, "first_line": line} for reason, (count, line) in items.skipped.items()}
         about = Store(db).dataset(dataset)
-        found = {key: about[key] for key in ("id", "name", "kind", "items", "features", "positives", "negatives")}
-        print(json.dumps(found | {"skipped": skipped}))
+        print(json.dumps({key: about[key] for key in DATASET} | {"skipped": skipped}))
     else:
         print(f"{name}: {items.report()}")
 
@@ -125,9 +132,8 @@ def import_(
 @app.command()
 def datasets(db: Db = None, as_json: Json = False):
     """List the data sets."""
-    keys = ("id", "name", "kind", "items", "features", "positives", "negatives", "sessions", "source", "created_at")
-    found = [{key: row[key] for key in keys} for row in Store(db).datasets()]
-    show({"datasets": found}, as_json, "id", "name", "kind", "items", "features", "positives", "negatives", "sessions")
+    found = [{key: row[key] for key in (*DATASET, "sessions", "source", "created_at")} for row in Store(db).datasets()]
+    show({"datasets": found}, as_json, *DATASET, "sessions")
 
 
 @app.command()

@@ -14,13 +14,14 @@ from . import formats, rows, scaling, vectorizer
 
 @dataclass(frozen=True)
 class Table:
-    """What a stream runs over: rows, labels y (-1, 0 unknown, +1) and what made them."""
+    """What a stream runs over: rows, labels y (-1, 0 unknown, +1, or 1..K of `classes`) and what made them."""
 
     rows: tuple
     y: np.ndarray
     items: formats.Items
     vocabulary: vectorizer.Vocabulary | None
     scaling: dict
+    classes: tuple[str, ...] = ()
 
 
 def _phase(progress, name):
@@ -38,7 +39,7 @@ def table(items, scale="l2", progress=None, vocabulary=None, **settings):
     else:
         matrix = items.vectors
     scaled = scaling.fit(matrix, scale)
-    return Table(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled)
+    return Table(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled, items.classes)
 
 
 def add(store, name, made, source, positive=""):
@@ -56,9 +57,10 @@ def add(store, name, made, source, positive=""):
         "source": Path(source).name,
         "items": rows.length(made.rows),
         "features": made.rows.columns,
-        "positives": int((made.y > 0).sum()),
+        "positives": 0 if made.classes else int((made.y > 0).sum()),
         "negatives": int((made.y < 0).sum()),
         "positive": positive,
+        "classes": json.dumps(items.counts()) if made.classes else None,
         "scaling": json.dumps(made.scaling),
         "vectorizer": None if vocabulary is None else json.dumps(vocabulary.settings),
         "documents": None if vocabulary is None else vocabulary.documents,
@@ -108,7 +110,13 @@ class Dataset:
     @property
     def labelled(self):
         """Whether every item has a label of its own, so that metrics are exact."""
-        return self.about["positives"] + self.about["negatives"] == self.about["items"]
+        known = self.about["classes"] or {"positive": self.about["positives"], "negative": self.about["negatives"]}
+        return sum(known.values()) == self.about["items"]
+
+    @property
+    def classes(self):
+        """The names of classes 1..K, none where labels are positive and negative."""
+        return tuple(self.about["classes"] or ())
 
     @cached_property
     def vocabulary(self):

@@ -1,4 +1,4 @@
-"""Tables to items: which columns hold what, and the one rule that turns label words into -1 and +1."""
+"""Tables to items: which columns hold what, and the rules that turn label words into -1 and +1, or into 1..K."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ PAIRS = (
 )  # (positive, negative)
 EMPTY, DUPLICATE, NON_NUMERIC = "empty text", "duplicate id", "non-numeric row"
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
+CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
 LABEL_NAMES = r"(is_)?(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|sentiment|relevant|included)(_.*)?"
 
 
@@ -49,7 +50,7 @@ class Columns:
 
     `text` columns are joined by a newline; `features` are numbers (None: every numeric column where there is no text).
     With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive: an empty
-    one is negative. Without it an empty label is unknown.
+    one is negative. Without it an empty label is unknown. With `multiclass` each label word is a class of its own.
     """
 
     text: tuple[str, ...] = ()
@@ -58,12 +59,14 @@ class Columns:
     features: tuple[str, ...] | None = None
     positive: tuple[str, ...] = ()
     contains: bool = False
+    multiclass: bool = False
 
 
 @dataclass
 class Items:
     """What a file holds: `labels` are its own words ("" = none), `y` is int8 +1, -1 or 0 = unknown.
 
+    Where each word is a class, `classes` are their names in order and `y` is 1..K or 0 = unknown.
     `vectors` is (items, features) float64, sparse or dense; `skipped` maps a reason to (count, first line number).
     """
 
@@ -74,12 +77,22 @@ class Items:
     labels: list[str]
     y: np.ndarray
     skipped: dict[str, tuple[int, int]]
+    classes: tuple[str, ...] = ()
+
+    def counts(self) -> dict[str, int]:
+        """How many items each of the classes has."""
+        return dict(zip(self.classes, np.bincount(self.y, minlength=len(self.classes) + 1)[1:].tolist()))
 
     def report(self) -> str:
         """One sentence on what was read and what was skipped."""
-        signs = {"positive": (self.y > 0).sum(), "negative": (self.y < 0).sum(), "unlabelled": (self.y == 0).sum()}
+        items, unknown = _plural(len(self.ids), "item"), (self.y == 0).sum()
+        if self.classes:
+            unlabelled = f" ({unknown:,} unlabelled)" if unknown else ""
+            largest = counted(self.counts(), 6)
+            return f"{items}{unlabelled} in {len(self.classes)} classes: {largest}{_skips(self.skipped)}."
+        signs = {"positive": (self.y > 0).sum(), "negative": (self.y < 0).sum(), "unlabelled": unknown}
         classes = ", ".join(f"{count:,} {name}" for name, count in signs.items() if count or name != "unlabelled")
-        return f"{_plural(len(self.ids), 'item')} ({classes if self.y.any() else 'no labels'}){_skips(self.skipped)}."
+        return f"{items} ({classes if self.y.any() else 'no labels'}){_skips(self.skipped)}."
 
 
 class Peek(NamedTuple):
@@ -176,8 +189,13 @@ def read(
             columns = replace(columns, features=() if columns.text or table.vectors is not None else numeric)
         if table.vectors is None and not columns.text + columns.features:
             raise DataError(f"{source.name} has no columns of numbers: name its text among {some(table.columns)}.")
-        if columns.positive and not columns.label:
-            raise DataError(f"Positive labels need a label column; {source.name} has {some(table.columns) or 'none'}.")
+        if columns.multiclass and (columns.positive or columns.contains):
+            raise DataError(
+                "With multiclass each label word is a class of its own: give no positive words and no contains."
+            )
+        if (columns.positive or columns.multiclass) and not columns.label:
+            what = "Classes" if columns.multiclass else "Positive labels"
+            raise DataError(f"{what} need a label column; {source.name} has {some(table.columns) or 'none'}.")
         return _items(table, columns, source.name)
 
 
@@ -204,7 +222,9 @@ def _items(table: Table, columns: Columns, name: str) -> Items:
         words[label] = count + 1, first
     if not ids:
         raise DataError(f"{name} holds no item that can be imported{_skips(skipped)}.")
-    signs = _signs(words, columns, name)
+    classes = _classes(words, columns, name) if columns.multiclass else ()
+    numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
+    signs = {word: numbered[_written(word)] for word in words} if classes else _signs(words, columns, name)
     vectors, names = table.vectors, list(columns.features)
     if vectors is not None:
         names = [str(number) for number in range(1, vectors.shape[1] + 1)]
@@ -219,6 +239,7 @@ def _items(table: Table, columns: Columns, name: str) -> Items:
         labels,
         np.array([signs[label] for label in labels], np.int8),
         skipped,
+        classes,
     )
 
 
@@ -249,10 +270,29 @@ def _selector(available: list[str], columns: Columns, name: str) -> Callable[[in
     return select
 
 
+def _classes(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> tuple[str, ...]:
+    """The names of the classes in order: numbers by value, then words, C2 before C10."""
+    found = {}
+    for word, (count, _) in words.items():
+        found[_written(word)] = found.get(_written(word), 0) + count
+    found.pop("", None)
+    if len(found) not in CLASSES:
+        raise DataError(
+            f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(found):,}"
+            f"{': ' + counted(found) if found else ''}."
+        )
+    return tuple(sorted(found, key=_natural))
+
+
+def _natural(word: str) -> tuple:
+    padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
+    return (0, float(word), word) if is_number(word) else (1, padded, word)
+
+
 def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> dict[str, int]:
     """The label rule: +1, -1 or 0 for each label word, given its (count, first line)."""
     known = {word: count for word, (count, _) in words.items() if word}
-    listed = some(f"{word} ({known[word]:,})" for word in sorted(known, key=known.get, reverse=True))
+    listed = counted(known)
     if columns.positive and known:
         split = re.compile("[|;,]").split if columns.contains else lambda word: []
         parts = {word: {word, *map(str.strip, split(word))} for word in known}
@@ -272,7 +312,8 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
         if not fitting:
             mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
             raise DataError(
-                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive."
+                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive, "
+                "or make each word a class (multiclass)."
             )
         pairs = fitting
     return {"": 0} | {word: 1 if _plain(word) == pairs[0][0] else -1 for word in known}
@@ -280,7 +321,17 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
 
 def _plain(word: str) -> str:
     """A label word without regard to case, or to how a number is written."""
-    return word_of(float(word)) if is_number(word) else word.strip().casefold()
+    return _written(word.strip()).casefold()
+
+
+def _written(word: str) -> str:
+    """A label word, numbers in one way of writing: 1 for 1.0, nothing for NaN."""
+    return word_of(float(word)) if is_number(word) else word
+
+
+def counted(counts: dict[str, int], most: int = 20) -> str:
+    """The names with the largest counts, and how many more there are."""
+    return some((f"{name} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
 
 
 def _plural(count: int, noun: str) -> str:

@@ -65,6 +65,14 @@ def m2026_11_20_first(db):
             db.execute(statement)
 
 
+@migrations()
+def m2026_11_20_classes(db):
+    """Data sets and sessions of K classes; NULL where there are a positive and a negative one."""
+    db.execute("ALTER TABLE datasets ADD COLUMN classes TEXT")  # JSON: name -> number of items, in the order of y
+    db.execute("ALTER TABLE sessions ADD COLUMN classes TEXT")  # JSON: the names in the order of y
+    db.execute("ALTER TABLE sessions ADD COLUMN positive_class INTEGER")
+
+
 def default_path():
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))
@@ -73,6 +81,10 @@ def default_path():
 def now():
     """The time in UTC, to the millisecond, as it is stored."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _decoded(row, *columns):
+    return row | {column: row[column] and json.loads(row[column]) for column in columns}
 
 
 class Store:
@@ -164,20 +176,21 @@ class Store:
         return dataset
 
     def datasets(self):
-        """All data sets, newest first, with the number of sessions that use each."""
-        return self.query(
+        """All data sets, newest first, with their classes decoded and the number of sessions that use each."""
+        found = self.query(
             "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id) AS sessions"
             " FROM datasets ORDER BY id DESC"
         )
+        return [_decoded(row, "classes") for row in found]
 
     def dataset(self, key):
-        """One data set by its id or name."""
+        """One data set by its id or name; its classes are {name: items}, or None where they are two."""
         column = "id" if isinstance(key, int) else "name"
         found = self.one(f"SELECT * FROM datasets WHERE {column} = ?", key)
         if found is None:
             names = ", ".join(row["name"] for row in self.datasets()) or "none"
             raise StoreError(f"data set {key} does not exist. There are: {names}.")
-        return found
+        return _decoded(found, "classes")
 
     def remove_dataset(self, dataset):
         """Delete a data set that no session uses; its rows on disk are the caller's to remove."""
@@ -203,7 +216,7 @@ class Store:
             return self.db["sessions"].insert(values | {"created_at": now()}).last_pk
 
     def session(self, session):
-        """The settings of a session, its parameters decoded."""
+        """The settings of a session, its parameters and the names of its classes decoded."""
         found = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
             " JOIN datasets ON datasets.id = dataset WHERE sessions.id = ?",
@@ -211,11 +224,11 @@ class Store:
         )
         if found is None:
             raise StoreError(f"session {session} does not exist.")
-        return found | {"parameters": json.loads(found["parameters"])}
+        return _decoded(found, "parameters", "classes")
 
     def sessions(self):
         """All sessions with their progress, the one last worked on first."""
-        return self.query("""
+        found = self.query("""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
                 count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
                 count(CASE WHEN label > 0 THEN 1 END) AS positives,
@@ -224,6 +237,7 @@ class Store:
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
             GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
+        return [_decoded(row, "classes") for row in found]
 
     def remove_session(self, session):
         """Delete a session with its questions and labels."""

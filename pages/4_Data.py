@@ -11,6 +11,7 @@ from ui.page import complain, entry, guarded_store, note, open_page
 
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
+ONE_RARE, EACH_WORD = "One rare class", "Each word is a class"
 PHASES = {"reading": "Reading", "vocabulary": "Finding the vocabulary", "vectors": "Making vectors"}
 
 
@@ -51,8 +52,12 @@ def choose_columns(peek):
             "Features", list(peek.numeric), list(guess.features or peek.numeric), key="features"
         )
     identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
-    positive, contains = "", False
+    positive, contains, kind = "", False, ONE_RARE
     if label != none:
+        kind = right.segmented_control(
+            "Labels mean", [ONE_RARE, EACH_WORD], default=ONE_RARE, required=True, key="kind"
+        )
+    if label != none and kind == ONE_RARE:
         words = sorted({str(row.get(label, "")) for row in peek.rows} - {""})[:8]
         positive = right.text_input(
             "Positive label words",
@@ -68,6 +73,7 @@ def choose_columns(peek):
         tuple(features) if features else None,
         tuple(word.strip() for word in positive.split(",") if word.strip()),
         contains,
+        kind == EACH_WORD,
     )
 
 
@@ -139,12 +145,14 @@ def attempt(work):
 
 
 def stored(store):
-    """The data sets there are, with their class balance."""
+    """The data sets there are, with their classes or their class balance."""
     for row in store.datasets():
         left, right = st.columns([3, 1], vertical_alignment="center")
         left.html(entry(row["name"], row["source"], f"{row['items']:,} items", f"{row['features']:,} features"))
         known = row["positives"] + row["negatives"]
-        if known:
+        if row["classes"]:
+            left.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")
+        elif known:
             share = row["positives"] / known
             odds = f", 1 in {1 / share:.1f}" if share else ""
             left.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")

@@ -131,6 +131,7 @@ def test_import_and_lists(ok, numbers, tweets):
         "features": 5,
         "positives": 15,
         "negatives": 45,
+        "classes": None,
     }
     assert about | {"skipped": {}} == found
     assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
@@ -149,6 +150,22 @@ def test_import_and_lists(ok, numbers, tweets):
     assert {"learner": {"C": 1.0}, "rule": {"delta": 0.1}} == session["parameters"]
     assert all(word in ok("datasets") for word in ("numbers", "tweets", "45"))
     assert "mine" in ok("sessions")
+
+
+def test_import_with_classes(ok, run, tmp_path):
+    """Each label word is a class with its count, in order, in the JSON and in the lists."""
+    words = ["C10", "C2", "a", "C2", "d", ""]
+    (tmp_path / "a.csv").write_text("id,text,kind\n" + "".join(f"{k},a b,{word}\n" for k, word in enumerate(words)))
+    arguments = ("import", "a.csv", "--label", "kind", "--multiclass")
+    found = ok(*arguments, "--name", "a", "--json")
+    counts = {"a": 1, "C2": 2, "C10": 1, "d": 1}
+    assert list(counts.items()) == list(found["classes"].items())
+    assert (6, 0, 0) == (found["items"], found["positives"], found["negatives"])
+    assert [counts] == [row["classes"] for row in ok("datasets", "--json")["datasets"]]
+    assert "C2 (2), a (1), C10 (1) and 1 more" in ok("datasets")
+    assert "again: 6 items (1 unlabelled) in 4 classes: C2 (2), a (1)" in ok(*arguments, "--name", "again")
+    message = "With multiclass each label word is a class of its own: give no positive words and no contains."
+    assert (1, "", f"error: {message}\n") == run(*arguments, "--name", "b", "--positive", "a")
 
 
 def test_import_tells_what_it_skipped(ok, tmp_path):

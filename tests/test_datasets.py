@@ -145,6 +145,32 @@ def test_progress_tells_the_phases_to_their_ends(store, tweets):
     assert {"reading", "vocabulary", "vectors"} == {phase for phase, done, total in seen if done == total}
 
 
+def test_classes_are_kept_in_order(store, tmp_path):
+    """Each word is a class: names and counts in order, labels 1..K, and whether every item has one."""
+    path = tmp_path / "kinds.csv"
+    path.write_text("text,kind\nso happy,C10\nso sad,C2\nso so,a\nso what,b\nso it is,C2\nso be it,\n")
+    columns = formats.Columns(("text",), "kind", multiclass=True)
+    datasets.import_file(store, path, "kinds", columns, min_df=1)
+    kept = Dataset(Store(store.path), "kinds")
+    assert ("a", "b", "C2", "C10") == kept.classes
+    assert [("a", 1), ("b", 1), ("C2", 2), ("C10", 1)] == list(kept.about["classes"].items())
+    assert (0, 0, False) == (kept.about["positives"], kept.about["negatives"], kept.labelled)
+    assert [4, 3, 1, 2, 3, 0] == kept.y.tolist() == [kept.item(position)["y"] for position in range(6)]
+    assert ["C10", "C2", "a", "b", "C2", ""] == [kept.item(position)["label"] for position in range(6)]
+    path.write_text(path.read_text().rpartition("so be it")[0])
+    table = datasets.table(formats.read(path, columns), min_df=1)
+    assert kept.classes == table.classes
+    datasets.add(store, "all", table, "kinds.csv")
+    assert Dataset(store, "all").labelled
+
+
+def test_two_classes_have_no_list(store, tweets):
+    """A data set of positive and negative items is what it was."""
+    read(store, tweets)
+    kept = Dataset(store, "tweets")
+    assert ((), None) == (kept.classes, kept.about["classes"])
+
+
 # All or nothing
 
 

@@ -222,6 +222,30 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("messages", 40, 10, 30)
 
 
+def test_each_label_word_becomes_a_class(store, tmp_path):
+    """One choice makes every word a class: positive words are not asked for, and the data set lists its classes."""
+    path = tmp_path / "kinds.csv"
+    kinds = ["<b>bold</b>", "$x$", *(f"kind {k}" for k in range(8))]
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3},{kinds[k % len(kinds)]}\n" for k in range(44)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert [box.key for box in at.text_input if box.key == "positive"] == ["positive"]
+    at.segmented_control(key="kind").set_value("Each word is a class").run()
+    assert [box.key for box in at.text_input if box.key == "positive"] == []
+    at.button(key="check").click().run()
+    assert "44 items in 10 classes: $x$ (5), <b>bold</b> (5)" in words(at)
+    at.button(key="import").click().run()
+    assert not at.exception
+    (found,) = store.datasets()
+    assert found["classes"] == {"$x$": 5, "<b>bold</b>": 5, "kind 0": 5, "kind 1": 5} | {
+        f"kind {k}": 4 for k in range(2, 8)
+    }
+    listed = "10 classes: $x$ (5), <b>bold</b> (5), kind 0 (5), kind 1 (5), kind 2 (4), kind 3 (4) and 4 more"
+    assert [text.value for text in at.text] == [listed]
+    assert "10 classes" in words(run("app.py"))
+
+
 def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
     """Labels that are not understood and a missing file give a sentence and import nothing."""
     path = tmp_path / "messages.csv"

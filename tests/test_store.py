@@ -1,5 +1,6 @@
 """The store: migrations, refusals in one sentence, and writers that wait for each other."""
 
+import json
 import re
 import sqlite3
 import subprocess
@@ -96,6 +97,45 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
     assert ["m9999_b", "m9999_a"] == ran
     applied = [row["name"] for row in Store(path).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
     assert [*(m.name for m in later._migrations)] == applied
+
+
+def test_a_database_from_before_classes_keeps_everything(path, monkeypatch):
+    """Data set, session and labels of the first version open, have no classes, and work goes on."""
+    first = Migrations("oal-studio")
+    step = store_module.migrations._migrations[0]
+    first(name=step.name)(step.fn)
+    monkeypatch.setattr(store_module, "migrations", first)
+    monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
+    old = Store(path)
+    session = old.add_session(SESSION | {"dataset": old.add_dataset(DATASET, ITEMS, [("term", 2)])})
+    question = ask(old, session)
+    old.put_label("event", question, 1, "Ann", 2.0)
+    kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES}
+    old.close()
+    monkeypatch.undo()
+    store = Store(path)
+    for table in TABLES:
+        new = {"datasets": {"classes": None}, "sessions": {"classes": None, "positive_class": None}}.get(table, {})
+        assert [row | new for row in kept[table]] == store.query(f"SELECT * FROM {table}")
+    assert [None] * 4 == [
+        found["classes"] for found in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
+    ]
+    second = ask(store, session, parent=question, branch=1, number=2, item=1)
+    store.put_label("later", second, -1, "Ann", None)
+    assert [1, -1] == [entry["label"] for entry in store.log(session)]
+
+
+def test_classes_are_kept_in_their_order(store):
+    """A data set has names with counts and a session names, decoded wherever they are read; labels go up to K."""
+    counts, names = {"b": 2, "a": 1, "C10": 0}, ["b", "a", "C10"]
+    items = [("a", None, "a", 2), ("b", None, "b", 1), ("c", None, "b", 1)]
+    dataset = store.add_dataset(DATASET | {"classes": json.dumps(counts)}, items)
+    session = store.add_session(SESSION | {"dataset": dataset, "classes": json.dumps(names), "positive_class": 2})
+    for found in (store.dataset("d"), store.dataset(dataset), *store.datasets()):
+        assert list(counts.items()) == list(found["classes"].items())
+    for found in (store.session(session), *store.sessions()):
+        assert (names, 2) == (found["classes"], found["positive_class"])
+    assert [2, 1, 1] == [store.item(dataset, position)["y"] for position in range(3)]
 
 
 def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
