@@ -28,7 +28,8 @@ def show_session(store, row):
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
     left.html(entry(row["name"], *own, row["algorithm"], when))
     used = row["labels"] / row["budget"]
-    text = f"{row['labels']:,} of {row['budget']:,} labels, {row['positives']:,} positive"
+    kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
+    text = f"{row['labels']:,} of {row['budget']:,} labels, {kinds}"
     middle.progress(min(1.0, used), text)
     with right.container(horizontal=True, horizontal_alignment="right"):
         done = row["labels"] >= row["budget"]

@@ -5,6 +5,8 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +23,7 @@ from . import formats, metrics, readers, stream
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
-from .learners import LEARNERS
+from .learners import LEARNERS, is_multiclass
 from .parameters import parameters
 from .query_rules import QUERY_RULES, partners
 from .scaling import SCALINGS
@@ -64,7 +66,7 @@ def show(found, as_json, *columns):
 
 
 def _cell(value):
-    return "" if value is None else formats.counted(value, 3) if isinstance(value, dict) else str(value)
+    return "" if value is None else str(len(value)) if isinstance(value, dict) else str(value)
 
 
 def columns_of(path, text, label, identity, feature, positive, contains, reader, encoding, multiclass=False):
@@ -157,6 +159,7 @@ def algorithms(as_json: Json = False):
             "name": name,
             "learner": entry.learner,
             "rule": entry.rule,
+            "multiclass": is_multiclass(entry.learner),
             "paper": entry.paper,
             "rho": entry.rho,
             "fixed": entry.fixed,
@@ -173,6 +176,8 @@ def algorithms(as_json: Json = False):
                 {"name": name, "help": kind.__doc__, "parameters": [_spec(*item) for item in parameters(kind).items()]}
                 for name, kind in registry.items()
             ]
+        for learner in found["learners"]:
+            learner["multiclass"] = is_multiclass(learner["name"])
         for rule in found["rules"]:
             rule["learners"] = partners(rule["name"])
     else:
@@ -218,6 +223,7 @@ def replay(
     label: Label = None,
     positive: Positive = None,
     contains: Contains = False,
+    multiclass: Multiclass = False,
     identity: Identity = None,
     feature: Feature = None,
     scale: Scale = None,
@@ -239,7 +245,8 @@ def replay(
         raise ValueError(f"--metric must be sum or cost. Got {metric}.")
     weights = metrics.Weights(alpha_p, c_p)
     if Path(source).is_file():
-        columns = columns_of(source, text, label, identity, feature, positive, contains, reader, encoding)
+        multiclass = multiclass or (chosen.multiclass and not positive)
+        columns = columns_of(source, text, label, identity, feature, positive, contains, reader, encoding, multiclass)
         items = formats.read(source, columns, reader=reader, encoding=encoding)
         table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:
@@ -247,32 +254,32 @@ def replay(
         stored = json.loads(table.about["scaling"])["name"]
         if scale not in (None, stored):
             raise ValueError(f"--scale of the data set {source} was set at its import: {stored}. Got {scale}.")
+    classes, y = table.classes, table.y
+    if classes and not chosen.multiclass:
+        y, classes = _against(positive, classes, chosen.algorithm, table.y), ()
+    size = len(classes)
     rounds = table.y.size
-    if chosen.rho is not None:
-        known = chosen.rho
+    if chosen.rho is not None or chosen.multiclass:
+        known = chosen.rho or 1.0
     elif rho == "laplace":
         known = weights.ratio("cost") if metric == "cost" else 0.0
     else:
-        known = (
-            _known_rho(table.y, weights, metric)
-            if rho == "auto"
-            else _number(rho, "--rho", "auto, laplace or a number")
-        )
+        known = _known_rho(y, weights, metric) if rho == "auto" else _number(rho, "--rho", "auto, laplace or a number")
     if orders:
         visits = reproduction.recorded(orders, rounds)
     else:
         visits = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
 
     def run(number):
-        parts = chosen.build(table.rows.columns)
+        parts = chosen.build(table.rows.columns, size)
         goal = stream.objective(theta, known, weights.ratio("sum"))
         done = stream.replay(
-            table.rows, table.y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average
+            table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average
         )
-        found = {name: _plain(metrics.evaluate(done.counts, name, weights)) for name in metrics.EVALUATIONS}
+        found = {name: _evaluated(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **found, "seconds": done.seconds}
 
-    stream.replay(table.rows, table.y, [], *chosen.build(table.rows.columns), stream.objective())  # compiles: not timed
+    stream.replay(table.rows, y, [], *chosen.build(table.rows.columns, size), stream.objective())  # compiles: not timed
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(run, range(len(visits))))
     result = {
@@ -280,6 +287,7 @@ def replay(
         "learner": chosen.learner,
         "rule": chosen.rule,
         "params": chosen.parameters,
+        "classes": list(classes) or None,
         "runs": runs,
         "mean": _over(runs, np.mean),
         "std": _over(runs, lambda x: np.std(x, ddof=1)) if len(runs) > 1 else None,
@@ -290,16 +298,30 @@ def replay(
         _print_replay(result)
 
 
-def _plain(found):
-    return {name: value.item() for name, value in found.items()}
+def _against(positive, classes, algorithm, y):
+    """The labels of K classes for an algorithm of two: one class against the rest."""
+    if not positive or len(positive) > 1 or positive[0] not in classes:
+        raise ValueError(
+            f"{algorithm} tells two classes apart: --positive must be one of {', '.join(classes)}. "
+            f"Got {' '.join(positive or ()) or 'none'}."
+        )
+    return data.relabelled(y, classes, positive=positive[0])
+
+
+def _evaluated(counts, evaluation, weights, classes):
+    """The metrics of one evaluation as JSON has them: those of each class by its name."""
+    if not classes:
+        return {name: value.item() for name, value in metrics.evaluate(counts, evaluation, weights).items()}
+    found = metrics.evaluate_classes(counts, evaluation)
+    return {key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in found.items()}
 
 
 def _over(runs, statistic):
-    found = {
-        name: {key: float(statistic([run[name][key] for run in runs])) for key in runs[0][name]}
-        for name in metrics.EVALUATIONS
-    }
-    return found | {"queried": float(statistic([run["queried"] for run in runs]))}
+    """A statistic over runs of everything that they measured, however it is nested."""
+    if isinstance(runs[0], dict):
+        keys = [key for key in runs[0] if key not in ("order", "seconds")]
+        return {key: _over([run[key] for run in runs], statistic) for key in keys}
+    return float(statistic(runs))
 
 
 def _print_replay(result):
@@ -309,12 +331,15 @@ def _print_replay(result):
         f"{result['mean']['queried']:,.1f} labels asked"
     )
     table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
-    for name in ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost"):
+    two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")
+    many = ("accuracy", "macro_f1", "macro_recall")
+    lines = [(name,) for name in (many if result["classes"] else two)]
+    for path in lines + [("recall", name) for name in result["classes"] or ()]:
         cells = []
         for evaluation in metrics.EVALUATIONS:
-            cell = f"{result['mean'][evaluation][name]:.5f}"
-            cells.append(cell + (f" ± {spread[evaluation][name]:.5f}" if spread else ""))
-        table.add_row(name, *cells)
+            mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
+            cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
+        table.add_row(escape(" of ".join(path)), *cells)
     Console().print(table)
 
 

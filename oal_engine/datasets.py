@@ -42,6 +42,16 @@ def table(items, scale="l2", progress=None, vocabulary=None, **settings):
     return Table(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled, items.classes)
 
 
+def relabelled(y, classes, names=(), positive=None):
+    """Labels 1 .. K of some classes as those of the same names elsewhere, or as +1 for the class `positive` and -1 for
+    the others; 0 where they mean none of these."""
+    if names:
+        meaning = [names.index(name) + 1 if name in names else 0 for name in classes]
+    else:
+        meaning = [0 if positive is None else 1 if name == positive else -1 for name in classes]
+    return rows.read_only(np.array([0, *meaning])[y], np.int8)
+
+
 def add(store, name, made, source, positive=""):
     """Keep a table under a name, all or nothing; the id of the data set."""
     name = name.strip()

@@ -12,7 +12,8 @@ FIELDS = (
 def records(store, session):
     """A dictionary for each question, in order; label is 0 for a skip, None where it waits, and rounds count from 1."""
     about = store.session(session)
-    words = {1: about["positive_name"], -1: about["negative_name"], 0: "skipped", None: None}
+    two = {1: about["positive_name"], -1: about["negative_name"]}
+    words = (dict(enumerate(about["classes"], 1)) if about["classes"] else two) | {0: "skipped", None: None}
     for entry in store.log(session):
         entry |= {"round": entry["round"] + 1, "position": entry["item"], "id": entry["item_id"]}
         entry["class"] = words[entry["label"]]

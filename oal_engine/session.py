@@ -10,18 +10,20 @@ import hashlib
 import json
 import threading
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from . import __version__, metrics, rows, stream
 from .algorithms import Strategy, strategy
-from .datasets import Dataset
+from .datasets import Dataset, relabelled
 from .learners import weights
 from .store import now
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 DIGEST_EVERY = 50  # answers between two stored digests
-BRANCH_LIMIT = 32 * 2**20  # bytes of a learner that is still copied for each possible answer
+BRANCH_LIMIT = 96 * 2**20  # bytes of the copies of a learner for all possible answers, where they are prepared
+MOST_CLASSES = 127
 POINTS = 200  # rounds of a stream at which the curves have a point, besides every question
 
 
@@ -58,7 +60,8 @@ class State:
 
     def digest(self):
         """A fingerprint of every bit of the state and of the question that waits."""
-        told = hashlib.sha256(repr((self.spent, *map(float, self.question))).encode())
+        question = self.question[:-1]  # what is predicted follows from the rest
+        told = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             told.update(array.tobytes())
         return told.hexdigest()[:32]
@@ -80,16 +83,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is: labels and skips that stand, rounds passed, and what was pushed among them."""
+    """How far a session is: labels that stand, in all and by class, skips, rounds passed, and what was pushed among
+    them (None where there are K classes)."""
 
     labels: int
     budget: int
-    positives: int
-    negatives: int
+    answers: dict
     skipped: int
     streamed: int
     stream: int
-    pushed: int
+    pushed: int | None
     waiting: bool
 
     @property
@@ -106,7 +109,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Place:
-    """What a page shows: a question or None, the progress, and the learner's weight vector and the counts there."""
+    """What a page shows: a question or None, the progress, and the learner's weights and the counts there."""
 
     asked: Asked | None
     progress: Progress
@@ -127,6 +130,8 @@ def create(
     shuffled=False,
     positive_name="Relevant",
     negative_name="Not relevant",
+    classes=(),
+    positive_class=None,
     name=None,
     weights=metrics.Weights(),
     metric="sum",
@@ -136,15 +141,24 @@ def create(
 ):
     """Check the settings and store a new session; its id.
 
-    rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A session never
-    uses the data set's own labels: they draw the exact curves and nothing else.
+    rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A multi-class
+    algorithm asks for one of `classes` (names; the data set's own where there are none given). A session never uses the
+    data set's own labels: they draw the exact curves and nothing else. Labels of K classes serve a session of two
+    where positive_class says (by name) which is the positive one.
     """
     chosen = strategy(algorithm, learner, rule, parameters)
     about = store.dataset(dataset)
-    chosen.build(about["features"])
+    own = list(about["classes"] or ())
+    names = _names(classes or own, about) if chosen.multiclass else []
+    if classes and not chosen.multiclass:
+        raise SessionError(f"{chosen.algorithm} asks for a positive and a negative class. Got {len(classes)} classes.")
+    if positive_class is not None and (chosen.multiclass or positive_class not in own):
+        allowed = f"one of {', '.join(own)}" if own and not chosen.multiclass else "left out here"
+        raise SessionError(f"positive_class must be {allowed}. Got {positive_class}.")
+    chosen.build(about["features"], len(names))
     budget, seed = _whole(budget, "budget", 1), _whole(seed, "seed", 0)
-    positive_name, negative_name = positive_name.strip(), negative_name.strip()
-    if not positive_name or not negative_name or positive_name == negative_name:
+    positive_name, negative_name = ("", "") if names else (positive_name.strip(), negative_name.strip())
+    if not names and (not positive_name or not negative_name or positive_name == negative_name):
         raise SessionError("a session needs two different class names.")
     if metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {metric}.")
@@ -168,6 +182,8 @@ def create(
             "shuffled": int(shuffled),
             "positive_name": positive_name,
             "negative_name": negative_name,
+            "classes": json.dumps(names) if names else None,
+            "positive_class": positive_class,
             "alpha_p": weights.alpha_p,
             "c_p": weights.c_p,
             "metric": metric,
@@ -177,6 +193,24 @@ def create(
             "engine": __version__,
         }
     )
+
+
+def _names(classes, about):
+    """The class names of a multi-class session, checked."""
+    names = [name.strip() for name in classes]
+    if not names:
+        raise SessionError(f"the data set {about['name']} has no classes of its own: name those to ask for.")
+    if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
+        raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")
+    return names
+
+
+def _labels(dataset, about):
+    """The labels of a data set as the classes of a session, 0 where they are none of these."""
+    own, names = dataset.classes, about["classes"]
+    if own:
+        return relabelled(dataset.y, own, names or (), about["positive_class"])
+    return rows.read_only(np.zeros(dataset.y.size), np.int8) if names else dataset.y
 
 
 def _whole(value, name, low):
@@ -192,6 +226,8 @@ class Session:
         self.store, self.id = store, session
         self.about = about = store.session(session)
         self.dataset = Dataset(store, about["dataset"])
+        self.y = _labels(self.dataset, about)
+        self.labelled = bool(self.y.all())  # whether metrics are exact
         self.weights = metrics.Weights(about["alpha_p"], about["c_p"])
         own = about["parameters"]
         self.strategy = Strategy(about["algorithm"], about["learner"], about["rule"], own["learner"], own["rule"], None)
@@ -202,17 +238,29 @@ class Session:
         self._lock = threading.RLock()
         self._rebuild()
 
+    @cached_property
+    def names(self):
+        """The words of each label, in the order in which they are offered."""
+        if self.about["classes"]:
+            return dict(enumerate(self.about["classes"], 1))
+        return {POSITIVE: self.about["positive_name"], NEGATIVE: self.about["negative_name"]}
+
+    @property
+    def multiclass(self):
+        """Whether it asks for one of K classes, not for positive or negative."""
+        return self.strategy.multiclass
+
     # The state
 
     def _fresh(self):
-        learner, rule = self.strategy.build(self.dataset.rows.columns)
-        about = self.about
+        about, classes = self.about, len(self.about["classes"] or ())
+        learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
         state = State(
             learner,
             rule,
             stream.objective(about["theta"], about["rho"], self.weights.ratio("sum")),
-            stream.average(self.dataset.rows.columns, about["averaged"]),
-            np.zeros(metrics.COUNTS, np.int64),
+            stream.average(learner, about["averaged"]),
+            metrics.empty(classes),
         )
         return self._run(state, 0)
 
@@ -222,7 +270,7 @@ class Session:
             stop = min(self.rounds, (t // self._every + 1) * self._every)
             state.question = question = stream.until_query(
                 self.dataset.rows,
-                self.dataset.y,
+                self.y,
                 self.order,
                 state.learner,
                 state.rule,
@@ -289,7 +337,7 @@ class Session:
         branches = (
             {}
             if ended or self._heavy
-            else {label: self._advance(self._state.copy(), label) for label in (POSITIVE, NEGATIVE, SKIP)}
+            else {label: self._advance(self._state.copy(), label) for label in (*self.names, SKIP)}
         )
         with self.store.transaction():
             if not ended:
@@ -303,7 +351,7 @@ class Session:
 
     @property
     def _heavy(self):
-        return sum(array.nbytes for array in self._state.arrays()) > BRANCH_LIMIT
+        return sum(array.nbytes for array in self._state.arrays()) * (1 + len(self.names)) > BRANCH_LIMIT
 
     def _ended(self, state):
         return state.question.t >= self.rounds
@@ -313,21 +361,19 @@ class Session:
         return dict(zip(FACTS, (question.t, item, question.margin, question.probability, question.draw)))
 
     def _put(self, question, parent, branch):
-        predicted = POSITIVE if question.margin >= self.about["theta"] else NEGATIVE
         return self.store.put_question(
             {
                 "session": self.id,
                 "parent": parent,
                 "branch": branch,
                 **self._facts(question),
-                "predicted": predicted,
+                "predicted": question.predicted,
                 "asked_at": now(),
             }
         )
 
     def _asked(self, question, id, number):
         old = self.store.old_label(id)
-        predicted = POSITIVE if question.margin >= self.about["theta"] else NEGATIVE
         return Asked(
             id,
             number,
@@ -335,7 +381,7 @@ class Session:
             int(self.order[question.t]),
             question.margin,
             question.probability,
-            predicted,
+            question.predicted,
             None if old is None else old["label"],
         )
 
@@ -345,12 +391,11 @@ class Session:
         progress = Progress(
             state.spent,
             self.about["budget"],
-            labels.count(POSITIVE),
-            labels.count(NEGATIVE),
+            {label: labels.count(label) for label in self.names},
             labels.count(SKIP),
             streamed if asked else self.rounds,
             self.rounds,
-            int(state.counts[1].sum()),
+            None if self.multiclass else int(state.counts[1].sum()),
             asked is not None,
         )
         return Place(asked, progress, weights(state.learner), state.counts)
@@ -389,9 +434,9 @@ class Session:
         return self._answers[-1][0] if self._answers else None
 
     def answer(self, event, question, label, annotator="", seconds=None):
-        """Store and learn an answer (POSITIVE, NEGATIVE or SKIP); an event that is known changes nothing."""
-        if label not in (POSITIVE, NEGATIVE, SKIP):
-            raise SessionError(f"a label must be 1, -1 or 0 (skip). Got {label}.")
+        """Store and learn an answer (a class or SKIP); an event that is known changes nothing."""
+        if label not in (*self.names, SKIP):
+            raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
         with self._lock, self.store.transaction():
             self.refresh()
             if self.store.event(event):
@@ -443,8 +488,14 @@ class Session:
         """The answers that stand, in order, without the skips."""
         return [label for *_, label in self._answers if label != SKIP]
 
+    def evaluate(self, counts, evaluation):
+        """The metrics of a table of counts by name, as the classes of the session need them."""
+        if self.multiclass:
+            return metrics.evaluate_classes(counts, evaluation)
+        return metrics.evaluate(counts, evaluation, self.weights)
+
     def curve(self, points=500):
-        """Rounds and counts (points, 2, 3, 2) along the stream, thinned to so many points."""
+        """Rounds and tables of counts along the stream, thinned to so many points."""
         trail = self._state.trail
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
         return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])

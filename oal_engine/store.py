@@ -70,7 +70,7 @@ def m2026_11_20_classes(db):
     """Data sets and sessions of K classes; NULL where there are a positive and a negative one."""
     db.execute("ALTER TABLE datasets ADD COLUMN classes TEXT")  # JSON: name -> number of items, in the order of y
     db.execute("ALTER TABLE sessions ADD COLUMN classes TEXT")  # JSON: the names in the order of y
-    db.execute("ALTER TABLE sessions ADD COLUMN positive_class INTEGER")
+    db.execute("ALTER TABLE sessions ADD COLUMN positive_class TEXT")  # one of the data set's classes
 
 
 def default_path():

@@ -28,6 +28,13 @@ def chosen_session(store):
     return int(asked)
 
 
+SHOWN = {
+    False: {"sum": "Sum", "f1": "F1", "sensitivity": "Sensitivity", "specificity": "Specificity",
+            "precision": "Precision"},
+    True: {"accuracy": "Accuracy", "macro_f1": "Macro F1", "macro_recall": "Balanced accuracy"},
+}  # fmt: skip
+
+
 @st.fragment
 def label(desk, name):
     key = f"card-{desk.session.id}"
@@ -43,8 +50,9 @@ def label(desk, name):
 def watch(desk):
     for chart in desk.figures():
         charts.show(chart)
-    if not desk.session.dataset.labelled:
-        note("Sum and F1 need labelled data: this stream has no labels of its own, so its truth is not known.")
+    if not desk.session.labelled:
+        said = " and ".join(charts.HEADLINES[desk.session.multiclass].values())
+        note(f"{said} need labelled data: this stream has no labels of its own, so its truth is not known.")
     else:
         result(desk.session)
 
@@ -56,20 +64,26 @@ def settings(session):
 
 
 def result(session):
-    """Both evaluations as they are now, in numbers."""
-    found = {name: metrics.evaluate(session.place.counts, name, session.weights) for name in metrics.EVALUATIONS}
+    """Both evaluations as they are now, in numbers; with K classes also the recall of each."""
+    found = [session.evaluate(session.place.counts, name) for name in metrics.EVALUATIONS]
+    lines = [(title, [each[name] for each in found]) for name, title in SHOWN[session.multiclass].items()]
+    if session.multiclass:
+        recalls = zip(session.names.values(), *(each["recall"] for each in found))
+        lines += [(f"Recall of {name}", values) for name, *values in recalls]
     rows = "".join(
-        f"<tr><th>{title}</th>" + "".join(f"<td>{found[key][name]:.3f}</td>" for key in metrics.EVALUATIONS) + "</tr>"
-        for name, title in (("sum", "Sum"), ("f1", "F1"), ("sensitivity", "Sensitivity"),
-                            ("specificity", "Specificity"), ("precision", "Precision"))
-    )  # fmt: skip
+        f'<tr><th dir="auto">{html.escape(title)}</th>' + "".join(f"<td>{value:.3f}</td>" for value in values) + "</tr>"
+        for title, values in lines
+    )
     st.html(
         "<style>.oal-result{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}"
-        ".oal-result th{font-weight:400;text-align:left}.oal-result td,.oal-result thead th:not(:first-child)"
+        ".oal-result th{font-weight:400;text-align:left;overflow-wrap:anywhere}"
+        ".oal-result td,.oal-result thead th:not(:first-child)"
         "{text-align:right}.oal-result td,.oal-result th{padding:.18rem .3rem;"
         "border-bottom:1px solid rgba(128,128,128,.25)}"
-        '</style><table class="oal-result"><thead><tr><th>So far</th><th>push</th><th>push-and-query</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
+        ".oal-result thead{position:sticky;top:0;backdrop-filter:blur(9px)}"
+        '</style><div style="max-height:19rem;overflow-y:auto" tabindex="0"><table class="oal-result">'
+        "<thead><tr><th>So far</th><th>push</th><th>push-and-query</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 

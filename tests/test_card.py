@@ -6,7 +6,7 @@ from conftest import ROOT
 
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {
-    "labels": 2, "budget": 9, "positives": 1, "negatives": 1, "skipped": 0, "streamed": 5, "stream": 1000, "pushed": 3,
+    "labels": 2, "budget": 9, "answers": {"1": 1, "-1": 1}, "skipped": 0, "streamed": 5, "stream": 1000, "pushed": 3,
 }  # fmt: skip
 ADDRESS = "http://card.test/"
 FRAME = 50  # ms by the card's clock, more than a paint takes

@@ -421,8 +421,7 @@ def test_any_history_gives_one_state(store, other, run, steps):
     assert again.place.progress == progress
     assert (len(model) - model.count(0), model.count(1), model.count(-1), model.count(0)) == (
         progress.labels,
-        progress.positives,
-        progress.negatives,
+        *progress.answers.values(),
         progress.skipped,
     )
 
@@ -538,7 +537,7 @@ def test_a_place_is_never_half_of_an_answer(store):
     told = {
         (
             p.progress.labels,
-            p.progress.positives + p.progress.negatives,
+            sum(p.progress.answers.values()),
             p.asked.number - 1 if p.asked else opened.place.progress.labels,
         )
         for p in seen

@@ -130,11 +130,11 @@ def test_classes_are_kept_in_their_order(store):
     counts, names = {"b": 2, "a": 1, "C10": 0}, ["b", "a", "C10"]
     items = [("a", None, "a", 2), ("b", None, "b", 1), ("c", None, "b", 1)]
     dataset = store.add_dataset(DATASET | {"classes": json.dumps(counts)}, items)
-    session = store.add_session(SESSION | {"dataset": dataset, "classes": json.dumps(names), "positive_class": 2})
+    session = store.add_session(SESSION | {"dataset": dataset, "classes": json.dumps(names), "positive_class": "joy"})
     for found in (store.dataset("d"), store.dataset(dataset), *store.datasets()):
         assert list(counts.items()) == list(found["classes"].items())
     for found in (store.session(session), *store.sessions()):
-        assert (names, 2) == (found["classes"], found["positive_class"])
+        assert (names, "joy") == (found["classes"], found["positive_class"])
     assert [2, 1, 1] == [store.item(dataset, position)["y"] for position in range(3)]
 
 

@@ -5,6 +5,8 @@ const DOUBLE_CLICK = 500; // ms after a paint in which a further click of a doub
 const CALM = 250; // ms before "unsaved" is said, so that the status does not flicker at every label
 const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
 const SLOWEST_RETRY = 30000;
+const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
+const FEW = 3; // classes that have a place in the line of counters; more are counted on their buttons
 
 const cards = new WeakMap();
 
@@ -78,7 +80,8 @@ class Card {
 
   button(action, label, name, keys, id) {
     const button = h("button", { type: "button", class: action, "data-testid": `oal-${id}`,
-      "aria-keyshortcuts": keys.join(" ") }, h("span", { class: "name", dir: "auto" }, name), key(keys[0]),
+      "aria-keyshortcuts": keys.join(" ") }, h("span", { class: "name", dir: "auto", title: name }, name),
+      h("span", { class: "count" }), ...(keys.length ? [key(keys[0])] : []),
       h("span", { class: "mark" }, "was your answer"));
     button.onmousedown = keepFocus;
     button.onclick = (event) => {
@@ -109,7 +112,12 @@ class Card {
     if (JSON.stringify(classes) === JSON.stringify(this.payload?.classes)) return;
     this.shortcuts = { " ": ["skip"], z: ["undo"], backspace: ["undo"], h: ["highlight"] };
     for (const { label, keys } of classes) for (const key of keys) this.shortcuts[key.toLowerCase()] = ["label", label];
-    this.root.classList.toggle("many", classes.length > 3);
+    this.root.classList.toggle("two", classes.some(({ label }) => label < 0));
+    this.root.classList.toggle("many", classes.length > FEW);
+    const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
+    const longest = Math.max(...classes.map(({ name }) => name.length));
+    this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
+    this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
     this.classes.replaceChildren(...classes.map(({ label, name, keys }) =>
       this.button("label", label, name, keys.map((key) => key.toUpperCase()), `button-${label}`)));
   }
@@ -214,12 +222,16 @@ class Card {
     this.count(place.counters);
   }
 
-  count({ labels, budget, positives, negatives, skipped, streamed, stream, pushed }) {
+  count({ labels, budget, answers, skipped, streamed, stream, pushed }) {
     put(this.used, `${number(labels)} of ${number(budget)} labels used, ${number(budget - labels)} left`);
     this.bar.style.transform = `scaleX(${budget ? labels / budget : 1})`;
-    const [positive, negative] = this.payload.classes;
-    const tally = [[positives, positive.name], [negatives, negative.name], [skipped, "skipped"],
-      [streamed, stream ? `of ${number(stream)} streamed` : "streamed"], [pushed, "pushed"]];
+    const { classes } = this.payload;
+    const few = classes.length <= FEW ? classes.map(({ label, name }) => [answers[label], name]) : [];
+    const tally = [...few, [skipped, "skipped"], [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
+      ...(pushed === null ? [] : [[pushed, "pushed"]])];
+    for (const button of this.classes.children) {
+      put(button.querySelector(".count"), few.length ? "" : number(answers[button.dataset.answer]));
+    }
     this.tally.replaceChildren(...tally.map(([value, name]) =>
       h("div", {}, h("dt", { dir: "auto", title: name }, name), h("dd", {}, number(value)))));
   }

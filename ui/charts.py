@@ -12,6 +12,11 @@ from oal_engine import metrics
 POINTS = 400  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
 NAMES = {"push": "push", "push_query": "push-and-query"}
+HEADLINES = {
+    False: {"sum": "Weighted sum", "f1": "F1"},
+    True: {"accuracy": "Accuracy", "macro_f1": "Macro F1"},
+}  # whether there are K classes -> the metrics that are drawn and told first
+PALETTE = ("#26988b", "#d9822b", "#8d6fc0", "#4a86c8", "#c0587e", "#7a9a3a", "#8a8f98")
 FRACTION = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # a fixed axis does not jump
 HEIGHT = 148  # pixels: three charts and the result fit beside the card
 
@@ -29,28 +34,36 @@ class Chart:
 
 
 def of_session(session):
-    """The charts of a session: sum and F1 where the data has labels, else the answers; then shares asked and pushed."""
+    """The charts of a session: its metrics where the data has labels, else the answers; then shares of the stream."""
     rounds, counts = session.curve(POINTS)
     charts = []
-    if session.dataset.labelled:
-        for name, title in (("sum", "Weighted sum"), ("f1", "F1")):
-            curves = {key: metrics.evaluate(counts, key, session.weights)[name] for key in metrics.EVALUATIONS}
-            lines = [(NAMES[key], COLORS[key], values) for key, values in curves.items()]
+    if session.labelled:
+        found = {key: session.evaluate(counts, key) for key in metrics.EVALUATIONS}
+        for name, title in HEADLINES[session.multiclass].items():
+            lines = [(NAMES[key], COLORS[key], values[name]) for key, values in found.items()]
             charts.append(_chart(name, title, rounds, lines, ".2f", session.rounds, y=FRACTION))
     else:
-        charts.append(_answers(session.labels, session.about))
-    asked, pushed = counts[:, :, :, 1].sum((1, 2)), counts[:, 1].sum((1, 2))
+        charts.append(_answers(session))
     done = np.maximum(rounds, 1)
-    lines = [("asked", "#8d6fc0", asked / done), ("pushed", COLORS["push"], pushed / done)]
+    lines = [("asked", "#8d6fc0", counts[..., 1].sum((1, 2)) / done)]
+    if not session.multiclass:
+        lines.append(("pushed", COLORS["push"], counts[:, 1].sum((1, 2)) / done))
     charts.append(_chart("rates", "Share of the stream", rounds, lines, ".0%", session.rounds))
     return charts
 
 
-def _answers(labels, about):
-    steps, labels = np.arange(1, len(labels) + 1), np.array(labels, dtype=int)
-    names = ((1, about["positive_name"], COLORS["push"]), (-1, about["negative_name"], "#8a8f98"))
-    lines = [(name, color, (labels == sign).cumsum()) for sign, name, color in names]
-    return _chart("answers", "Answers of each class", steps, lines, "d", about["budget"], "labels")
+def _answers(session):
+    """The answers of each class over the labels; of many classes those that are most."""
+    labels = np.array(session.labels, dtype=int)
+    steps, most = np.arange(1, labels.size + 1), session.names
+    if len(most) > len(PALETTE):
+        most = sorted(most, key=lambda label: -(labels == label).sum())[: len(PALETTE)]
+    lines = [(session.names[k], color, (labels == k).cumsum()) for k, color in zip(most, _colors(session))]
+    return _chart("answers", "Answers of each class", steps, lines, "d", session.about["budget"], "labels")
+
+
+def _colors(session):
+    return PALETTE if session.multiclass else (PALETTE[0], PALETTE[-1])
 
 
 def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):

@@ -10,7 +10,7 @@ import streamlit as st
 
 from oal_engine import metrics
 from oal_engine.rows import matrix
-from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError
+from oal_engine.session import SKIP, Session, SessionError
 
 from . import charts
 from .page import store
@@ -18,6 +18,7 @@ from .page import store
 BOOT = uuid4().hex  # new with every server process: the card sends again what was not acknowledged
 KEPT_ITEMS = 50
 SHOWN_FEATURES = 40
+KEYS = "123456789qwertyuiopasdfgjklxcvbnm"  # of K classes; z is undo and h highlights
 
 
 @st.cache_resource(max_entries=50)
@@ -66,13 +67,18 @@ class Desk:
                 "session": f"{self.session.id} of {about['created_at']}",  # not the session 1 of another database
                 "error": problem,
                 "classes": [
-                    {"label": POSITIVE, "name": about["positive_name"], "keys": ["a", "1"]},
-                    {"label": NEGATIVE, "name": about["negative_name"], "keys": ["x", "0"]},
+                    {"label": label, "name": name, "keys": self._keys(label)}
+                    for label, name in self.session.names.items()
                 ],
                 "place": self._place(place),
                 "previous": self.session.previous,
                 "branches": {str(place.asked.id): branches} if branches else {},
             }
+
+    def _keys(self, label):
+        if self.session.multiclass:
+            return list(KEYS[label - 1 : label])
+        return ["a", "1"] if label > 0 else ["x", "0"]
 
     def figures(self):
         """The charts of the session as it is, drawn anew only where the log has changed."""
@@ -89,23 +95,24 @@ class Desk:
 
     def _result(self, counts):
         """The outcome in a sentence, for the end of the session."""
-        if not self.session.dataset.labelled:
+        if not self.session.labelled:
             return "Every answer is saved."
-        push, both = (metrics.evaluate(counts, name, self.session.weights) for name in metrics.EVALUATIONS)
-        return (
-            f"Over the stream: sum {push['sum']:.3f} and F1 {push['f1']:.3f} under push, "
-            f"sum {both['sum']:.3f} and F1 {both['f1']:.3f} under push-and-query. Every answer is saved."
-        )
+        push, both = (self.session.evaluate(counts, name) for name in metrics.EVALUATIONS)
+        told = charts.HEADLINES[self.session.multiclass].items()
+        push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
+        return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
 
     def _question(self, place):
         asked, item = place.asked, self._item(place.asked.item)
-        text = item["text"]
+        text, weights = item["text"], place.weights
+        if self.session.multiclass:  # what speaks for the predicted class, more than for the others
+            weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
         return {
             "id": asked.id,
             "number": asked.number,
             "title": item["id"],
-            "parts": [] if text is None else self._parts(text, asked.item, place.weights),
-            "features": self._features(asked.item, place.weights) if text is None else None,
+            "parts": [] if text is None else self._parts(text, asked.item, weights),
+            "features": self._features(asked.item, weights) if text is None else None,
             "why": why(self.session.about, asked, place.progress),
             "old": asked.old,
         }

@@ -5,32 +5,68 @@ import streamlit as st
 from oal_engine import metrics
 from oal_engine.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.demo import DEMOS
-from oal_engine.learners import LEARNERS
+from oal_engine.learners import LEARNERS, is_multiclass
 from oal_engine.query_rules import QUERY_RULES, partners
 
 from .page import literal
 
+LONGEST = 60  # characters of a class's name
 OWN = "Own choice of learner and rule"
-FIRST = "OA3-diag"
+FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several classes
 
 
 def new_session(datasets):
     """Show the form; the keyword arguments of `session.create`, and whether it was sent."""
-    names = {row["id"]: row["name"] for row in datasets}
+    rows = {row["id"]: row for row in datasets}
     left, right = st.columns([3, 2])
-    dataset = left.selectbox("Data set", names, format_func=names.get, key="new-dataset")
+    dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
     budget = right.number_input("Budget (labels)", 1, 10_000_000, 300, key="new-budget")
-    positive, negative = _class_names(names[dataset])
-    left, right = st.columns(2)
-    positive_name = left.text_input("Name of the rare class", positive, max_chars=60, key=f"new-positive-{dataset}")
-    negative_name = right.text_input("Name of the other class", negative, max_chars=60, key=f"new-negative-{dataset}")
-    chosen = _strategy()
+    many = _many(rows[dataset])
+    classes = (_many_classes if many else _two_classes)(rows[dataset])
+    chosen = _strategy(many)
     with st.expander("More settings"):
-        more = _more()
+        more = _more(many)
     name = st.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
     sent = st.button("Start labeling", type="primary", key="new-send")
-    common = {"dataset": dataset, "budget": budget, "positive_name": positive_name, "negative_name": negative_name}
-    return common | chosen | more | {"name": name or None}, sent
+    return {"dataset": dataset, "budget": budget} | classes | chosen | more | {"name": name or None}, sent
+
+
+def _many(row):
+    """Whether each item is to get one of several classes; what the data set has is chosen at first."""
+    kinds = ["One rare class", "Several classes"]
+    kind = st.segmented_control(
+        "What to look for",
+        kinds,
+        default=kinds[bool(row["classes"])],
+        required=True,
+        key=f"new-kind-{row['id']}",
+    )
+    return kind == kinds[1]
+
+
+def _many_classes(row):
+    if row["classes"]:
+        st.text(f"{len(row['classes'])} classes: {', '.join(row['classes'])}")
+        return {"classes": tuple(row["classes"])}
+    words = st.text_input(
+        "Names of the classes",
+        placeholder="joy, anger, fear",
+        help="Separated by commas, in the order of their keys.",
+        key=f"new-classes-{row['id']}",
+    )
+    return {"classes": tuple(word.strip() for word in words.split(",") if word.strip())}
+
+
+def _two_classes(row):
+    positive, negative, rare = *_class_names(row["name"]), {}
+    if row["classes"]:
+        chosen = st.selectbox("Rare class", row["classes"], key=f"new-rare-{row['id']}")
+        rare, positive, negative = {"positive_class": chosen}, chosen[:LONGEST], f"Not {chosen}"[:LONGEST]
+    left, right = st.columns(2)
+    key = f"{row['id']}-{positive}"
+    positive_name = left.text_input("Name of the rare class", positive, max_chars=LONGEST, key=f"new-positive-{key}")
+    negative_name = right.text_input("Name of the other class", negative, max_chars=LONGEST, key=f"new-negative-{key}")
+    return {"positive_name": positive_name, "negative_name": negative_name} | rare
 
 
 def _class_names(dataset):
@@ -40,15 +76,18 @@ def _class_names(dataset):
     return "Relevant", "Not relevant"
 
 
-def _strategy():
-    names = [FIRST, *(name for name in ALGORITHMS if name != FIRST), OWN]
-    algorithm = st.selectbox("Algorithm", names, key="new-algorithm")
+def _strategy(many):
+    first = FIRST[many]
+    fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
+    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=f"new-algorithm-{many}")
     if algorithm == OWN:
         left, right = st.columns(2)
-        rule = left.selectbox("Query rule", QUERY_RULES, index=list(QUERY_RULES).index("asymmetric"), key="new-rule")
-        learners = partners(rule)
-        best = learners.index("cspaa") if "cspaa" in learners else 0
-        learner = right.selectbox("Learner", learners, index=best, key=f"new-learner-{rule}")
+        learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
+        rules = [rule for rule, found in learners.items() if found]
+        usual = "asymmetric" if "asymmetric" in rules else "symmetric"
+        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key=f"new-rule-{many}")
+        best = learners[rule].index("cspaa") if "cspaa" in learners[rule] else 0
+        learner = right.selectbox("Learner", learners[rule], index=best, key=f"new-learner-{many}-{rule}")
         st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
         chosen, fixed = {"learner": learner, "rule": rule}, {}
     else:
@@ -76,10 +115,14 @@ def _sentence(kind):
     return " ".join(kind.__doc__.split())
 
 
-def _more():
+def _more(many):
     left, middle, right = st.columns(3)
     shuffled = left.selectbox("Order", ["As stored", "Shuffled by the seed"], key="new-order") != "As stored"
     seed = middle.number_input("Seed", 0, 2**31, 0, key="new-seed")
+    after = ["Last weights", "Averaged weights"]
+    if many:
+        averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
+        return {"shuffled": shuffled, "seed": seed, "averaged": averaged}
     theta = right.number_input(
         "Threshold θ",
         value=0.0,
@@ -98,9 +141,7 @@ def _more():
         key=f"new-w-{metric}",
         help="Of sensitivity against specificity, or of a miss against a false alarm.",
     )
-    averaged = (
-        right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="new-averaged") != "Last weights"
-    )
+    averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
     weights = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)
     return {
         "shuffled": shuffled,

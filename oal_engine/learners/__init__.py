@@ -106,7 +106,8 @@ def build(name, features, values=(), classes=0):
     needed = 8 * features * (features if wide else classes)
     if needed > limit:
         raise ValueError(
-            f"{name} keeps {features:,} x {features if wide else classes:,} numbers: {needed / 2**30:.1f} GiB, "
+            f"{name} keeps {'a full covariance of ' * wide}{features:,} x {features if wide else classes:,} numbers: "
+            f"{needed / 2**30:.1f} GiB, "
             f"over the limit of {limit / 2**30:.1f} GiB. "
             + "Use a diagonal learner (acog-ii-diag), a sketch (ssacog-ii), " * wide
             + f"{'i' if wide else 'I'}mport with fewer terms, or raise OAL_MEMORY_LIMIT (bytes)."
