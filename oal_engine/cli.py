@@ -64,7 +64,7 @@ def show(found, as_json, *columns):
 
 
 def _cell(value):
-    return "" if value is None else formats.counted(value, 3) if isinstance(value, dict) else str(value)
+    return "" if value is None else str(len(value) if isinstance(value, dict) else value)
 
 
 def columns_of(path, text, label, identity, feature, positive, contains, reader, encoding, multiclass=False):

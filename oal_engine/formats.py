@@ -331,7 +331,7 @@ def _written(word: str) -> str:
 
 def counted(counts: dict[str, int], most: int = 20) -> str:
     """The names with the largest counts, and how many more there are."""
-    return some((f"{name} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
+    return some((f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
 
 
 def _plural(count: int, noun: str) -> str:

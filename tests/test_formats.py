@@ -428,7 +428,9 @@ def test_each_word_is_a_class():
 
 
 def test_the_report_names_the_largest_classes():
-    """Of many classes the six largest are named, behind them what was skipped."""
+    """Of many classes the six largest are named, a long name by its beginning, behind them what was skipped."""
+    long = f"text,label\nx,{'long ' * 20}\nx,short\n"
+    assert f"2 items in 2 classes: {'long ' * 8}(1), short (1)." == read(upload(long, "x.csv"), EACH_WORD).report()
     content = "text,label\n" + "".join(f"x,{k}\n" * (k == 7 or 1) for k in range(30)) + "x,7\n,8\n"
     assert read(upload(content, "x.csv"), EACH_WORD).report() == (
         "31 items in 30 classes: 7 (2), 0 (1), 1 (1), 2 (1), 3 (1), 4 (1) and 24 more; "
