@@ -231,7 +231,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     at.segmented_control(key="way").set_value("Path on this machine").run()
     at.text_input(key="path").set_value(str(path)).run()
     assert [box.key for box in at.text_input if box.key == "positive"] == ["positive"]
-    at.segmented_control(key="kind").set_value("Each word is a class").run()
+    at.segmented_control(key="kind-label").set_value("Each word is a class").run()
     assert [box.key for box in at.text_input if box.key == "positive"] == []
     at.button(key="check").click().run()
     assert "44 items in 10 classes: $x$ (5), <b>bold</b> (5)" in words(at)
