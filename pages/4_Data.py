@@ -65,7 +65,7 @@ def choose_columns(peek):
 
 def label_rule(words, label):
     """How the words of the label column become classes, as arguments of `Columns`."""
-    kinds = [HEADINGS] * (label == readers.OHSUMED[".M"]) + [ONE_RARE, EACH_WORD]
+    kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
     kind = st.segmented_control("Labels mean", kinds, default=kinds[0], required=True, key=f"kind-{label}")
     if kind == EACH_WORD:
         return {"multiclass": True}
@@ -84,7 +84,7 @@ def label_rule(words, label):
 def mesh_terms():
     """The MeSH terms under a number of a tree file, none until both are given."""
     tree = chosen_file("Where is the MeSH tree?", "lines such as Heart Diseases;C14.280", "tree-")
-    number = st.text_input("Positive from this tree number on", placeholder="e.g. C14.280", key="number").strip()
+    number = st.text_input("Positive at and below the tree number", placeholder="e.g. C14.280", key="number").strip()
     if not (tree and number):
         return ()
     try:
