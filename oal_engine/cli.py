@@ -43,6 +43,10 @@ Label = Annotated[str | None, typer.Option("--label", help="Column of labels.")]
 Positive = Annotated[list[str] | None, typer.Option("--positive", help="Label word that is positive; several may be.")]
 Contains = Annotated[bool, typer.Option("--contains", help="A label cell such as a|b holds several words.")]
 Multiclass = Annotated[bool, typer.Option("--multiclass", help="Each label word is a class of its own.")]
+MeshTree = Annotated[Path | None, typer.Option("--mesh-tree", help="File of lines descriptor;tree number.")]
+MeshNumber = Annotated[
+    str | None, typer.Option("--mesh-number", help="A MeSH heading at this tree number or below it is positive.")
+]
 Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed; empty: the line number).")]
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
 Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(readers.READERS)}.")]
@@ -66,20 +70,38 @@ def show(found, as_json, *columns):
 
 
 def _cell(value):
-    return "" if value is None else str(len(value)) if isinstance(value, dict) else str(value)
+    return "" if value is None else str(len(value) if isinstance(value, dict) else value)
 
 
-def columns_of(path, text, label, identity, feature, positive, contains, reader, encoding, multiclass=False):
+def columns_of(
+    path,
+    text,
+    label,
+    identity,
+    feature,
+    positive,
+    contains,
+    reader,
+    encoding,
+    multiclass=False,
+    mesh_tree=None,
+    mesh_number=None,
+):
     """The columns named on the command line, completed by what the file seems to hold."""
+    if bool(mesh_tree) != bool(mesh_number):
+        raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
+    if mesh_tree and (positive or contains or multiclass):
+        raise ValueError("--mesh-tree says which labels are positive: no --positive, --contains or --multiclass then.")
     guess = formats.peek(path, reader=reader, encoding=encoding).guess
     return formats.Columns(
         tuple(text) if text else () if feature else guess.text,
         label or guess.label,
         guess.id if identity is None else identity or None,
         tuple(feature) if feature else guess.features,
-        tuple(positive or ()),
+        readers.mesh_terms(mesh_tree, mesh_number) if mesh_tree else tuple(positive or ()),
         contains,
         multiclass,
+        mesh_tree is not None,
     )
 
 
@@ -92,6 +114,8 @@ def import_(
     positive: Positive = None,
     contains: Contains = False,
     multiclass: Multiclass = False,
+    mesh_tree: MeshTree = None,
+    mesh_number: MeshNumber = None,
     identity: Identity = None,
     feature: Feature = None,
     scale: Scale = None,
@@ -102,7 +126,9 @@ def import_(
     as_json: Json = False,
 ):
     """Import a file of texts or vectors as a data set."""
-    columns = columns_of(file, text, label, identity, feature, positive, contains, reader, encoding, multiclass)
+    columns = columns_of(
+        file, text, label, identity, feature, positive, contains, reader, encoding, multiclass, mesh_tree, mesh_number
+    )
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -224,6 +250,8 @@ def replay(
     positive: Positive = None,
     contains: Contains = False,
     multiclass: Multiclass = False,
+    mesh_tree: MeshTree = None,
+    mesh_number: MeshNumber = None,
     identity: Identity = None,
     feature: Feature = None,
     scale: Scale = None,
@@ -246,7 +274,20 @@ def replay(
     weights = metrics.Weights(alpha_p, c_p)
     if Path(source).is_file():
         multiclass = multiclass or (chosen.multiclass and not positive)
-        columns = columns_of(source, text, label, identity, feature, positive, contains, reader, encoding, multiclass)
+        columns = columns_of(
+            source,
+            text,
+            label,
+            identity,
+            feature,
+            positive,
+            contains,
+            reader,
+            encoding,
+            multiclass,
+            mesh_tree,
+            mesh_number,
+        )
         items = formats.read(source, columns, reader=reader, encoding=encoding)
         table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:

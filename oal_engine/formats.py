@@ -41,7 +41,9 @@ PAIRS = (
 EMPTY, DUPLICATE, NON_NUMERIC = "empty text", "duplicate id", "non-numeric row"
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
-LABEL_NAMES = r"(is_)?(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|sentiment|relevant|included)(_.*)?"
+LABEL_NAMES = (
+    r"(is_)?(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)(_.*)?"
+)
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,10 @@ class Columns:
     """Which columns hold what, and which label words are positive.
 
     `text` columns are joined by a newline; `features` are numbers (None: every numeric column where there is no text).
-    With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive: an empty
-    one is negative. Without it an empty label is unknown. With `multiclass` each label word is a class of its own.
+    With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive. With
+    `headings` it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its
+    qualifiers; not every positive word need occur. In both an empty cell is negative, else its label is unknown. With
+    `multiclass` each label word is a class of its own.
     """
 
     text: tuple[str, ...] = ()
@@ -60,6 +64,7 @@ class Columns:
     positive: tuple[str, ...] = ()
     contains: bool = False
     multiclass: bool = False
+    headings: bool = False
 
 
 @dataclass
@@ -193,6 +198,8 @@ def read(
             raise DataError(
                 "With multiclass each label word is a class of its own: give no positive words and no contains."
             )
+        if columns.headings and not columns.positive:
+            raise DataError("MeSH headings need the terms that are positive: give a tree file and a tree number.")
         if (columns.positive or columns.multiclass) and not columns.label:
             what = "Classes" if columns.multiclass else "Positive labels"
             raise DataError(f"{what} need a label column; {source.name} has {some(table.columns) or 'none'}.")
@@ -293,6 +300,8 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
     """The label rule: +1, -1 or 0 for each label word, given its (count, first line)."""
     known = {word: count for word, (count, _) in words.items() if word}
     listed = counted(known)
+    if columns.headings:
+        return _heading_signs(known, columns, name)
     if columns.positive and known:
         split = re.compile("[|;,]").split if columns.contains else lambda word: []
         parts = {word: {word, *map(str.strip, split(word))} for word in known}
@@ -319,6 +328,21 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
     return {"": 0} | {word: 1 if _plain(word) == pairs[0][0] else -1 for word in known}
 
 
+def _heading_signs(known: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
+    wanted = set(map(_heading, columns.positive))
+    signs = {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in known}
+    if 1 not in signs.values():
+        raise DataError(
+            f"None of the {len(wanted):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
+            f"which holds {counted(known, 3) or 'none'}."
+        )
+    return {"": -1} | signs
+
+
+def _heading(text: str) -> str:
+    return text.partition("/")[0].strip(" *.").casefold()
+
+
 def _plain(word: str) -> str:
     """A label word without regard to case, or to how a number is written."""
     return _written(word.strip()).casefold()
@@ -331,7 +355,7 @@ def _written(word: str) -> str:
 
 def counted(counts: dict[str, int], most: int = 20) -> str:
     """The names with the largest counts, and how many more there are."""
-    return some((f"{name} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
+    return some((f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
 
 
 def _plural(count: int, noun: str) -> str:

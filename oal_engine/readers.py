@@ -25,6 +25,16 @@ ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift
 COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 BROKEN, NON_FINITE = "broken line", "non-finite row"  # why a reader skips a row
+OHSUMED = {
+    ".I": "sequence",
+    ".U": "medline_id",
+    ".S": "source",
+    ".M": "mesh",
+    ".T": "title",
+    ".P": "publication_type",
+    ".W": "abstract",
+    ".A": "authors",
+}  # tag: column
 SAMPLE = 1000  # rows that decide on a header and on the guess of the columns
 CHUNK = 5000  # lines parsed at a time, and between two reports of progress
 
@@ -195,6 +205,53 @@ def _txt(source: Source) -> Table:
     return Table(["text"], ((number, [line.rstrip("\r\n")]) for number, line in enumerate(source.lines(), 1)))
 
 
+def _ohsumed(source: Source) -> Table:
+    """The records of the TREC-9 filtering track (Hersh et al. 1994): `.I 1`, then tags, each before its value."""
+    return Table(list(OHSUMED.values()), ((line, _tagged(record)) for line, record in _ohsumed_records(source.lines())))
+
+
+def _ohsumed_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    start, record = 1, []
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if record and line.split(maxsplit=1)[:1] == [".I"]:
+            yield start, record
+            record = []
+        if line:
+            start = start if record else number
+            record.append(line)
+    if record:
+        yield start, record
+
+
+def _tagged(record: list[str]) -> list[str] | str:
+    """The cells of a record; it is broken where no number opens it, or a tag comes twice."""
+    values, value = {}, None
+    for line in record:
+        tag, *rest = line.split(maxsplit=1)
+        if tag in values or (tag not in OHSUMED and value is None):
+            return BROKEN
+        if tag in OHSUMED:
+            values[tag] = value = rest
+        else:
+            value.append(line)
+    cells = [" ".join(values.get(tag, ())) for tag in OHSUMED]
+    return cells if cells[0].isdigit() else BROKEN
+
+
+def mesh_terms(tree, number: str, *, name: str | None = None) -> tuple[str, ...]:
+    """The descriptors at a MeSH tree number or below it, from a file (a path, or an open one and its name) of lines
+    `descriptor;tree number`, in their order there."""
+    above = number.strip(" .").upper() + "."
+    with open_source(tree, name) as source:
+        entries = (line.strip().rpartition(";") for line in source.lines())
+        found = dict.fromkeys(term for term, _, place in entries if term and f"{place}.".startswith(above))
+    if not found:
+        raise DataError(
+            f"{name_of(tree, name)} has no tree number {number!r}: its lines must be such as Heart Diseases;C14.280."
+        )
+    return tuple(found)
+
+
 def _svmlight(source: Source) -> Table:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if line.partition("#")[0].strip())
     matrices, labels, numbers, broken = [sparse.csr_array((0, 0))], [], [], []
@@ -292,6 +349,10 @@ def _parquet(source: Source) -> Table:
     return Table(file.schema_arrow.names, enumerate(chain.from_iterable(batches), 1))
 
 
+def _looks_ohsumed(lines: list[str]) -> bool:
+    return re.fullmatch(r"\.I\s+\d+\s*", lines[0]) is not None and any(line.startswith(".U") for line in lines)
+
+
 def _looks_svmlight(lines: list[str]) -> bool:
     lines = [line.partition("#")[0].strip() for line in lines]
     pattern = re.compile(r"[-+]?[\d.]\S*( +\w+:\S+)*|")
@@ -319,6 +380,7 @@ READERS: dict[str, Reader] = {
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), _npy),
     "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), _npz),
     "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(_record, lines)), _jsonl),
+    "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "tsv": Reader(
         (".tsv", ".tab"), lambda head, lines: _looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv

@@ -11,7 +11,7 @@ from ui.page import complain, entry, guarded_store, note, open_page
 
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
-ONE_RARE, EACH_WORD = "One rare class", "Each word is a class"
+ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PHASES = {"reading": "Reading", "vocabulary": "Finding the vocabulary", "vectors": "Making vectors"}
 
 
@@ -20,15 +20,15 @@ def local():
     return st.get_option("server.address") in ("127.0.0.1", "localhost", "::1")
 
 
-def chosen_file():
-    """The file to import, as something to read and its name, or None."""
+def chosen_file(question, kinds, key=""):
+    """A file, as something to read and its name, or None."""
     upload, path = None, ""
     ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
-    way = st.segmented_control("Where is the file?", ways, default="Upload", key="way") if len(ways) > 1 else "Upload"
+    way = st.segmented_control(question, ways, default="Upload", key=f"{key}way") if len(ways) > 1 else "Upload"
     if way == "Upload":
-        upload = st.file_uploader(f"A file ({', '.join(readers.READERS)}), also as .gz, .bz2 or .xz", key="upload")
+        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload")
     else:
-        path = st.text_input("Path", key="path").strip()
+        path = st.text_input("Path", key=f"{key}path").strip()
     if upload is not None:
         return upload, upload.name
     if path and not Path(path).expanduser().is_file():
@@ -52,34 +52,51 @@ def choose_columns(peek):
             "Features", list(peek.numeric), list(guess.features or peek.numeric), key="features"
         )
     identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
-    positive, contains, kind = "", False, ONE_RARE
-    if label != none:
-        kind = right.segmented_control(
-            "Labels mean", [ONE_RARE, EACH_WORD], default=ONE_RARE, required=True, key="kind"
-        )
-    if label != none and kind == ONE_RARE:
-        words = sorted({str(row.get(label, "")) for row in peek.rows} - {""})[:8]
-        positive = right.text_input(
-            "Positive label words",
-            key="positive",
-            placeholder="e.g. " + ", ".join(words[:2]),
-            help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
-        )
-        contains = right.checkbox("A cell may hold several words, such as a|b", key="contains")
+    with right:
+        rule = {} if label == none else label_rule([str(row.get(label, "")) for row in peek.rows], label)
     return formats.Columns(
         tuple(text),
         None if label == none else label,
         None if identity == none else identity,
         tuple(features) if features else None,
-        tuple(word.strip() for word in positive.split(",") if word.strip()),
-        contains,
-        kind == EACH_WORD,
+        **rule,
     )
+
+
+def label_rule(words, label):
+    """How the words of the label column become classes, as arguments of `Columns`."""
+    kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
+    kind = st.segmented_control("Labels mean", kinds, default=kinds[0], required=True, key=f"kind-{label}")
+    if kind == EACH_WORD:
+        return {"multiclass": True}
+    if kind == HEADINGS:
+        return {"positive": mesh_terms(), "headings": True}
+    positive = st.text_input(
+        "Positive label words",
+        key="positive",
+        placeholder="e.g. " + ", ".join(sorted(set(words) - {""})[:2]),
+        help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
+    )
+    contains = st.checkbox("A cell may hold several words, such as a|b", key="contains")
+    return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
+
+
+def mesh_terms():
+    """The MeSH terms under a number of a tree file, none until both are given."""
+    tree = chosen_file("Where is the MeSH tree?", "lines such as Heart Diseases;C14.280", "tree-")
+    number = st.text_input("Positive at and below the tree number", placeholder="e.g. C14.280", key="number").strip()
+    if not (tree and number):
+        return ()
+    try:
+        return readers.mesh_terms(tree[0], number, name=tree[1])
+    except PROBLEMS as error:
+        complain(error)
+        return ()
 
 
 def import_form(store):
     """Choose a file, look at it, name its columns, import it."""
-    file = chosen_file()
+    file = chosen_file("Where is the file?", ", ".join(readers.READERS))
     if not file:
         return
     source, name = file

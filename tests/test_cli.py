@@ -162,10 +162,45 @@ def test_import_with_classes(ok, run, tmp_path):
     assert list(counts.items()) == list(found["classes"].items())
     assert (6, 0, 0) == (found["items"], found["positives"], found["negatives"])
     assert [counts] == [row["classes"] for row in ok("datasets", "--json")["datasets"]]
-    assert "C2 (2), a (1), C10 (1) and 1 more" in ok("datasets")
+    assert ["1", "a", "text", "6", "2", "0", "0", "4", "0"] == ok("datasets").splitlines()[-2].split()
     assert "again: 6 items (1 unlabelled) in 4 classes: C2 (2), a (1)" in ok(*arguments, "--name", "again")
     message = "With multiclass each label word is a class of its own: give no positive words and no contains."
     assert (1, "", f"error: {message}\n") == run(*arguments, "--name", "b", "--positive", "a")
+
+
+def test_import_by_a_mesh_tree(ok, run, tmp_path):
+    """A record is positive by a heading under the number of the tree; the two options go together, and alone."""
+    mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
+    (tmp_path / "ohsumed.87").write_text(
+        "".join(
+            f".I {k}\n.U\n8700{k}\n" + (f".M\n{headings}\n" if headings else "") + ".T\nA title of words.\n"
+            for k, headings in enumerate(mesh)
+        )
+    )
+    with lzma.open("tree.bin.xz", "wt") as file:
+        file.write("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\nSpleen;A10.549\n")
+    tree, number = ("--mesh-tree", "tree.bin.xz"), ("--mesh-number", "C14.280")
+    found = ok("import", "ohsumed.87", "--name", "heart", *tree, *number, "--json")
+    assert (4, 2, 2, None) == tuple(found[key] for key in ("items", "positives", "negatives", "classes"))
+    stored = datasets.Dataset(Store(), "heart")
+    assert ("87000", "A title of words.", mesh[0]) == tuple(stored.item(0)[key] for key in ("id", "text", "label"))
+    assert [1, 1, -1, -1] == stored.y.tolist()
+    together = "--mesh-tree FILE and --mesh-number NUMBER must be given together."
+    alone = "--mesh-tree says which labels are positive: no --positive, --contains or --multiclass then."
+    missing = "None of the 1 positive MeSH terms occurs in column 'mesh' of ohsumed.87, which holds "
+    for arguments, message in (
+        (tree, together),
+        (number, together),
+        ((*tree, *number, "--positive", "Liver"), alone),
+        ((*tree, *number, "--contains"), alone),
+        ((*tree, *number, "--multiclass"), alone),
+        ((*tree, "--mesh-number", "C14.28"), "tree.bin.xz has no tree number 'C14.28': "),
+        ((*tree, "--mesh-number", "A10"), missing),
+        (("--mesh-tree", "none.bin", *number), "none.bin cannot be read: No such file or directory."),
+    ):
+        code, out, err = run("import", "ohsumed.87", "--name", "x", *arguments)
+        assert (1, "") == (code, out)
+        assert err.startswith(f"error: {message}")
 
 
 def test_import_tells_what_it_skipped(ok, tmp_path):

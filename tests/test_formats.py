@@ -18,6 +18,7 @@ from pyarrow import parquet
 from scipy import sparse
 
 from oal_engine.formats import READERS, Columns, DataError, peek, read, reader_for
+from oal_engine.readers import mesh_terms, open_source
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -238,6 +239,7 @@ VALID = [
     upload('id,text\n1,"a, b"\n', "x.csv"),
     upload('{"a": 1, "text": ["b"]}\n', "x.jsonl"),
     upload("a\tb\n", "x.txt.gz"),
+    upload(".I 1\n.U\n7\n.T\nA title\n.M x\n.I 2\n", "x.ohsumed"),
 ]
 
 
@@ -255,6 +257,170 @@ def test_any_bytes(file, place, cut, put):
         told = str(error)
     assert told.endswith(".")
     assert "\n" not in told
+
+
+OHSUMED = """\
+.I 1
+.U
+87000001
+.S
+J Made Up 8703; 1(2):3-5
+.M
+Adult; Heart Arrest, Induced/*; Human; Support, U.S. Gov't, P.H.S..
+.T
+Cooling of the heart.
+.P
+JOURNAL ARTICLE.
+.W
+The first line of an invented abstract,
+.05 of which begins with a dot,
+
+and a third one.
+.A
+Doe J; Roe R.
+.I 2
+.U
+87000002
+.M
+*Atrial Fibrillation; Human.
+.T
+A rhythm without an abstract.
+.A
+Roe R.
+.I 3
+.U 87000003
+.S J Made Up 8703; 1(2):6
+.T A letter without headings,
+in two lines.
+.P
+LETTER.
+.I 4
+.U
+87000004
+.U
+87000005
+.T
+Two records in one.
+.I
+.U
+87000006
+.T
+No number.
+.I 7
+.U
+87000001
+.T
+The first again.
+.I 8
+.U
+87000008
+.M
+Human; HEART DISEASES/CO/*TH/DI.
+.W
+An abstract without a title.
+.I 9
+.U
+87000009
+.M
+Human.
+"""
+TREE = """\
+Cardiovascular Diseases;C14
+Heart Diseases;C14.280
+Arrhythmias, Cardiac;C14.280.067
+Atrial Fibrillation;C14.280.067.198
+Heart Arrest;C14.280.383
+Induction;C14.2801
+Atrial Fibrillation;C23.550.073.198
+Heart Arrest, Induced;E04.100.376
+"""
+HEART = ("Heart Diseases", "Arrhythmias, Cardiac", "Atrial Fibrillation", "Heart Arrest")
+MEDLINE = Columns(("title", "abstract"), "mesh", "medline_id", positive=HEART, headings=True)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("before", ["", "\n", "stray words\n"])
+def test_ohsumed(end, before):
+    """Records come in with all their fields, on the tag's line or below it; a broken one is named by its first line."""
+    file = upload((before + OHSUMED).replace("\n", end), "x.ohsumed.xz")
+    seen, stray = peek(file), "stray" in before
+    assert seen.rows[0] == {
+        "sequence": "1",
+        "medline_id": "87000001",
+        "source": "J Made Up 8703; 1(2):3-5",
+        "mesh": "Adult; Heart Arrest, Induced/*; Human; Support, U.S. Gov't, P.H.S..",
+        "title": "Cooling of the heart.",
+        "publication_type": "JOURNAL ARTICLE.",
+        "abstract": "The first line of an invented abstract, .05 of which begins with a dot, and a third one.",
+        "authors": "Doe J; Roe R.",
+    }
+    items = read(file, MEDLINE)
+    assert dict(zip(items.ids, items.y.tolist())) == {"87000001": -1, "87000002": 1, "87000003": -1, "87000008": 1}
+    assert dict(zip(items.ids, items.texts)) == {
+        "87000001": f"{seen.rows[0]['title']}\n{seen.rows[0]['abstract']}",
+        "87000002": "A rhythm without an abstract.",
+        "87000003": "A letter without headings, in two lines.",
+        "87000008": "An abstract without a title.",
+    }
+    lines = {reason: line for reason, (_, line) in items.skipped.items()}
+    at = {row: before.count("\n") + OHSUMED[: OHSUMED.index(row)].count("\n") + 1 for row in (".I 4", ".I 7", ".I 9")}
+    expected = {"broken line": 1 if stray else at[".I 4"], "duplicate id": at[".I 7"], "empty text": at[".I 9"]}
+    assert lines == expected
+    assert [count for count, _ in items.skipped.values()] == [2 + stray, 1, 1]
+
+
+def test_ohsumed_is_streamed():
+    """The first record is there when hardly more than its lines have been read."""
+    file = upload(OHSUMED * 1000, "x.ohsumed")
+    with open_source(file, None) as source:
+        line, cells = next(iter(READERS["ohsumed"].table(source).rows))
+        assert (line, cells[1]) == (1, "87000001")
+        assert file.tell() < len(file.getvalue()) / 10
+
+
+@pytest.mark.parametrize(
+    ("label", "y"),
+    [
+        ("Heart Diseases", 1),
+        ("Human; *heart diseases/TH/*DI.", 1),
+        ("Human;Arrhythmias, Cardiac/*.", 1),
+        ("Heart Arrest, Induced", -1),
+        ("Arrhythmias; Cardiac", -1),
+        ("Heart Diseases, Other", -1),
+        ("", -1),
+    ],
+)
+def test_headings(label, y):
+    """A heading counts whole, without qualifiers, star and final dot, in any case; no heading is negative."""
+    content = json.dumps({"text": "x", "label": label}) + '\n{"text": "y", "label": "Heart Arrest"}\n'
+    items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=HEART, headings=True))
+    assert items.y.tolist() == [y, 1]
+
+
+def test_headings_of_which_none_occurs():
+    """Terms that do not occur are no error, unless all of them are missing or none is given."""
+    file = upload(OHSUMED, "x.ohsumed")
+    none = "None of the 2 positive MeSH terms occurs in column 'mesh' of x.ohsumed, which holds "
+    assert fails(file, replace(MEDLINE, positive=("Liver", "Heart"))).startswith(none + "Adult; Heart Arrest")
+    bare = "text,label\nx,\n"
+    assert "which holds none." in fails(upload(bare, "x.csv"), replace(LABELLED, positive=HEART, headings=True))
+    assert fails(file, replace(MEDLINE, positive=())) == (
+        "MeSH headings need the terms that are positive: give a tree file and a tree number."
+    )
+
+
+@pytest.mark.parametrize("suffix", sorted(PACK))
+def test_mesh_terms(suffix):
+    """A number stands for its descriptor and those below it, each once; digits that go on are another number."""
+    tree = upload(TREE, f"tree.bin{suffix}")
+    assert mesh_terms(tree, "C14.280") == mesh_terms(tree, " c14.280. ") == HEART
+    assert mesh_terms(tree, "C14") == ("Cardiovascular Diseases", *HEART, "Induction")
+    assert mesh_terms(tree, "C23.550.073.198") == ("Atrial Fibrillation",)
+    with pytest.raises(DataError) as caught:
+        mesh_terms(tree, "C14.28")
+    assert str(caught.value) == (
+        f"tree.bin{suffix} has no tree number 'C14.28': its lines must be such as Heart Diseases;C14.280."
+    )
 
 
 # ---- What is skipped, and what is refused
@@ -428,7 +594,9 @@ def test_each_word_is_a_class():
 
 
 def test_the_report_names_the_largest_classes():
-    """Of many classes the six largest are named, behind them what was skipped."""
+    """Of many classes the six largest are named, a long name by its beginning, behind them what was skipped."""
+    long = f"text,label\nx,{'long ' * 20}\nx,short\n"
+    assert f"2 items in 2 classes: {'long ' * 8}(1), short (1)." == read(upload(long, "x.csv"), EACH_WORD).report()
     content = "text,label\n" + "".join(f"x,{k}\n" * (k == 7 or 1) for k in range(30)) + "x,7\n,8\n"
     assert read(upload(content, "x.csv"), EACH_WORD).report() == (
         "31 items in 30 classes: 7 (2), 0 (1), 1 (1), 2 (1), 3 (1), 4 (1) and 24 more; "
@@ -522,6 +690,9 @@ def test_right_encoding():
         ("x.txt", "At 10:30 we met\n", "txt"),
         ("x.txt", "1 1:0.25 2:0.5 \n" * 5000, "svmlight"),
         ("x.txt", f'{{"text": "{"x" * 5000}"}}\n' * 50, "jsonl"),
+        ("ohsumed.87", ".I 1\r\n.U\r\n87049087\r\n.S\r\nJ, K\r\n", "ohsumed"),
+        ("ohsumed.88-91.gz", ".I 54711\n.U\n88000001\n", "ohsumed"),
+        ("x.ohsumed.bz2", "whatever", "ohsumed"),
         ("x.bin", "PAR1....", "parquet"),
         ("x.bin", b"\x93NUMPY\1\0", "npy"),
         ("x.bin", "PK\3\4....", "npz"),
@@ -568,6 +739,12 @@ def test_no_reader():
         ("x.csv", ",name,name\nx,a b,c\ny,d e,f\n", ["c1", "name", "c3"], Columns(("name",), "c3")),
         ("x.csv", "note,story\na b,a long story\nc d,a longer story\n", None, Columns(("story",), "note")),
         ("x.txt", "To be\nor not to be\n", ["text"], Columns(("text",))),
+        (
+            "ohsumed.87",
+            OHSUMED[: OHSUMED.index(".I 4")],
+            "sequence medline_id source mesh title publication_type abstract authors".split(),
+            Columns(("title", "abstract"), "mesh", "medline_id"),
+        ),
         ("x.svm", "1 2:1\n-1 1:3\n", ["label"], Columns((), "label", features=())),
     ],
 )
@@ -646,3 +823,13 @@ def test_classes_of_shared_data(shared, name, count, classes, smallest):
     assert (items.classes if isinstance(classes, tuple) else len(items.classes)) == classes
     assert min(items.counts().items(), key=lambda pair: pair[1]) == smallest
     assert sum(items.counts().values()) == len(items.ids) == count
+
+
+def test_heart_diseases_of_mesh(shared):
+    """C14.280 and below are 226 lines of the tree of 2019, which hold 180 descriptors."""
+    path = shared("mesh_mtrees2019.bin.xz")
+    with lzma.open(path, "rt") as file:
+        lines = [line.strip() for line in file if line.partition(";C14.280")[1]]
+    assert len(lines) == 226
+    terms = mesh_terms(path, "C14.280")
+    assert (len(terms), set(terms)) == (180, {line.partition(";")[0] for line in lines})

@@ -231,7 +231,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     at.segmented_control(key="way").set_value("Path on this machine").run()
     at.text_input(key="path").set_value(str(path)).run()
     assert [box.key for box in at.text_input if box.key == "positive"] == ["positive"]
-    at.segmented_control(key="kind").set_value("Each word is a class").run()
+    at.segmented_control(key="kind-label").set_value("Each word is a class").run()
     assert [box.key for box in at.text_input if box.key == "positive"] == []
     at.button(key="check").click().run()
     assert "44 items in 10 classes: $x$ (5), <b>bold</b> (5)" in words(at)
@@ -244,6 +244,31 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     listed = "10 classes: $x$ (5), <b>bold</b> (5), kind 0 (5), kind 1 (5), kind 2 (4), kind 3 (4) and 4 more"
     assert [text.value for text in at.text] == [listed]
     assert "10 classes" in words(run("app.py"))
+
+
+def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
+    """A file of MEDLINE records is asked for a tree and a number; without both, or with a wrong one, a sentence."""
+    mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", "Human."] * 5
+    path, tree = tmp_path / "ohsumed.87", tmp_path / "tree.bin"
+    path.write_text("".join(f".I {k}\n.U\n{k}\n.M\n{m}\n.T\nWords of title {k % 3}.\n" for k, m in enumerate(mesh)))
+    tree.write_text("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
+    at.button(key="import").click().run()
+    assert "give a tree file and a tree number" in words(at)
+    at.segmented_control(key="tree-way").set_value("Path on this machine").run()
+    at.text_input(key="tree-path").set_value(str(tree)).run()
+    at.text_input(key="number").set_value("C15").run()
+    assert "tree.bin has no tree number 'C15'" in words(at)
+    at.text_input(key="number").set_value("C14.280").run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    (found,) = store.datasets()
+    assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("ohsumed", 20, 10, 10)
+    at.selectbox(key="label").set_value("source").run()
+    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
 
 
 def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
