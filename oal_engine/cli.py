@@ -328,10 +328,10 @@ def replay(
         "learner": chosen.learner,
         "rule": chosen.rule,
         "params": chosen.parameters,
-        "classes": list(classes) or None,
         "runs": runs,
         "mean": _over(runs, np.mean),
         "std": _over(runs, lambda x: np.std(x, ddof=1)) if len(runs) > 1 else None,
+        "classes": list(classes) or None,
     }
     if as_json:
         print(json.dumps(result))

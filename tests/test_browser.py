@@ -105,6 +105,33 @@ def button(page, name):
 # Labeling
 
 
+def test_keys_answer_with_one_of_several_classes(visit, app, store, tmp_path):
+    """A data set of classes becomes a session in the form, whose keys are numbers; what they say is in the database."""
+    words = ("joy", "anger", "fear", "grief")
+    path = tmp_path / "feelings.csv"
+    path.write_text("id,text,kind\n" + "\n".join(f"m{k},{words[k % 4]} and {k % 9},{words[k % 4]}" for k in range(80)))
+    columns = formats.Columns(text=("text",), label="kind", id="id", multiclass=True)
+    datasets.import_file(store, path, "feelings", columns)
+    page = visit(app)
+    button(page, "New session").click()
+    expect(page.get_by_text("4 classes: anger, fear, grief, joy")).to_be_visible()
+    button(page, "Start labeling").click()
+    card, pressed, names = Card(page), [], sorted(words)
+    for _ in range(8):
+        label = 1 + names.index(words[int(card.item[1:]) % 4])
+        pressed.append((card.item, label, True))
+        card.press(str(label))
+    card.saved()
+    (session, *_) = store.sessions()
+    assert history(store, session["id"]) == pressed
+    counted = [sum(label == n for _, label, _ in pressed) for n in range(1, 5)]
+    assert card.root.locator(".classes .count").all_inner_texts() == [str(count) for count in counted]
+    expect(page.get_by_text("Macro F1").first).to_be_visible()
+    card.press("z")
+    card.saved()
+    assert history(store, session["id"]) == [*pressed[:-1], (*pressed[-1][:2], False)]
+
+
 def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
     """Try the demo opens the card; what was pressed, and nothing else, is in the database."""
     page = visit(app)

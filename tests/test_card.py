@@ -337,12 +337,25 @@ def test_many_classes_have_keys_of_their_own(script):
     """Each class has its button and its keys, as the payload says."""
     names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
     classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
-    script.give(1, {n: dict.fromkeys(range(8), n + 1) for n in range(1, 20)}, classes=classes)
+    counters = COUNTERS | {"answers": dict.fromkeys("1234567", 0)}
+    places = {n: place(n, counters=counters) for n in range(1, 21)}
+    script.give(places[1], {n: dict.fromkeys(range(8), places[n + 1]) for n in range(1, 20)}, classes=classes)
     script.press(*"1234567", *"qwertyu")
     assert [event["label"] for event in script.events] == [*range(1, 8), *range(1, 8)]
     assert [script(f"button-{n}").locator(".name").inner_text() for n in range(1, 8)] == names
     script.press("a", "x")
     assert len(script.events) == 14
+
+
+def test_many_classes_are_counted_on_their_buttons(script):
+    """More classes than have a place in the line of counters tell how often each was given; none is the rare one."""
+    classes = [{"label": n, "name": f"class {n}", "keys": []} for n in range(1, 12)]
+    counters = COUNTERS | {"answers": {str(n): n * 1000 for n in range(1, 12)}, "pushed": None}
+    script.give(place(1, counters=counters), classes=classes)
+    assert [script(f"button-{n}").locator(".count").inner_text() for n in (1, 11)] == ["1,000", "11,000"]
+    assert script("counters").locator("dt").all_inner_texts() == ["skipped", "of 1,000 streamed"]
+    colors = [script(f"button-{n}").evaluate("button => getComputedStyle(button).backgroundColor") for n in (1, 2)]
+    assert colors[0] == colors[1]
 
 
 def test_keys_of_a_cyrillic_keyboard(script):

@@ -245,7 +245,7 @@ def test_names_are_shown_as_they_are(ok, numbers):
 def test_replay_prints_the_promised_object(ok, numbers):
     """The keys are those of the documentation, in fractions, and mean and sample deviation are over the runs."""
     found = ok("replay", numbers, *RUN, "--permutations", 3, "--budget", 20, "--set", "delta=0.3")
-    assert ["algorithm", "learner", "rule", "params", "runs", "mean", "std"] == list(found)
+    assert ["algorithm", "learner", "rule", "params", "runs", "mean", "std", "classes"] == list(found)
     assert ("PAA-I", "pa-i", "symmetric", {"C": 1.0, "delta": 0.3}) == tuple(found.values())[:4]
     assert [1, 2, 3] == [one["order"] for one in found["runs"]]
     for one in found["runs"]:
@@ -256,7 +256,7 @@ def test_replay_prints_the_promised_object(ok, numbers):
         assert 0 < one["queried"] <= 20
         assert one["seconds"] > 0
     for name, statistic in (("mean", statistics.fmean), ("std", statistics.stdev)):
-        assert ["push", "push_query", "queried"] == list(found[name])
+        assert {"push", "push_query", "queried"} == found[name].keys()
         assert statistic(one["queried"] for one in found["runs"]) == pytest.approx(found[name]["queried"])
         for evaluation in metrics.EVALUATIONS:
             assert METRICS == list(found[name][evaluation])
@@ -264,6 +264,37 @@ def test_replay_prints_the_promised_object(ok, numbers):
                 assert statistic(one[evaluation][key] for one in found["runs"]) == pytest.approx(
                     found[name][evaluation][key]
                 )
+
+
+def test_replay_of_classes_tells_each_of_them(run, ok, tmp_path):
+    """Accuracy, macro F1 and the recall of each class by name, of a file and of a data set; or one against the rest."""
+    lines = [
+        "x,y,z,kind",
+        *(f"{k % 3},{k % 3 == 1:d},{k % 7 / 9},{'red green blue'.split()[k % 3]}" for k in range(90)),
+    ]
+    (tmp_path / "kinds.csv").write_text("\n".join(lines))
+    ok("import", "kinds.csv", "--name", "kinds", "--label", "kind", "--multiclass", "--json")
+    told = [
+        ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
+        for data in (["kinds"], ["kinds.csv", "--label", "kind"])
+    ]
+    assert all(one.pop("seconds") > 0 for found in told for one in found["runs"])
+    found = told[0]
+    assert found == told[1]
+    assert ["blue", "green", "red"] == found["classes"] == list(found["mean"]["push"]["recall"])
+    for evaluation in metrics.EVALUATIONS:
+        one = found["runs"][0][evaluation]
+        assert {"blue": 30, "green": 30, "red": 30} == one["items"]
+        assert statistics.fmean(one["recall"].values()) == pytest.approx(one["accuracy"])
+        assert statistics.fmean(one["f1"].values()) == pytest.approx(one["macro_f1"])
+        assert statistics.fmean(run[evaluation]["recall"]["red"] for run in found["runs"]) == pytest.approx(
+            found["mean"][evaluation]["recall"]["red"]
+        )
+    assert 0.4 < found["mean"]["push"]["accuracy"] < found["mean"]["push_query"]["accuracy"] <= 1
+    against = ok("replay", "kinds", "--algorithm", "PAA-I", "--positive", "red", "--json")
+    assert (30, None) == (against["mean"]["push"]["tp"] + against["mean"]["push"]["fn"], against["classes"])
+    code, _, err = run("replay", "kinds", "--algorithm", "PAA-I")
+    assert (1, True) == (code, "--positive must be one of blue, green, red. Got none." in err)
 
 
 def test_one_run_has_no_deviation(ok, numbers):
@@ -542,7 +573,7 @@ def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
     (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")
     (tmp_path / "none.csv").write_text("text\na b\nb a\n")
     for name, message in (
-        ("some", "a replay needs a label -1 or +1 for every row."),
+        ("some", "a replay needs a label -1 or 1 for every row. Got 0."),
         ("none", "rho auto needs items of both classes. Use --rho laplace or a number."),
     ):
         ok("import", f"{name}.csv", "--name", name, "--json")

@@ -10,6 +10,7 @@ from sklearn import metrics as sk
 from oal_engine import metrics
 from oal_engine.metrics import METRICS, Weights, confusion, evaluate
 
+CLASSES = 4
 COUNTS = arrays(np.int64, metrics.COUNTS, elements=st.integers(0, 10**6))
 
 
@@ -114,3 +115,46 @@ def test_weights():
                 ValueError, match=rf"^{name} of the metric weights must be > 0 and < 1\. Got {wrong}\.$"
             ):
                 Weights(**{name: wrong})
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4), st.booleans()), min_size=1, max_size=40).filter(
+        lambda items: any(label for _, label, _ in items)
+    )
+)
+def test_classes_equal_scikit_learn(items):
+    """Over the items whose class is known, averages over the classes that occurred: push takes what was predicted,
+    push-and-query the class of what was asked."""
+    counts = metrics.empty(CLASSES)
+    for predicted, label, asked in items:
+        counts[predicted - 1, label, int(asked)] += 1
+    known = [item for item in items if item[1]]
+    y = [label for _, label, _ in known]
+    for evaluation, passed in (
+        ("push", [predicted for predicted, _, _ in known]),
+        ("push_query", [label if asked else predicted for predicted, label, asked in known]),
+    ):
+        found = metrics.evaluate_classes(counts, evaluation)
+        precision, recall, f1, support = sk.precision_recall_fscore_support(
+            y, passed, labels=range(1, CLASSES + 1), zero_division=0
+        )
+        for name, expected in (("precision", precision), ("recall", recall), ("f1", f1), ("items", support)):
+            np.testing.assert_allclose(found[name], expected)
+        assert sk.accuracy_score(y, passed) == pytest.approx(found["accuracy"])
+        assert sk.f1_score(y, passed, average="macro") == pytest.approx(found["macro_f1"])
+        assert recall[support > 0].mean() == pytest.approx(found["macro_recall"])
+        assert (
+            metrics.class_confusion(counts, evaluation).tolist()
+            == sk.confusion_matrix(y, passed, labels=range(1, CLASSES + 1)).tolist()
+        )
+
+
+@given(arrays(np.int64, (5, CLASSES, CLASSES + 1, 2), elements=st.integers(0, 99)))
+def test_a_curve_of_classes_is_evaluated_point_by_point(curve):
+    """Leading axes are points of a curve."""
+    for evaluation in metrics.EVALUATIONS:
+        whole = metrics.evaluate_classes(curve, evaluation)
+        for k, counts in enumerate(curve):
+            for name, value in metrics.evaluate_classes(counts, evaluation).items():
+                np.testing.assert_allclose(value, whole[name][k])

@@ -8,8 +8,10 @@ from streamlit.testing.v1 import AppTest
 
 from oal_engine import datasets, formats
 from oal_engine.algorithms import ALGORITHMS, declared
+from oal_engine.learners import is_multiclass
 from oal_engine.session import create
 from oal_engine.store import Store
+from ui.forms import OWN
 
 PAGES = ["app.py", "pages/1_Label.py", "pages/4_Data.py"]
 WAIT = 60  # seconds; the first run of a page compiles
@@ -90,9 +92,14 @@ def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, tex
     at = run("app.py")
     at.button(key="new").click().run()
     offered = at.selectbox(key="new-algorithm").options
-    assert sorted(offered[:-1]) == sorted(ALGORITHMS)
-    for name in ("OAAL", "OA3", "D-ADA", "Q_R", "PAA-II"):
-        at.selectbox(key="new-algorithm").select(name).run()
+    kind = f"new-kind-{texts}"
+    at.segmented_control(key=kind).set_value("Several classes").run()
+    offered += at.selectbox(key="new-algorithm-many").options
+    assert sorted([*ALGORITHMS, *[OWN] * 2]) == sorted(offered)
+    for name in ("MD-AMD-I", "MPAA-I", "OAAL", "OA3", "D-ADA", "Q_R", "PAA-II"):
+        many = is_multiclass(ALGORITHMS[name].learner)
+        at.segmented_control(key=kind).set_value("Several classes" if many else "One rare class").run()
+        at.selectbox(key="new-algorithm" + "-many" * many).select(name).run()
         entry = ALGORITHMS[name]
         expected = [key for key in declared(entry.learner, entry.rule) if key not in entry.fixed]
         keys = [box.key.rpartition("-")[2] for box in at.number_input if box.key.startswith(f"new-{name}-")]
@@ -106,12 +113,44 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     at.number_input(key="new-budget").set_value(7)
     next(box for box in at.number_input if box.key.endswith("-C")).set_value(0.25)
-    at.text_input(key=f"new-positive-{texts}").set_value("Good")
+    at.text_input(key=f"new-positive-{texts}-Relevant").set_value("Good")
     at.button(key="new-send").click().run()
     assert not at.exception
     session = store.session(store.sessions()[0]["id"])
     assert (session["algorithm"], session["budget"], session["positive_name"]) == ("PAA-I", 7, "Good")
     assert session["parameters"] == {"learner": {"C": 0.25}, "rule": {"delta": 0.1}}
+
+
+def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
+    """A data set of classes offers its own, one of them against the rest, and any other data set those typed in."""
+    path = tmp_path / "kinds.csv"
+    path.write_text("text,kind\n" + "\n".join(f"word{k} *word{k % 3}*,{'*a*' if k % 3 else 'b'}" for k in range(30)))
+    kinds, _ = datasets.import_file(store, path, "kinds", formats.Columns(("text",), "kind", multiclass=True))
+    at = run("app.py")
+    at.button(key="new").click().run()
+    assert "2 classes: *a*, b" in words(at)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    found = store.session(store.sessions()[0]["id"])
+    assert (kinds, "MD-AMD", ["*a*", "b"]) == (found["dataset"], found["algorithm"], found["classes"])
+    at = run("app.py")
+    at.button(key="new").click().run()
+    at.segmented_control(key=f"new-kind-{kinds}").set_value("One rare class").run()
+    at.selectbox(key=f"new-rare-{kinds}").select("b").run()
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    found = store.session(store.sessions()[0]["id"])
+    assert ("b", "b", "Not b") == tuple(found[key] for key in ("positive_class", "positive_name", "negative_name"))
+    at = run("app.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-dataset").select_index(1).run()
+    at.segmented_control(key=f"new-kind-{texts}").set_value("Several classes").run()
+    at.button(key="new-send").click().run()
+    assert "has no classes of its own: name those to ask for." in words(at)
+    at.text_input(key=f"new-classes-{texts}").set_value(" joy, fear ,anger").run()
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    assert ["joy", "fear", "anger"] == store.session(store.sessions()[0]["id"])["classes"]
 
 
 def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
@@ -190,9 +229,9 @@ def test_a_stream_without_labels_says_that_metrics_need_them(store, tmp_path):
     dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
-    assert "Sum and F1 need labelled data" in words(at)
+    assert "Weighted sum and F1 need labelled data" in words(at)
     assert "Answers of each class" in words(at)
-    assert "Weighted sum" not in words(at)
+    assert "<b>Weighted sum" not in words(at)
 
 
 def test_names_are_never_markup(store, texts):

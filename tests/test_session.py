@@ -32,6 +32,9 @@ RUNS = [  # data, algorithm, more settings: what the tests share, for every pair
     ("sparse", "SSOA3", {"averaged": True}),
     ("sparse", "SEL-ada", {"shuffled": True}),
     ("sparse", "OAAL", {"averaged": True}),
+    ("classes", "PAA-I", {"positive_class": "b"}),
+    ("classes", "MD-AMD", {"shuffled": True}),
+    ("classes", "MPAA-I", {"averaged": True}),
     ("dense", "OA3", {"seed": 2, "averaged": True}),
 ]
 
@@ -47,13 +50,15 @@ def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """A database with the same stream sparse, dense and without labels."""
+    """A database with the same stream sparse, dense, in four classes and without labels."""
     path = tmp_path_factory.mktemp("sessions") / "studio.db"
     store = Store(path)
     X, items = stream_of()
     datasets.add(store, "sparse", datasets.table(items), "made.npz")
     items.vectors = X.toarray()
     datasets.add(store, "dense", datasets.table(items), "made.npy")
+    items.vectors, items.classes, items.y = X, tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(300) % 5 % 4)
+    datasets.add(store, "classes", datasets.table(items), "made.npz")
     datasets.add(store, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
     store.close()
     return path
@@ -75,7 +80,7 @@ def begin(store, data="sparse", algorithm="PAA-I", **more):
 
 
 def truth(opened):
-    return int(opened.dataset.y[opened.place.asked.item])
+    return int(opened.y[opened.place.asked.item])
 
 
 def say(opened, label, event=None, **more):
@@ -115,7 +120,7 @@ def twin(store, opened, labels):
         store,
         store.add_session(
             {key: about[key] for key in about.keys() - {"id", "dataset_name", "created_at", "parameters"}}
-            | {"parameters": json.dumps(about["parameters"])}
+            | {"parameters": json.dumps(about["parameters"]), "classes": json.dumps(about["classes"])}
         ),
     )
     for label in labels:
@@ -256,7 +261,9 @@ def test_a_failure_while_answering_leaves_nothing(store, monkeypatch):
 def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
     """The item comes back with its old answer marked, and the state is that of a session that never gave it."""
     opened = begin(store, data, algorithm, **more)
-    for answer in (1, -1, 0, -1, 1):
+    one, other = list(opened.names)[:2]
+    given, label = [one, other, SKIP, other, one], {POSITIVE: one, NEGATIVE: other, SKIP: SKIP}[label]
+    for answer in given:
         say(opened, answer)
     before, digest = opened.place, opened.digest()
     say(opened, label)
@@ -268,7 +275,7 @@ def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
         opened.place.asked.id,
         opened.place.asked.item,
     )
-    assert digest == opened.digest() == twin(store, opened, [1, -1, 0, -1, 1]).digest()
+    assert digest == opened.digest() == twin(store, opened, given).digest()
 
 
 def test_one_undo_event_undoes_once(store, other):
@@ -339,9 +346,9 @@ def test_a_place_equals_the_branch_that_was_prepared_for_it(store, data, algorit
     """Along a whole session the page that was sent ahead is the page that comes, question for question."""
     opened, answers = begin(store, data, algorithm, **more), random.Random(algorithm)
     while opened.place.asked:
-        label = answers.choice([POSITIVE, NEGATIVE, NEGATIVE, SKIP])
+        label = answers.choice([*opened.names, SKIP])
         branches = opened.branches
-        assert {POSITIVE, NEGATIVE, SKIP} == branches.keys()
+        assert {*opened.names, SKIP} == branches.keys()
         say(opened, label)
         assert branches[label] == opened.place
         assert branches[label].weights.tobytes() == opened.place.weights.tobytes()
@@ -410,6 +417,7 @@ def test_any_history_gives_one_state(store, other, run, steps):
                 assert (question, old) == (actor.place.asked.id, actor.place.asked.old)
         elif actor.place.asked:
             label = POSITIVE if step == "foreign answer" else step
+            label = list(opened.names)[1] if label == NEGATIVE else label
             say(actor, label)
             model.append(label)
         opened.refresh()
@@ -419,11 +427,8 @@ def test_any_history_gives_one_state(store, other, run, steps):
     again, progress = twin(store, opened, model), opened.place.progress
     assert again.digest() == opened.digest() == Session(other, opened.id).digest()
     assert again.place.progress == progress
-    assert (len(model) - model.count(0), model.count(1), model.count(-1), model.count(0)) == (
-        progress.labels,
-        *progress.answers.values(),
-        progress.skipped,
-    )
+    assert (len(model) - model.count(0), model.count(0)) == (progress.labels, progress.skipped)
+    assert {label: model.count(label) for label in opened.names} == progress.answers
 
 
 def test_refresh_sees_what_another_process_answered(store, other):
@@ -579,8 +584,8 @@ def test_a_digest_tells_every_bit(store, run):
     """One bit in any array, or one more label spent, is another fingerprint; a copy has the same."""
     data, algorithm, more = run
     opened = begin(store, data, algorithm, **more)
-    say(opened, POSITIVE)
-    say(opened, NEGATIVE)
+    for label in list(opened.names)[:2]:
+        say(opened, label)
     copies = [opened._state.copy() for _ in opened._state.arrays()]
     assert {opened.digest()} == {state.digest() for state in copies}
     for number, state in enumerate(copies):
@@ -695,9 +700,9 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
     label_until_the_end(opened)
     again = stream.replay(
         opened.dataset.rows,
-        opened.dataset.y,
+        opened.y,
         stream.shuffled(300, more.get("seed", 0)) if "shuffled" in more else np.arange(300),
-        *opened.strategy.build(opened.dataset.rows.columns),
+        *opened.strategy.build(opened.dataset.rows.columns, 4 * opened.multiclass),
         stream.objective(),
         budget=40,
         seed=more.get("seed", 0),
@@ -709,7 +714,7 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
     assert weights(again.learner).tobytes() == opened.place.weights.tobytes()
     assert again.counts.tolist() == opened.place.counts.tolist()
     for evaluation in metrics.EVALUATIONS:
-        assert metrics.evaluate(again.counts, evaluation) == metrics.evaluate(opened.place.counts, evaluation)
+        assert str(opened.evaluate(again.counts, evaluation)) == str(opened.evaluate(opened.place.counts, evaluation))
     rounds, counts = opened.curve()
     assert (300, opened.place.counts.tolist()) == (rounds[-1], counts[-1].tolist())
     assert counts.sum((1, 2, 3)).tolist() == rounds.tolist()
@@ -739,8 +744,33 @@ def test_a_stream_without_labels_counts_in_the_unknown_class(store):
     assert known.place.weights.tobytes() == opened.place.weights.tobytes()
     assert known.place.counts.sum(axis=1).tolist() == opened.place.counts[:, 1].tolist()
     assert 0 == opened.place.counts[:, [0, 2]].sum()
-    assert not opened.dataset.labelled
+    assert (False, True) == (opened.labelled, known.labelled)
     assert all(isfinite(value) for value in metrics.evaluate(opened.place.counts, "push").values())
+
+
+def test_the_classes_of_a_session_give_the_labels_of_the_data_their_meaning(store):
+    """Classes keep their names in another order, one may stand against the rest, and what is no class is unknown."""
+    own = begin(store, "classes", "MPAA-I")
+    words = [own.names[label] for label in own.y.tolist()]
+    turned = begin(store, "classes", "MPAA-I", classes=("d", "new", "b"))
+    assert [{"d": 1, "b": 3}.get(word, 0) for word in words] == turned.y.tolist()
+    against = begin(store, "classes", positive_class="b", positive_name="B")
+    assert [1 if word == "b" else -1 for word in words] == against.y.tolist()
+    assert {1: "B", -1: "Not relevant"} == against.names
+    assert (True, False, True) == (own.labelled, turned.labelled, against.labelled)
+    for unknown in (begin(store, "classes"), begin(store, "sparse", "MPAA-I", classes=("a", "b"))):
+        assert not unknown.y.any()
+
+
+def test_an_answer_is_one_of_the_classes(store):
+    """A label that is no class of the session is refused, and those that are have their names in the export."""
+    opened = begin(store, "classes", "MPAA-I")
+    for label in (-1, 5):
+        with pytest.raises(SessionError, match=rf"^a label must be 1, 2, 3, 4 or 0 \(skip\)\. Got {label}\.$"):
+            say(opened, label)
+    for label in (3, SKIP, 1):
+        say(opened, label)
+    assert ["c", "skipped", "a", None] == [row["class"] for row in export.records(store, opened.id)]
 
 
 def test_the_learner_never_sees_the_labels_of_the_data(store):
@@ -839,7 +869,15 @@ def test_a_thousand_labels_on_a_hundred_thousand_rows_rebuild_the_same(long):
         ({"rho": -1}, "rho must be > 0, or 0 for the Laplace estimate. Got -1.0."),
         ({"parameters": {"C": 0}}, "C of pa-i must be > 0. Got 0."),
         ({"parameters": {"tau": 1}}, "PAA-I has no parameter tau. It has C, delta."),
-        ({"dataset": "nothing"}, "data set nothing does not exist. There are: unlabelled, dense, sparse."),
+        ({"dataset": "nothing"}, "data set nothing does not exist. There are: unlabelled, classes, dense, sparse."),
+        ({"algorithm": "MPAA"}, "the data set sparse has no classes of its own: name those to ask for."),
+        (
+            {"algorithm": "MPAA", "classes": ("a", " a")},
+            "a session needs 2 to 127 different class names. Got a, a.",
+        ),
+        ({"classes": ("a", "b", "c")}, "PAA-I asks for a positive and a negative class. Got 3 classes."),
+        ({"positive_class": "a"}, "positive_class must be left out here. Got a."),
+        ({"dataset": "classes", "positive_class": "e"}, "positive_class must be one of a, b, c, d. Got e."),
     ],
 )
 def test_settings_that_cannot_be_are_refused(store, call, message):

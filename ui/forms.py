@@ -79,15 +79,15 @@ def _class_names(dataset):
 def _strategy(many):
     first = FIRST[many]
     fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
-    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=f"new-algorithm-{many}")
+    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key="new-algorithm" + "-many" * many)
     if algorithm == OWN:
         left, right = st.columns(2)
         learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
         rules = [rule for rule, found in learners.items() if found]
         usual = "asymmetric" if "asymmetric" in rules else "symmetric"
-        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key=f"new-rule-{many}")
+        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key="new-rule" + "-many" * many)
         best = learners[rule].index("cspaa") if "cspaa" in learners[rule] else 0
-        learner = right.selectbox("Learner", learners[rule], index=best, key=f"new-learner-{many}-{rule}")
+        learner = right.selectbox("Learner", learners[rule], index=best, key=f"new-learner-{rule}" + "-many" * many)
         st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
         chosen, fixed = {"learner": learner, "rule": rule}, {}
     else:
