@@ -317,20 +317,21 @@ def replay(
         done = stream.replay(
             table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average
         )
-        found = {name: _evaluated(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
+        found = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **found, "seconds": done.seconds}
 
     stream.replay(table.rows, y, [], *chosen.build(table.rows.columns, size), stream.objective())  # compiles: not timed
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(run, range(len(visits))))
+    measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
     result = {
         "algorithm": chosen.algorithm,
         "learner": chosen.learner,
         "rule": chosen.rule,
         "params": chosen.parameters,
         "runs": runs,
-        "mean": _over(runs, np.mean),
-        "std": _over(runs, lambda x: np.std(x, ddof=1)) if len(runs) > 1 else None,
+        "mean": metrics.over(measured, np.mean),
+        "std": metrics.spread(measured),
         "classes": list(classes) or None,
     }
     if as_json:
@@ -347,22 +348,6 @@ def _against(positive, classes, algorithm, y):
             f"Got {' '.join(positive or ()) or 'none'}."
         )
     return data.relabelled(y, classes, positive=positive[0])
-
-
-def _evaluated(counts, evaluation, weights, classes):
-    """The metrics of one evaluation as JSON has them: those of each class by its name."""
-    if not classes:
-        return {name: value.item() for name, value in metrics.evaluate(counts, evaluation, weights).items()}
-    found = metrics.evaluate_classes(counts, evaluation)
-    return {key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in found.items()}
-
-
-def _over(runs, statistic):
-    """A statistic over runs of everything that they measured, however it is nested."""
-    if isinstance(runs[0], dict):
-        keys = [key for key in runs[0] if key not in ("order", "seconds")]
-        return {key: _over([run[key] for run in runs], statistic) for key in keys}
-    return float(statistic(runs))
 
 
 def _print_replay(result):

@@ -1,5 +1,6 @@
 """Data sets: a file imported once, its rows mapped into memory ever after."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ class Dataset:
     def __init__(self, store, key):
         self.store, self.about = store, store.dataset(key)
         self.id, self.name = self.about["id"], self.about["name"]
-        folder = store.folder / self.about["folder"]
+        self.folder = folder = store.folder / self.about["folder"]
         try:
             self.rows = rows.load(folder)
             self.y = rows.read_only(np.load(folder / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
@@ -116,6 +117,15 @@ class Dataset:
             raise formats.DataError(
                 f"the rows of the data set {self.name} cannot be read from {folder}: {error}."
             ) from None
+
+    @cached_property
+    def fingerprint(self):
+        """What tells these rows and labels from all others, whatever they are called."""
+        told = hashlib.sha256(json.dumps([type(self.rows).__name__, self.rows.columns, self.classes]).encode())
+        for part in (*self.rows, self.y):
+            if isinstance(part, np.ndarray):
+                told.update(part.data)
+        return told.hexdigest()[:32]
 
     @property
     def labelled(self):

@@ -95,3 +95,23 @@ def evaluate_classes(counts, evaluation):
         "items": items,
         **each,
     }
+
+
+def told(counts, evaluation, weights=Weights(), classes=()):
+    """The metrics of one table of counts as JSON has them: plain numbers, and those of each class by its name."""
+    if not classes:
+        return {name: value.item() for name, value in evaluate(counts, evaluation, weights).items()}
+    found = evaluate_classes(counts, evaluation)
+    return {key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in found.items()}
+
+
+def over(runs, statistic):
+    """A statistic over runs of everything that they measured, however it is nested."""
+    if isinstance(runs[0], dict):
+        return {key: over([run[key] for run in runs], statistic) for key in runs[0]}
+    return float(statistic(runs))
+
+
+def spread(runs):
+    """The sample standard deviation of everything that runs measured, None of a single one."""
+    return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None

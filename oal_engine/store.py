@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from sqlite_utils import Database, Migrations
 
 migrations = Migrations("oal-studio")
@@ -71,6 +72,19 @@ def m2026_11_20_classes(db):
     db.execute("ALTER TABLE datasets ADD COLUMN classes TEXT")  # JSON: name -> number of items, in the order of y
     db.execute("ALTER TABLE sessions ADD COLUMN classes TEXT")  # JSON: the names in the order of y
     db.execute("ALTER TABLE sessions ADD COLUMN positive_class TEXT")  # one of the data set's classes
+
+
+@migrations()
+def m2026_11_20_comparisons(db):
+    """Comparisons, and every replay that one of them ran."""
+    db.execute("""
+        CREATE TABLE comparisons (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, specification TEXT NOT NULL,
+            versions TEXT NOT NULL, lines TEXT, created_at TEXT NOT NULL, finished_at TEXT) STRICT""")
+    db.execute("""
+        CREATE TABLE replays (
+            comparison INTEGER NOT NULL REFERENCES comparisons ON DELETE CASCADE, job TEXT NOT NULL,
+            shape TEXT NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (comparison, job)) STRICT, WITHOUT ROWID""")
 
 
 def default_path():
@@ -191,6 +205,10 @@ class Store:
             names = ", ".join(row["name"] for row in self.datasets()) or "none"
             raise StoreError(f"data set {key} does not exist. There are: {names}.")
         return _decoded(found, "classes")
+
+    def has_dataset(self, name):
+        """Whether there is a data set of this name."""
+        return self.one("SELECT 1 FROM datasets WHERE name = ?", name) is not None
 
     def remove_dataset(self, dataset):
         """Delete a data set that no session uses; its rows on disk are the caller's to remove."""
@@ -340,3 +358,54 @@ class Store:
     def drop_digests(self, session, answers):
         """Forget the digests after more than so many answers."""
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
+
+    # Comparisons
+
+    def add_comparison(self, name, specification, versions):
+        """Insert a comparison that is to be run; its id."""
+        values = {"name": name, "specification": json.dumps(specification), "versions": json.dumps(versions)}
+        with self.transaction():
+            return self.db["comparisons"].insert(values | {"created_at": now()}).last_pk
+
+    def finish_comparison(self, comparison, lines):
+        """Keep the lines of its result."""
+        self.db["comparisons"].update(comparison, {"lines": json.dumps(lines), "finished_at": now()})
+
+    def comparisons(self):
+        """All comparisons, the newest first, with the number of replays that each has kept."""
+        found = self.query(
+            "SELECT comparisons.*, (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
+            " FROM comparisons ORDER BY id DESC"
+        )
+        return [_decoded(row, "specification", "versions", "lines") for row in found]
+
+    def comparison(self, key):
+        """One comparison by its id or name."""
+        column = "id" if isinstance(key, int) else "name"
+        found = self.one(f"SELECT * FROM comparisons WHERE {column} = ?", key)
+        if found is None:
+            names = ", ".join(row["name"] for row in self.comparisons()) or "none"
+            raise StoreError(f"comparison {key} does not exist. There are: {names}.")
+        return _decoded(found, "specification", "versions", "lines")
+
+    def has_comparison(self, name):
+        """Whether there is a comparison of this name."""
+        return self.one("SELECT 1 FROM comparisons WHERE name = ?", name) is not None
+
+    def remove_comparison(self, comparison):
+        """Delete a comparison with its replays."""
+        with self.transaction():
+            self.db.execute("DELETE FROM comparisons WHERE id = ?", [comparison])
+
+    def put_replays(self, comparison, found):
+        """Keep the counts of finished replays by the keys of their jobs."""
+        with self.transaction():
+            self.db.conn.executemany(
+                "INSERT OR IGNORE INTO replays (comparison, job, shape, counts) VALUES (?, ?, ?, ?)",
+                ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in found.items()),
+            )
+
+    def replays(self, comparison):
+        """The counts of the replays that are kept, by the keys of their jobs."""
+        rows = self.query("SELECT job, shape, counts FROM replays WHERE comparison = ?", comparison)
+        return {row["job"]: np.frombuffer(row["counts"], np.int64).reshape(json.loads(row["shape"])) for row in rows}
