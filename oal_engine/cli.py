@@ -2,10 +2,11 @@
 
 import io
 import json
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from functools import reduce
+from contextlib import contextmanager, nullcontext
+from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from . import datasets as data
-from . import formats, metrics, readers, stream
+from . import experiments, formats, metrics, readers, stream
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
@@ -71,6 +72,21 @@ def show(found, as_json, *columns):
 
 def _cell(value):
     return "" if value is None else str(len(value) if isinstance(value, dict) else value)
+
+
+@contextmanager
+def progress_bar():
+    """A function (phase, done, total) that draws a bar with the remaining time for each phase, on a terminal."""
+    console, tasks = Console(stderr=True), {}
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+
+        def progress(phase, done, total):
+            if phase not in tasks:
+                tasks[phase] = bar.add_task(phase, total=total)
+            bar.update(tasks[phase], completed=done, total=total)
+
+        yield progress
 
 
 def columns_of(
@@ -129,23 +145,7 @@ def import_(
     columns = columns_of(
         file, text, label, identity, feature, positive, contains, reader, encoding, multiclass, mesh_tree, mesh_number
     )
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=(console := Console(stderr=True)),
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        tasks = {}
-
-        def progress(phase, done, total):
-            if phase not in tasks:
-                tasks[phase] = bar.add_task(phase, total=total)
-            bar.update(tasks[phase], completed=done, total=total)
-
+    with progress_bar() as progress:
         dataset, items = data.import_file(
             Store(db), file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
         )
@@ -381,6 +381,151 @@ def export(
     write_export(Store(db), session, kind, text)
     with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8", newline="") as file:
         file.write(text.getvalue())
+
+
+Data = Annotated[list[str] | None, typer.Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
+Algorithms = Annotated[str | None, typer.Option(help="Names, or learner+rule, separated by commas.")]
+Grid = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUES", help="A number, several (1,10), or powers (10^-5..10^5); A:KEY= for one."
+    ),
+]
+Budgets = Annotated[
+    list[int] | None, typer.Option("--budget", min=1, help="Labels; several may be (default: no limit).")
+]
+Tune = Annotated[str, typer.Option(help=f"{', '.join(experiments.PROTOCOLS)}: how settings are chosen.")]
+Criterion = Annotated[str, typer.Option(help="The metric that decides.")]
+Evaluation = Annotated[str, typer.Option(help=f"{' or '.join(metrics.EVALUATIONS)}.")]
+Spec = Annotated[Path | None, typer.Option(help="A specification in TOML or JSON; what else is said goes before it.")]
+Name = Annotated[str | None, typer.Option("--save", help="The name that the comparison is kept under.")]
+
+
+@app.command()
+def compare(
+    sources: Data = None,
+    algorithms: Algorithms = None,
+    settings: Grid = None,
+    budget: Budgets = None,
+    tune: Tune = None,
+    criterion: Criterion = None,
+    evaluation: Evaluation = None,
+    permutations: Annotated[int | None, typer.Option(min=1, help="Runs, each with an order of its own.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Streams that settings are tuned over (2:1).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The first seed of orders and draws.")] = None,
+    hit: Annotated[
+        float | None, typer.Option(help="Share or number of labels that the query rule is scaled to.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="sum or cost: what rho is for.")] = None,
+    rho: Annotated[str | None, typer.Option(help="auto, laplace, or a number.")] = None,
+    alpha_p: Annotated[float | None, typer.Option(help="Weight of sensitivity in sum.")] = None,
+    c_p: Annotated[float | None, typer.Option(help="Cost of a missed positive.")] = None,
+    average: Annotated[bool | None, typer.Option("--average", help="Average the weights after the budget.")] = None,
+    spec: Spec = None,
+    save: Name = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads (default: one a core).")] = None,
+    db: Db = None,
+    as_json: Json = False,
+):
+    """Compare algorithms over the same streams, tuned the same way; a second run goes on where one was stopped."""
+    given = {
+        "data": sources, "budgets": budget, "tune": tune, "criterion": criterion, "evaluation": evaluation,
+        "permutations": permutations, "trials": trials, "seed": seed, "hit": hit, "metric": metric, "alpha_p": alpha_p,
+        "c_p": c_p, "average": average,
+        "rho": rho if rho in (None, "auto", "laplace") else _number(rho, "--rho", "auto, laplace or a number"),
+    }  # fmt: skip
+    base = experiments.contents(spec) if spec else {}
+    base |= {key: value for key, value in given.items() if value is not None}
+    if algorithms:
+        base["algorithms"] = {name.strip(): {} for name in algorithms.split(",")}
+    base["algorithms"] = _gridded(base.get("algorithms", {}), settings or ())
+    wanted, store = experiments.specification(base), Store(db)
+    with progress_bar() as progress, ThreadPoolExecutor(workers or os.cpu_count()) as threads:
+        try:
+            found = experiments.compare(
+                wanted, store, save, threads, folder=spec.parent if spec else ".", progress=partial(progress, "replays")
+            )
+        except KeyboardInterrupt:
+            threads.shutdown(cancel_futures=True)
+            raise ValueError("stopped; what is finished is kept, and the same command goes on from there.") from None
+    print(json.dumps(found.told())) if as_json else _print_comparison(found)
+
+
+def _gridded(algorithms, settings):
+    """The parameters of each algorithm with those of --set, which are for every one that has them, or for A:KEY."""
+    found = {name: dict(values) for name, values in algorithms.items()}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        owner, colon, key = key.strip().rpartition(":")
+        if not equals or not key or (colon and owner not in found):
+            raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
+        values = value if "^" in value else [_number(part, key, "numbers or powers") for part in value.split(",")]
+        homes = [owner] if colon else [name for name in found if experiments.has(name, key)]
+        if not homes:
+            raise ValueError(f"none of {', '.join(found) or 'the algorithms'} has a parameter {key}.")
+        for name in homes:
+            found[name][key] = values
+    return found
+
+
+def _print_comparison(found):
+    spec = found.spec
+    print(f"{found.name}: {spec.permutations} runs; {experiments.PROTOCOLS[spec.tune]}")
+    tests = found.tests()
+    for (source, budget), lines in found.blocks().items():
+        print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
+        table = Table("", "settings", "labels", *_columns(lines), "", box=box.SIMPLE)
+        for name, line in lines.items():
+            cells = []
+            for metric, evaluation in _columns(lines, pairs=True):
+                values = found.values(line, metric, evaluation)
+                spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
+                cells.append(f"{values.mean():.3f}{spread}")
+            verdict = tests[source, budget][name]
+            mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
+            asked = line.counts[:, -1][..., 1].sum((1, 2)).mean()
+            told = ", ".join(f"{key}={value}" for key, value in line.setting.items())
+            table.add_row(escape(line.algorithm), told, f"{asked:,.0f}", *cells, mark)
+        Console().print(table)
+    print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
+
+
+def _columns(lines, pairs=False):
+    many = next(iter(lines.values())).classes
+    chosen = [
+        (name, each) for each in metrics.EVALUATIONS for name in (("accuracy", "macro_f1") if many else ("sum", "f1"))
+    ]
+    return chosen if pairs else [f"{name} ({each})" for name, each in chosen]
+
+
+@app.command()
+def results(
+    name: Annotated[str | None, typer.Argument(help="A comparison that was kept (default: list them).")] = None,
+    trials: Annotated[bool, typer.Option("--trials", help="What was tried when settings were tuned.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete it.")] = False,
+    db: Db = None,
+    as_json: Json = False,
+):
+    """List the comparisons that were kept, or show one again."""
+    store = Store(db)
+    if name is None:
+        keys = ("id", "name", "replays", "created_at", "finished_at")
+        show({"comparisons": [{key: row[key] for key in keys} for row in store.comparisons()]}, as_json, *keys)
+    elif remove:
+        store.remove_comparison(store.comparison(name)["id"])
+    elif trials:
+        show(
+            {"trials": experiments.load(store, name).trials()},
+            as_json,
+            "data",
+            "budget",
+            "algorithm",
+            "settings",
+            "score",
+        )
+    else:
+        found = experiments.load(store, name)
+        print(json.dumps(found.told())) if as_json else _print_comparison(found)
 
 
 def spread(arguments):

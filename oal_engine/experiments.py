@@ -116,12 +116,12 @@ def specification(values):
     return Specification(**values | lists)
 
 
-def read(path):
-    """The specification in a JSON or TOML file."""
+def contents(path):
+    """What a specification in a JSON or TOML file says."""
     text = Path(path).read_text(encoding="utf-8")
     try:
-        return specification(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError, TypeError) as error:
+        return json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
         raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None
 
 
@@ -162,6 +162,11 @@ def grid(name, values, tune):
             if key not in FREE:
                 chosen(name, {key: number})
     return found
+
+
+def has(name, key):
+    """Whether an algorithm has a parameter, or a setting that every one has."""
+    return key in FREE or key in chosen(name).parameters or (key == "delta" and _settable(name, key, 1.0))
 
 
 def _settable(name, key, value):
@@ -598,6 +603,15 @@ class Comparison:
         everywhere = [name for name in blocks[0] if all(name in block for block in blocks)]
         table = {name: [block[name] for block in blocks] for name in everywhere}
         return statistics.average_ranks(table, (metric or self.spec.criterion) != "cost")
+
+    def trials(self):
+        """What was tried when settings were tuned, each with its criterion; the best of an algorithm first."""
+        sign = 1 if self.spec.criterion != "cost" else -1
+        return [
+            {"data": line.data, "budget": line.budget, "algorithm": line.algorithm, "settings": tried, "score": score}
+            for line in self.lines
+            for tried, score in sorted(line.trials, key=lambda trial: -sign * trial[1])
+        ]
 
     def told(self):
         """Everything as JSON has it; the same specification gives the same."""
