@@ -148,6 +148,7 @@ def machine():
         "processor": (names or [platform.processor()])[0],
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "load": round(os.getloadavg()[0], 1),
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {package: installed(package) for package in PACKAGES},
