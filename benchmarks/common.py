@@ -116,7 +116,7 @@ def race(starts, passes, seconds=0.1):
 def table(heads, lines):
     """A table in Markdown, which a terminal shows as well; columns of numbers are aligned to the right."""
     lines = [["" if cell is None else str(cell) for cell in line] for line in lines]
-    columns = [(head, *cells) for head, cells in zip(heads, zip(*lines))]
+    columns = [(head, *(line[k] for line in lines)) for k, head in enumerate(heads)]
     rules, padded = [], []
     for column in columns:
         width, numbers = max(3, *map(len, column)), all(cell[:1] in "-0123456789" for cell in column[1:])

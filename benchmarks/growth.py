@@ -41,8 +41,8 @@ def curves():
     yield Curve("features", "acog-ii", [Shape(200, d, 60) for d in (500, 1_000, 2_000, 4_000)])
     for name in ("pa-i", "acog-ii-diag", "ssacog-ii"):
         yield Curve("filled", name, [Shape(10_000, 10_000, s) for s in (10, 30, 100, 300, 1_000)])
-    for name in fitting(Shape(0, 0, 0, classes=2))[:3]:
-        yield Curve("classes", name, [Shape(20_000, 10_000, 60, K) for K in (2, 4, 8, 16, 32)])
+    for name in fitting(Shape(0, 0, 0, classes=2))[::2]:
+        yield Curve("classes", name, [Shape(20_000, 100_000, 60, K) for K in (2, 4, 8, 16, 32)])
 
 
 def memory(kind):
@@ -139,7 +139,7 @@ def sections(found):
     promise, kept = found["promise"], {True: "kept", False: "**broken**"}
     yield (f"Beyond the rows and the learner's state a replay took at most {promise['worst_mb']:.1f} MB: "
            f"the promise of {promise['allowed_mb']} MB is {kept[promise['met']]}.")  # fmt: skip
-    yield from ("", *found["notes"])
+    yield from ("", *found["notes"], "")
 
 
 def plot(found, path):

@@ -5,6 +5,7 @@ weights as ours, or the script stops. Times are processor times of the fastest o
 """
 
 import json
+from subprocess import SubprocessError
 from typing import Annotated
 
 import numpy as np
@@ -13,6 +14,7 @@ from common import Shape, fastest, fitting, machine, number, ours, own_rule, rac
 from peers import PEERS
 
 from oal_engine.learners import LEARNERS
+from oal_engine.parameters import named
 
 SHAPES = {
     "dense 200k x 54": Shape(200_000, 54, 54),
@@ -57,7 +59,7 @@ def time_learners(streams, passes, seconds, chosen):
             try:
                 part = long_enough(data, name, seconds)
                 starts[order, name], line["rounds"] = ours(part, name), part.order.size
-            except ValueError:  # the learner's own word on its memory
+            except ValueError:  # over the limit of memory
                 line["note"] = f"not run: covariance of {data.shape.features:,} x {data.shape.features:,}"
     for (order, name), (done, time) in race(starts, passes, 0).items():
         line = lines[order][name]
@@ -95,7 +97,7 @@ def time_peers(streams, passes, seconds, notes):
             if order == "stored" or part.order.size == data.order.size:
                 try:
                     run = prepare(part)
-                except (ImportError, FileNotFoundError) as missing:
+                except (ImportError, OSError, SubprocessError) as missing:
                     notes.add(f"{name} was left out: {missing}")
                     continue
                 check(name, run(), part)
@@ -198,7 +200,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Compare rounds per second on dense and sparse rows, in stored order and through a permutation."""
-    found = measure(passes, rounds, seconds, learner or ())
+    found = measure(passes, rounds, seconds, [named(LEARNERS, name, "learner") for name in learner or ()])
     print(json.dumps(found) if as_json else "\n".join(sections(found)))
 
 

@@ -77,7 +77,7 @@ def test_growth_measures_every_axis(monkeypatch):
 
 
 @linux
-@pytest.mark.parametrize("learner", ["pa-i", "acog-ii", "ssacog-ii"])
+@pytest.mark.parametrize("learner", ["pa-i", "ssacog-ii"])
 def test_a_replay_takes_no_more_memory_than_promised(learner):
     """Beyond the rows and the learner's state a replay of 300,000 rounds takes at most 50 MB."""
     point = growth.in_fresh_process(Shape(300_000, 60, 20), learner, 1)
