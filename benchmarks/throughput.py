@@ -1,189 +1,207 @@
-"""Rounds per second of the kernel beside a plain numpy loop and river: PA-I, asymmetric query rule, no budget.
+"""Rounds per second of every learner, and of PA-I beside a C loop, numpy and other people's libraries.
 
-All visit the same seeded rows in the same order with the same draws and count every prediction; the script stops unless
-they ask the same questions and end with the same counts and weights.
+All visit the same seeded rows; each peer that is PA-I too must ask the same questions and end with the same counts and
+weights as ours, or the script stops. Times are processor times of the fastest of several turns, compilation excluded.
 """
 
 import json
-import sys
-from pathlib import Path
-from time import thread_time
-from typing import Annotated, NamedTuple
+from subprocess import SubprocessError
+from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
-from scipy.sparse import csr_array
+from common import Shape, fastest, fitting, machine, number, ours, own_rule, race, synthetic, table
+from peers import PEERS
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from oal_engine.learners import LEARNERS
+from oal_engine.parameters import named
 
-from oal_engine import learners, metrics, query_rules, rows, stream
-
-try:
-    from river.linear_model import PAClassifier
-    from river.utils.math import dot
-except ImportError:
-    PAClassifier = None
-
-SHAPES = {"dense 200k x 54": (200_000, 54, 54), "sparse 100k x 50k": (100_000, 50_000, 57)}  # the last: non-zeros a row
-POSITIVE = 0.1
-C, DELTA_PLUS, DELTA_MINUS = 1.0, 0.05, 0.02  # these deltas ask a few percent of the rounds
-SEED = 7
-RIVER_ROUNDS = 40_000  # a row takes 3 kB as a dictionary
-
-
-class Stream(NamedTuple):
-    """Rows, their labels -1 and +1, the order of visit and the draw of each round."""
-
-    rows: rows.SparseRows | rows.DenseRows
-    y: np.ndarray
-    order: np.ndarray
-    draws: np.ndarray
+SHAPES = {
+    "dense 200k x 54": Shape(200_000, 54, 54),
+    "sparse 100k x 50k": Shape(100_000, 50_000, 57),
+    "dense 20k x 300": Shape(20_000, 300, 300),
+}
+PEER_SHAPES = tuple(SHAPES)[:2]
+ORDERS = ("stored", "permuted")
+PROTOCOL = """
+The C loops, the numpy loop, river and scikit-learn run the very same PA-I: the same questions, counts and weights.
+Vowpal Wabbit simulates its own active learning with the hinge loss; the time is that of both its threads (on sparse
+rows its clock time is about half of it). scikit-activeml takes dense rows only and learns by logistic regression. Slow
+peers run the first rounds only, where more is asked.
+"""
+PROBE = 100  # rounds that say how many the rest can be
+OURS, PREFETCHING = "OAL Studio", "C loop, prefetching"
+OA3_AIMS = [  # name, learner, microseconds a round at d = 300, and why it may take more
+    ("OA3, full covariance", "acog-ii", 15, "a round reads the whole covariance once."),
+    ("OA3, diagonal", "acog-ii-diag", 0.4, "the variance is one sum, in which each addition waits for the last."),
+    ("SSOA3, sketch of 5", "ssacog-ii", 3, "the margin and the variance both multiply the row by the sketch."),
+]
 
 
-def synthetic(count, features, filled):
-    """Unit rows with one random column in each of `filled` equal blocks, so that indices are sorted and unique."""
-    rng = np.random.default_rng(SEED)
-    columns = np.arange(filled) * (features // filled) + rng.integers(features // filled, size=(count, filled))
-    y = np.where(rng.random(count) < POSITIVE, 1, -1).astype(np.int8)
-    values = rng.normal(size=columns.shape) + y[:, None] * rng.normal(size=features)[columns]
-    values /= np.linalg.norm(values, axis=1, keepdims=True)
-    if filled < features:
-        values = csr_array((values.ravel(), columns.ravel(), np.arange(count + 1) * filled), shape=(count, features))
-    return rows.as_rows(values), y
+def long_enough(data, learner, seconds):
+    """The part of a stream that a learner runs through in about so many seconds; also compiles the kernel."""
+    rounds, time = PROBE, 0
+    while time < seconds / 4 and rounds < data.order.size:
+        start = ours(data.first(rounds), learner)
+        start()()
+        time = fastest(start, 0)[1]
+        rounds *= 4
+    return data.first(rounds // 4 if time > seconds else rounds)
 
 
-def kernel(data):
-    learner = learners.build("pa-i", data.rows.columns, {"C": C})
-    rule = query_rules.build("asymmetric", "pa-i", {"delta_plus": DELTA_PLUS, "delta_minus": DELTA_MINUS})
-    done = stream.replay(data.rows, data.y, data.order, learner, rule, stream.objective(), seed=SEED, log=True)
-    return done.log[:, 0], done.counts, learner.w
+def time_learners(streams, passes, seconds, chosen):
+    """Microseconds a round and the share asked of the chosen (none: all) learners that fit the rows, by order and
+    name."""
+    lines, starts = {order: {} for order in streams}, {}
+    for order, data in streams.items():
+        for name in (name for name in fitting(data.shape) if name in (chosen or LEARNERS)):
+            line = lines[order][name] = {"rule": own_rule(name)}
+            try:
+                part = long_enough(data, name, seconds)
+                starts[order, name], line["rounds"] = ours(part, name), part.order.size
+            except ValueError:  # over the limit of memory
+                line["note"] = f"not run: covariance of {data.shape.features:,} x {data.shape.features:,}"
+    for (order, name), (done, time) in race(starts, passes, 0).items():
+        line = lines[order][name]
+        rounds = line["rounds"]
+        line |= {
+            "asked": done.queried / rounds,
+            "microseconds": 1e6 * time / rounds,
+            "rounds_per_second": rounds / time,
+        }
+    return lines
 
 
-def asks(p, u):
-    delta = DELTA_PLUS if p >= 0 else DELTA_MINUS
-    return u < delta / (delta + abs(p))
+def check(name, done, data):
+    """Stop unless a twin of ours asked the same questions and came to the same counts and weights."""
+    if done.w is None:
+        return
+    expected = ours(data, "pa-i", log=True)()()
+    if not (
+        np.array_equal(done.questions, expected.log[:, 0])
+        and np.array_equal(done.counts, expected.counts)
+        and np.allclose(done.w, expected.learner.w)
+    ):
+        raise SystemExit(f"{name} and the kernel do not agree: {done.queried} and {expected.queried} questions.")
 
 
-def step(p, y, xx):
-    return min(C, max(0.0, 1 - y * p) / xx) * y
+def time_peers(streams, passes, seconds, notes):
+    """Rounds per second of PA-I with the rule `symmetric`, ours and the peers', by order and name; the slow ones run
+    the first rounds in stored order only."""
+    starts, parts = {}, {}
+    for order, data in streams.items():
+        parts[order, OURS], starts[order, OURS] = data, ours(data, "pa-i")
+        sparse = data.shape.filled < data.shape.features
+        for name, prepare, *rounds in (peer[:4] for peer in PEERS):
+            part = data.first(rounds[sparse])
+            if order == "stored" or part.order.size == data.order.size:
+                try:
+                    run = prepare(part)
+                except (ImportError, OSError, SubprocessError) as missing:
+                    notes.add(f"{name} was left out: {missing}")
+                    continue
+                check(name, run(), part)
+                parts[order, name], starts[order, name] = part, lambda run=run: run
+    lines = {order: {} for order in streams}
+    for (order, name), (done, time) in race(starts, passes, seconds).items():
+        rounds = parts[order, name].order.size
+        lines[order][name] = {"rounds": rounds, "asked": done.queried / rounds, "rounds_per_second": rounds / time}
+    for line in lines.values():
+        for found in line.values():
+            found["ratio"] = line[OURS]["rounds_per_second"] / found["rounds_per_second"]
+    return lines
 
 
-def numpy_dense(data):
-    w, counts, questions = np.zeros(data.rows.columns), np.zeros(metrics.COUNTS, int), []
-    matrix, y, draws = rows.matrix(data.rows), data.y, data.draws
-    for t, i in enumerate(data.order):
-        x = matrix[i]
-        p = x @ w
-        asked = asks(p, draws[t])
-        counts[int(p >= 0), y[i] + 1, int(asked)] += 1
-        if asked:
-            questions.append(t)
-            w += step(p, y[i], x @ x) * x
-    return questions, counts, w
+def aims(peers, learners):
+    """What was aimed at, the figure, whether it is met, and why not; what was not measured is left out."""
+    found = []
+
+    def aim(what, on, figure, bound, why, least=True):
+        met, bounded = figure >= bound if least else figure <= bound, f"at {'least' if least else 'most'} {bound:,}"
+        found.append({"aim": what, "rows": on, "bound": bounded, "figure": figure, "met": bool(met), "why": why})
+
+    for shape, lines in peers.items():
+        slower = {
+            name: lines["stored"][name]["rounds_per_second"] / line["rounds_per_second"]
+            for name, line in lines["permuted"].items()
+        }
+        why = "rows at random come from memory, not from the caches"
+        if PREFETCHING in slower:
+            why += f"; a C loop that prefetches as ours does is {number(slower[PREFETCHING])} times slower too."
+        aim("PA-I: times slower through a permutation", shape, slower[OURS], 1.7, why, least=False)
+        for peer in PEERS:
+            if peer.aim and peer.name in lines["stored"]:
+                ratio = lines["stored"][peer.name]["ratio"]
+                aim(f"PA-I: times the rounds of {peer.name}", shape, ratio, peer.aim, peer.why)
+    for shape, lines in learners.items():
+        for what, name, bound, why in OA3_AIMS:
+            if SHAPES[shape].features != 300 or name not in lines["stored"]:
+                continue
+            time = lines["stored"][name]["microseconds"]
+            aim(f"{what}: microseconds a round", shape, time, bound, why, least=False)
+    return found
 
 
-def numpy_sparse(data):
-    w, counts, questions = np.zeros(data.rows.columns), np.zeros(metrics.COUNTS, int), []
-    (indptr, indices, values, _), y, draws = data.rows, data.y, data.draws
-    for t, i in enumerate(data.order):
-        row = slice(indptr[i], indptr[i + 1])
-        j, x = indices[row], values[row]
-        p = x @ w[j]
-        asked = asks(p, draws[t])
-        counts[int(p >= 0), y[i] + 1, int(asked)] += 1
-        if asked:
-            questions.append(t)
-            w[j] += step(p, y[i], x @ x) * x
-    return questions, counts, w
+def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
+    """All figures; `rounds` cuts the streams short, and slow learners run as many rounds as fit in some seconds."""
+    shapes = {name: shape._replace(count=min(rounds or shape.count, shape.count)) for name, shape in SHAPES.items()}
+    learners, peers, notes = {}, {}, set()
+    for name, shape in shapes.items():
+        streams = {order: synthetic(shape, order == "permuted") for order in ORDERS}
+        if name in PEER_SHAPES:
+            peers[name] = time_peers(streams, passes, seconds, notes)
+        learners[name] = time_learners(streams, passes, seconds, chosen)
+    return {"machine": machine(), "peers": peers, "learners": learners,
+            "aims": aims(peers, learners), "notes": sorted(notes)}  # fmt: skip
 
 
-def river(data, items):
-    model, counts, questions = PAClassifier(C=C, mode=1, learn_intercept=False), np.zeros(metrics.COUNTS, int), []
-    draws = data.draws.tolist()
-    for t, (x, y) in enumerate(zip(items, data.y[data.order].tolist())):
-        p = dot(x, model.weights)
-        asked = asks(p, draws[t])
-        counts[int(p >= 0), y + 1, int(asked)] += 1
-        if asked:
-            questions.append(t)
-            model.learn_one(x, y > 0)
-    w = np.zeros(data.rows.columns)
-    w[list(model.weights)] = list(model.weights.values())
-    return questions, counts, w
+def sections(found):
+    """The figures as lines of Markdown."""
+    yield from ("## Aims", "")
+    marks = {True: "met", False: "**missed**"}
+    missed = [aim for aim in found["aims"] if aim["why"] and not aim["met"]]
+    yield from table(
+        ("aim", "rows", "bound", "figure", ""),
+        ((aim["aim"], aim["rows"], aim["bound"], number(aim["figure"]), marks[aim["met"]]) for aim in found["aims"]),
+    )
+    yield from (f"- {aim['aim']}, {aim['rows']}: {aim['why']}" for aim in missed)
+    yield from ("", "## PA-I with the rule `symmetric`, ours and the peers'", "")
+    for shape, orders in found["peers"].items():
+        for order, lines in orders.items():
+            yield from (f"{shape}, {order} order:", "")
+            yield from table(
+                ("", "rounds", "asked", "rounds a second", "ours is faster by"),
+                ((name, f"{line['rounds']:,}", f"{line['asked']:.1%}", number(line["rounds_per_second"]),
+                  number(line["ratio"])) for name, line in lines.items()),
+            )  # fmt: skip
+    yield from (PROTOCOL.strip(), "", *(f"- {note}" for note in found["notes"]))
+    yield from ("", "## Every learner with its own rule: microseconds a round", "")
+    for shape, orders in found["learners"].items():
+        yield from (f"{shape}:", "")
+        yield from table(
+            ("learner", "rule", "rounds", "asked", *(f"{order} order" for order in ORDERS)),
+            ((name, line.get("note") or line["rule"], *learner_cells(line, orders["permuted"][name]))
+             for name, line in orders["stored"].items()),
+        )  # fmt: skip
 
 
-def dictionaries(data):
-    """The rows in the order of visit as river takes them."""
-    table = csr_array(rows.matrix(data.rows))[data.order]
-    entries = list(zip(table.indices.tolist(), table.data.tolist()))
-    return [dict(entries[start:stop]) for start, stop in zip(table.indptr, table.indptr[1:])]
-
-
-def fastest(run, arguments, seconds=0.2):
-    """What a run gives, and its shortest processor time (each runs in one thread) within so many seconds."""
-    times = []
-    while sum(times) < seconds:
-        start = thread_time()
-        result = run(*arguments)
-        times.append(thread_time() - start)
-    return result, min(times)
-
-
-def compare(data, passes):
-    """Rounds/s by contender, the best of all passes; they take turns, so that a busy machine is busy for all."""
-    loop = numpy_sparse if isinstance(data.rows, rows.SparseRows) else numpy_dense
-    contenders = {"kernel": (kernel, data), "numpy loop": (loop, data)}
-    if PAClassifier:
-        part = data._replace(order=data.order[:RIVER_ROUNDS])
-        contenders["river"] = (river, part, dictionaries(part))
-    expected = {name: kernel(part) for name, (_, part, *_) in contenders.items()}  # this also compiles it
-    rates = dict.fromkeys(contenders, 0)
-    for _ in range(passes):
-        for name, (run, part, *more) in contenders.items():
-            result, seconds = fastest(run, (part, *more))
-            check(name, result, expected[name])
-            rates[name] = max(rates[name], part.order.size / seconds)
-    return rates
-
-
-def check(name, result, expected):
-    """Stop unless the same questions, counts and weights came out."""
-    (questions, counts, w), (asked, counted, learned) = result, expected
-    if not (np.array_equal(questions, asked) and np.array_equal(counts, counted) and np.allclose(w, learned)):
-        raise SystemExit(f"{name} and the kernel do not agree: {len(questions)} and {len(asked)} questions.")
-
-
-def show(results):
-    table = Table(title="Thousand rounds a second (and how many times as fast the kernel is)")
-    for title in ("rows", "order", "asked", "kernel", "numpy loop", "river"):
-        table.add_column(title, justify="left" if title in ("rows", "order") else "right", no_wrap=True)
-    for result in results:
-        cells = [f"{rate / 1e3:,.0f}" + (f" ({result['ratios'][name]:.0f}x)" if name in result["ratios"] else "")
-                 for name, rate in result["rounds_per_second"].items()]  # fmt: skip
-        table.add_row(result["rows"], result["order"], f"{result['asked']:.1%}", *cells)
-    Console().print(table)
-    if not PAClassifier:
-        print("river is not installed and was left out: pip install -r requirements-benchmark.txt")
+def learner_cells(stored, permuted):
+    if "note" in stored:
+        return [None] * 4
+    return (f"{stored['rounds']:,}", f"{stored['asked']:.1%}",
+            *(number(line["microseconds"]) for line in (stored, permuted)))  # fmt: skip
 
 
 def main(
-    passes: Annotated[int, typer.Option(min=1, help="Turns of each contender; the best one counts.")] = 5,
+    passes: Annotated[int, typer.Option(min=1, help="Turns of each contender; the best one counts.")] = 3,
+    rounds: Annotated[int | None, typer.Option(min=200, help="Cut the streams to so many rounds, for a trial.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="What a slow learner may take for a turn.")] = 0.1,
+    learner: Annotated[list[str] | None, typer.Option(help="Only this learner, and this.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Compare rounds per second on dense and sparse rows, in stored order and through a permutation."""
-    results = []
-    for shape, sizes in SHAPES.items():
-        table, y = synthetic(*sizes)
-        draws = np.array([stream.draw(SEED, t) for t in range(y.size)])
-        for visit, order in {"stored": np.arange(y.size), "permuted": stream.shuffled(y.size, SEED)}.items():
-            data = Stream(table, rows.read_only(y, np.int8), order, draws)
-            rates, asked = compare(data, passes), len(kernel(data)[0]) / y.size
-            ratios = {name: rates["kernel"] / rate for name, rate in rates.items() if name != "kernel"}
-            result = {"rows": shape, "order": visit, "asked": asked, "rounds_per_second": rates, "ratios": ratios}
-            results.append(result)
-    print(json.dumps({"results": results})) if as_json else show(results)
+    found = measure(passes, rounds, seconds, [named(LEARNERS, name, "learner") for name in learner or ()])
+    print(json.dumps(found) if as_json else "\n".join(sections(found)))
 
 
 if __name__ == "__main__":

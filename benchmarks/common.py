@@ -1,0 +1,155 @@
+"""What the benchmarks share: synthetic rows, a fair clock, the machine in words, and tables."""
+
+import os
+import platform
+import sys
+from datetime import date
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from oal_engine import learners, query_rules, rows, stream
+from oal_engine.learners import LEARNERS
+
+SEED = 7
+POSITIVE = 0.1
+DELTA = 0.03  # asks a few percent of the rounds of PA-I
+PACKAGES = ("numpy", "scipy", "numba", "river", "scikit-learn", "scikit-activeml", "vowpalwabbit")
+
+
+class Shape(NamedTuple):
+    """How many rows, features, non-zeros a row, and classes (0: positives and negatives)."""
+
+    count: int
+    features: int
+    filled: int
+    classes: int = 0
+
+
+class Stream(NamedTuple):
+    """Rows, their labels (-1 and +1, or 1 .. K), the order of visit, and their shape."""
+
+    rows: rows.SparseRows | rows.DenseRows
+    y: np.ndarray
+    order: np.ndarray
+    shape: Shape
+
+    def first(self, rounds):
+        """The stream of the first rounds only."""
+        return self._replace(order=self.order[:rounds])
+
+
+def synthetic(shape, permuted=False):
+    """Unit rows with one random column in each of `filled` equal blocks, so that indices are sorted and unique."""
+    count, features, filled, classes = shape
+    rng = np.random.default_rng(SEED)
+    columns = np.arange(filled) * (features // filled) + rng.integers(features // filled, size=(count, filled))
+    kind = rng.integers(classes, size=count) if classes else (rng.random(count) < POSITIVE).astype(int)
+    values = rng.normal(size=columns.shape) + rng.normal(size=(max(classes, 2), features))[kind[:, None], columns]
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    if filled < features:
+        values = csr_array((values.ravel(), columns.ravel(), np.arange(count + 1) * filled), shape=(count, features))
+    y = rows.read_only(kind + 1 if classes else 2 * kind - 1, np.int8)
+    order = stream.shuffled(count, SEED) if permuted else np.arange(count)
+    return Stream(rows.as_rows(values), y, order, shape)
+
+
+def fitting(shape):
+    """The names of the learners for so many classes."""
+    return [name for name, kind in LEARNERS.items() if getattr(kind, "multiclass", False) == bool(shape.classes)]
+
+
+def own_rule(name):
+    """The query rule made for a learner, or `symmetric`."""
+    return {"covariance": "variance", "adaptive": "discriminative"}.get(
+        getattr(LEARNERS[name], "keeps", None), "symmetric"
+    )
+
+
+def contestant(shape, learner, rule=None):
+    """A fresh learner and its rule, by name."""
+    rule = rule or own_rule(learner)
+    classes = {"classes": shape.classes} if shape.classes else {}
+    deltas = {"delta": DELTA} if rule == "symmetric" else {}
+    return learners.build(learner, shape.features, **classes), query_rules.build(rule, learner, deltas)
+
+
+def ours(data, learner, rule=None, **options):
+    """A start of our replay of a stream: each call makes a fresh learner, by name, and returns the run."""
+
+    def start():
+        parts = contestant(data.shape, learner, rule)
+        return partial(stream.replay, data.rows, data.y, data.order, *parts, stream.objective(), seed=SEED, **options)
+
+    return start
+
+
+def fastest(start, seconds):
+    """What the runs that `start` gives return, and the shortest processor time of one, within so many seconds."""
+    times = []
+    while sum(times) < seconds or not times:
+        run = start()
+        before = process_time()
+        result = run()
+        times.append(process_time() - before)
+    return result, min(times)
+
+
+def race(starts, passes, seconds=0.1):
+    """What each run by name returns and its shortest processor time; they take turns, so that a busy machine is busy
+    for all of them."""
+    best = {}
+    for _ in range(passes):
+        for name, start in starts.items():
+            result, time = fastest(start, seconds)
+            best[name] = result, min(time, best.get(name, (None, time))[1])
+    return best
+
+
+def table(heads, lines):
+    """A table in Markdown, which a terminal shows as well; columns of numbers are aligned to the right."""
+    lines = [["" if cell is None else str(cell) for cell in line] for line in lines]
+    columns = [(head, *(line[k] for line in lines)) for k, head in enumerate(heads)]
+    rules, padded = [], []
+    for column in columns:
+        width, numbers = max(3, *map(len, column)), all(cell[:1] in "-0123456789" for cell in column[1:])
+        rules.append("-" * (width - 1) + (":" if numbers else "-"))
+        padded.append([cell.rjust(width) if numbers else cell.ljust(width) for cell in column])
+    first, *rest = zip(*padded)
+    return ["| " + " | ".join(line) + " |" for line in (first, rules, *rest)] + [""]
+
+
+def number(value, digits=3):
+    """A positive number with so many significant digits, grouped by thousands."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def installed(package):
+    """The version of a package, or that it is missing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def machine():
+    """Date, machine kind and versions."""
+    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.partition(":")[2].strip() for line in about.splitlines() if line.startswith("model name")]
+    return {
+        "date": str(date.today()),
+        "processor": (names or [platform.processor()])[0],
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "load": round(os.getloadavg()[0], 1),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "packages": {package: installed(package) for package in PACKAGES},
+    }

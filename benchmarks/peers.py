@@ -1,0 +1,235 @@
+"""The same task by other means: a C loop, numpy, and other people's libraries.
+
+A peer takes a stream, prepares what is not timed (compilation, files, rows as it wants them), and returns a run without
+arguments that starts afresh. The run gives how many rounds were asked; one of a twin, which is PA-I with the rule
+`symmetric` and our draws, also gives which, the counts [pushed, y + 1, asked] and the weights. To add a peer: write its
+function here and name it in PEERS.
+"""
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+from common import DELTA, SEED
+from scipy.sparse import csr_array
+
+from oal_engine import rows
+from oal_engine.draws import draws
+
+C = 1.0
+BUDGET = 0.05  # of the strategies that take one
+COUNTS = (2, 3, 2)
+
+
+class Done(NamedTuple):
+    """What a run gives."""
+
+    queried: int
+    questions: list | None = None
+    counts: np.ndarray | None = None
+    w: np.ndarray | None = None
+
+
+def c_loop(data, flags=()):
+    """PA-I in C, compiled on the spot."""
+    sparse = isinstance(data.rows, rows.SparseRows)
+    with TemporaryDirectory() as folder:
+        source, library = Path(__file__).with_name("pa_i.c"), Path(folder) / "pa_i.so"
+        command = [
+            "cc",
+            "-O3",
+            "-march=native",
+            *flags,
+            *["-DSPARSE"] * sparse,
+            "-shared",
+            "-fPIC",
+            "-o",
+            library,
+            source,
+        ]
+        subprocess.run(command, check=True)
+        loop = ctypes.CDLL(str(library)).replay
+    loop.restype = ctypes.c_int64
+
+    def pointers(*arrays):
+        return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+
+    features, rounds = data.shape.features, data.order.size
+    table = [*(pointers(data.rows.indptr, data.rows.indices) if sparse else (None, None)), *pointers(data.rows.values)]
+    visit = [ctypes.c_int64(features), *pointers(data.y, data.order)]
+    numbers = ctypes.c_int64(rounds), ctypes.c_uint64(SEED), ctypes.c_double(C), ctypes.c_double(DELTA)
+
+    def run():
+        w, counts, questions = np.zeros(features), np.zeros(COUNTS, np.int64), np.empty(rounds, np.int64)
+        queried = loop(*table, *visit, *numbers, *pointers(w, counts, questions))
+        return Done(queried, questions[:queried], counts, w)
+
+    return run
+
+
+def played(data, items, margin, learn):
+    """PA-I's game round by round over prepared rows, with margin(x), and learn(x, y, p) after a question."""
+    counts, questions = [0] * 12, []
+    for t, (x, y, u) in enumerate(zip(items, data.y[data.order].tolist(), draws(SEED, data.order.size).tolist())):
+        p = margin(x)
+        asked = u < DELTA / (DELTA + abs(p))
+        counts[6 * (p >= 0) + 2 * (y + 1) + asked] += 1
+        if asked:
+            questions.append(t)
+            learn(x, y, p)
+    return len(questions), questions, np.reshape(counts, COUNTS)
+
+
+def entries(data):
+    """Columns and values of each row in the order of visit; all columns are slice(None)."""
+    table = rows.matrix(data.rows)[data.order]
+    if isinstance(data.rows, rows.DenseRows):
+        return [(slice(None), x) for x in table]
+    ends = table.indptr[1:-1]
+    return list(zip(np.split(table.indices, ends), np.split(table.data, ends)))
+
+
+def numpy_loop(data):
+    """PA-I in numpy."""
+    items = entries(data)
+
+    def run():
+        w = np.zeros(data.shape.features)
+
+        def learn(row, y, p):
+            j, x = row
+            w[j] += min(C, max(0.0, 1 - y * p) / (x @ x)) * y * x
+
+        return Done(*played(data, items, lambda row: row[1] @ w[row[0]], learn), w)
+
+    return run
+
+
+def river(data):
+    """PA-I of river, with river's inner product for the margin."""
+    from river.linear_model import PAClassifier
+    from river.utils.math import dot
+
+    names = range(data.shape.features)
+    items = [dict(zip(names if isinstance(j, slice) else j.tolist(), x.tolist())) for j, x in entries(data)]
+
+    def run():
+        model = PAClassifier(C=C, mode=1, learn_intercept=False)
+        done = played(data, items, lambda x: dot(x, model.weights), lambda x, y, p: model.learn_one(x, y > 0))
+        w = np.zeros(data.shape.features)
+        w[list(model.weights)] = list(model.weights.values())
+        return Done(*done, w)
+
+    return run
+
+
+def tables(data):
+    """Each row in the order of visit as a table of one row, with the 32-bit indices that scikit-learn asks for."""
+    if isinstance(data.rows, rows.DenseRows):
+        return list(rows.matrix(data.rows)[data.order][:, None])
+    starts = np.array([0, data.shape.filled], np.int32)
+    return [csr_array((x, j.astype(np.int32), starts), shape=(1, data.shape.features)) for j, x in entries(data)]
+
+
+def scikit_learn(data):
+    """PA-I of scikit-learn, row by row."""
+    from sklearn.linear_model import SGDClassifier
+
+    items = tables(data)
+
+    def run():
+        model = SGDClassifier(loss="hinge", penalty=None, learning_rate="pa1", eta0=C, fit_intercept=False)
+
+        def margin(x):
+            return model.decision_function(x)[0] if hasattr(model, "coef_") else 0.0
+
+        def learn(x, y, p):
+            model.partial_fit(x, [y], classes=[-1, 1])
+
+        return Done(*played(data, items, margin, learn), model.coef_[0])
+
+    return run
+
+
+def scikit_activeml(data, strategy):
+    """A stream strategy of scikit-activeml over scikit-learn's logistic regression; it takes dense rows only."""
+    import skactiveml.stream
+    from skactiveml.classifier import SklearnClassifier
+    from sklearn.linear_model import SGDClassifier
+
+    items = [x.toarray() if isinstance(x, csr_array) else x for x in tables(data)]
+    labels = data.y[data.order].tolist()
+
+    def run():
+        model = SklearnClassifier(
+            SGDClassifier(loss="log_loss", fit_intercept=False, random_state=SEED), classes=[-1, 1]
+        )
+        model.partial_fit(items[0], labels[:1])
+        rule, queried = getattr(skactiveml.stream, strategy)(budget=BUDGET, random_state=SEED), 0
+        for x, y in zip(items, labels):
+            model.predict(x)
+            asked, utilities = rule.query(candidates=x, clf=model, return_utilities=True)
+            rule.update(candidates=x, queried_indices=asked, budget_manager_param_dict={"utilities": utilities})
+            if len(asked):
+                queried += 1
+                model.partial_fit(x, [y])
+        return Done(queried)
+
+    return run
+
+
+def vowpal_wabbit(data, flags=()):
+    """Vowpal Wabbit's simulation of active learning on the hinge loss, from its own cache file."""
+    from vowpalwabbit import Workspace
+
+    folder = TemporaryDirectory()
+    text = Path(folder.name) / "rows.vw"
+    with text.open("w") as file:
+        for (j, x), y in zip(entries(data), data.y[data.order].tolist()):
+            columns = range(x.size) if isinstance(j, slice) else j.tolist()
+            file.write(f"{y} | " + " ".join(f"{k}:{value:.6g}" for k, value in zip(columns, x.tolist())) + "\n")
+    arguments = ["--data", str(text), "--cache_file", f"{text}.cache", "--noconstant", "--active", "--simulation",
+                 "--mellowness", "1e-5", "--loss_function", "hinge", "-b", "18", *flags]  # fmt: skip
+
+    def run(_kept=folder):
+        workspace = Workspace(arg_list=arguments, enable_logging=True)
+        workspace.finish()
+        return Done(int(re.search(r"total queries = (\d+)", "".join(workspace.get_log()))[1]))
+
+    run()  # writes the cache, which the later ones read
+    return run
+
+
+class Peer(NamedTuple):
+    """A name, the function that prepares it, the most rounds it runs on dense and on sparse rows; how many times its
+    rounds ours should make, and why they may not."""
+
+    name: str
+    prepare: Callable
+    dense: int
+    sparse: int
+    aim: float | None = None
+    why: str = ""
+
+
+ALL = 10**9
+SGD = "the simplest of its updates, in single precision; the aim was set against its defaults."
+STRATEGIES = ("VariableUncertainty", "RandomVariableUncertainty", "Split")
+
+PEERS = [
+    Peer("C loop", c_loop, ALL, ALL, 0.7, "the C compiler makes better use of the processor."),
+    Peer("C loop, prefetching", partial(c_loop, flags=["-DAHEAD=12"]), ALL, ALL),
+    Peer("C loop, -ffast-math", partial(c_loop, flags=["-ffast-math"]), ALL, ALL),
+    Peer("numpy loop", numpy_loop, 40_000, 40_000),
+    Peer("river", river, 40_000, 40_000, 100),
+    Peer("Vowpal Wabbit", vowpal_wabbit, 40_000, 40_000, 30, "its loop is compiled too."),
+    Peer("Vowpal Wabbit --sgd", partial(vowpal_wabbit, flags=["--sgd"]), 40_000, 40_000, 30, SGD),
+    Peer("scikit-learn", scikit_learn, 4_000, 1_000, 2_000),
+    *(Peer(f"scikit-activeml {name}", partial(scikit_activeml, strategy=name), 200, 50, 10_000) for name in STRATEGIES),
+]

@@ -1,0 +1,44 @@
+"""Run the benchmarks of the engine and write docs/benchmarks.md with its chart."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import growth
+import throughput
+import typer
+from common import machine
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+def heading(about, seconds):
+    """Where, when and with what the figures were measured."""
+    versions = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
+    return f"""# Benchmarks
+
+Written by `python benchmarks/report.py` in {seconds:.0f} seconds on {about["date"]}: {about["processor"]},
+{about["cores"]} cores (load {about["load"]} at the start), {about["memory_gib"]} GiB, {about["system"]}, Python
+{about["python"]}, {versions}. All times are processor times, the best of several turns that ours and the others take
+one after the other, without compilation. Look at the ratios: the seconds differ by machine.
+"""
+
+
+def main(
+    page: Annotated[Path, typer.Option(help="The page to write; its chart is laid beside it.")] = PAGE,
+    quick: Annotated[bool, typer.Option("--quick", help="Few rounds and small points, for a trial.")] = False,
+):
+    """Measure everything once more and write the page."""
+    start, about = perf_counter(), machine()
+    rates = throughput.measure(passes=1 if quick else 3, rounds=200 if quick else None)
+    grown = growth.measure(quick)
+    chart = page.with_name("growth.png")
+    growth.plot(grown, chart)
+    seconds = perf_counter() - start
+    picture = f"![Growth of time and memory]({chart.name})"
+    lines = heading(about, seconds), *throughput.sections(rates), *growth.sections(grown), picture, ""
+    page.write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,94 @@
+"""The benchmarks run, and a replay keeps its promise on memory; how fast anything is is not tested."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import growth
+import throughput
+from common import Shape, fitting
+
+CHOSEN = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
+linux = pytest.mark.skipif(not growth.STATUS.exists(), reason="the memory of a process is read from /proc")
+
+
+def run(script, *options):
+    """What a benchmark prints as JSON."""
+    command = [sys.executable, ROOT / "benchmarks" / script, *options, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "" == done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def rates():
+    options = ("--rounds", "200", "--passes", "1", "--seconds", "0.001", *(f"--learner={name}" for name in CHOSEN))
+    return run("throughput.py", *options)
+
+
+def test_learners_are_timed(rates):
+    """Every learner that is wanted has its line on all rows, or a word on why it was not run."""
+    for shape in throughput.SHAPES:
+        for order in throughput.ORDERS:
+            lines = rates["learners"][shape][order]
+            assert CHOSEN == tuple(lines)
+            assert all("note" in line or line["microseconds"] > 0 for line in lines.values())
+    assert (
+        "not run: covariance of 50,000 x 50,000" == rates["learners"]["sparse 100k x 50k"]["stored"]["acog-ii"]["note"]
+    )
+
+
+def test_every_peer_is_timed_or_noted(rates):
+    """Each peer has its rounds a second, or stands in the notes as left out; twins of ours ask as much as ours."""
+    for lines in rates["peers"].values():
+        for peer in throughput.PEERS:
+            noted = any(note.startswith(f"{peer.name} was left out") for note in rates["notes"])
+            assert noted or lines["stored"][peer.name]["rounds_per_second"] > 0
+        assert lines["stored"]["OAL Studio"]["asked"] == lines["stored"]["numpy loop"]["asked"]
+
+
+def test_the_page_shows_aims_and_figures(rates):
+    """The page is made of what --json gives, with every aim in it."""
+    page = "\n".join(throughput.sections(rates))
+    assert rates["aims"]
+    assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
+
+
+def test_learners_fit_the_classes_of_the_rows():
+    """Learners of positives and negatives are timed on two classes without a number, multi-class ones on K."""
+    assert "pa-i" in fitting(Shape(10, 2, 2))
+    assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
+
+
+@linux
+def test_growth_measures_every_axis(monkeypatch):
+    """Each axis that some learner fits has its points and finite exponents, in time and in memory."""
+    shapes = [Shape(300, 50, 5), Shape(600, 50, 5)]
+    monkeypatch.setattr(growth, "curves", lambda: [growth.Curve("count", "pa-i", shapes)])
+    found = growth.measure()
+    assert [300, 600] == [point["count"] for point in found["curves"][0]["points"]]
+    assert len(growth.AXES) - 1 == len(found["notes"])
+    assert "pa-i" in "\n".join(growth.sections(found))
+
+
+@linux
+@pytest.mark.parametrize("learner", ["pa-i", "ssacog-ii"])
+def test_a_replay_takes_no_more_memory_than_promised(learner):
+    """Beyond the rows and the learner's state a replay of 300,000 rounds takes at most 50 MB."""
+    point = growth.in_fresh_process(Shape(300_000, 60, 20), learner, 1)
+    assert point["rows_mb"] > 60
+    assert growth.ALLOWED >= point["excess_mb"]
+
+
+@linux
+def test_the_measure_of_memory_sees_what_is_taken():
+    """What is allocated and given back between two looks counts in the peak."""
+    script = "import growth, numpy; before = growth.memory('VmRSS'); growth.forget(); numpy.ones(5_000_000).sum(); "
+    script += "print(growth.memory('VmHWM') - before)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "benchmarks", capture_output=True, text=True)
+    assert 38 <= float(done.stdout) <= 48
