@@ -18,7 +18,7 @@ from oal_engine.query_rules import QUERY_RULES
 
 
 def test_every_pair_equals_its_dense_twin():
-    """Every learner with every rule, on sparse and dense rows and with other parameters, equals its twin as plain Python.
+    """Every learner with every rule, on both kinds of rows and with other parameters, equals its twin as Python.
 
     Compiled are each learner and each rule (test_promises.py), and the pairs below, where one reads the other's state.
     """
