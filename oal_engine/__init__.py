@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 __version__ = "0.1.0"
@@ -17,3 +18,5 @@ def _machine_code_cache():
 
 
 os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
+if "numba" in sys.modules:  # it has read the environment already
+    sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]

@@ -144,7 +144,7 @@ class Variance(NamedTuple):
     def probability(self, learner, x, p, v, rho, theta, t):
         q = abs(p) - max(1.0, rho) * gain(learner, v)
         delta = self.delta_plus if p >= 0 else self.delta_minus
-        return 1.0 if q <= 0 else delta / (delta + q)
+        return delta / (delta + q) if q > 0 else 1.0
 
 
 class Discriminative(NamedTuple):
@@ -161,7 +161,8 @@ class Discriminative(NamedTuple):
 
     def probability(self, learner, x, p, v, rho, theta, t):
         a = 1 / max(1.0, squared(x)) if self.a < 0 else self.a
-        return self.b / (self.b + max(0.0, abs(p) - a * gain(learner, v)))
+        q = abs(p) - a * gain(learner, v)
+        return self.b / (self.b + q) if q > 0 else 1.0
 
 
 QUERY_RULES = {

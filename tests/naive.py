@@ -43,6 +43,7 @@ class Learner:
         }
         self.__dict__.update(defaults | parameters)
         if "sacog" in name:
+            self.m = min(self.m, d)
             numbers = np.array([draw(self.seed, k) for k in range(self.m * d)]).reshape(self.m, d)
             self.V, self.L = orthonormal(2 * numbers - 1), np.zeros(self.m)
         if name == "sop":

@@ -43,7 +43,7 @@ class ROMMA(NamedTuple):
         rest = xx * ww - p * p
         c, d = 0.0, y / xx  # the first mistake, and a row along w, where both conditions cannot be met
         if rest > 1e-12 * xx * ww:
-            c, d = (xx * ww - y * p) / rest, ww * (y - p) / rest
+            c, d = (xx * ww - y * p) / rest, ww / rest * (y - p)
         for j in range(self.w.size):
             self.w[j] *= c
         add(self.w, d, x)

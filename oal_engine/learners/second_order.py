@@ -64,7 +64,7 @@ def shrink(Sigma, b, u):
 
 def acog_gain(self, v):
     """(eta / 2) / (1/v + 1/gamma), the second term of q in OA3's query rule without rho_max."""
-    return self.eta / 2 / (1 / v + 1 / self.gamma)
+    return self.eta / 2 / (1 / max(v, SMALLEST) + 1 / self.gamma)
 
 
 @njit(**INLINE)
@@ -81,7 +81,7 @@ def _diagonal_step(self, step, x):
     """The same per coordinate: the denominator is gamma + s_i x_i^2, not gamma + x' Sigma x."""
     for k in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, k)
-        self.s[j] -= self.s[j] * self.s[j] * x_j * x_j / (self.gamma + self.s[j] * x_j * x_j)
+        self.s[j] *= self.gamma / (self.gamma + self.s[j] * x_j * x_j)  # s - s^2 x^2 / (gamma + s x^2)
         self.w[j] += step * self.s[j] * x_j
 
 
@@ -169,7 +169,7 @@ class AROW(NamedTuple):
     variance = Full.variance
 
     def gain(self, v):
-        return 0.5 / (1 / v + 1 / self.r)
+        return 0.5 / (1 / max(v, SMALLEST) + 1 / self.r)
 
     def update(self, x, y, p, v, rho, theta):
         loss = 1 - y * p
@@ -194,7 +194,7 @@ class CW(NamedTuple):
     variance = Diagonal.variance
 
     def gain(self, v):
-        return 0.5 / (1 / v + 1)
+        return 0.5 / (1 / max(v, SMALLEST) + 1)
 
     def update(self, x, y, p, v, rho, theta):
         phi, M = self.phi[0], y * p

@@ -18,6 +18,8 @@ from .first_order import ETA
 from .second_order import GAMMA, acog_gain
 
 M = Parameter(5, low=1, whole=True, help="Directions of the sketch; no more than there are features are used.")
+LARGEST = 1e100  # a row with a larger squared norm teaches nothing: its Gram-Schmidt would overflow
+APART = 1e8  # the largest entry of K: with larger ones the directions of U are too alike to be told apart
 SEED = Parameter(0, low=0, whole=True, help="Seed of the directions at the start.")
 
 
@@ -99,6 +101,8 @@ def _count(self):
 @njit(**INLINE)
 def _learn(self, x, step):
     """Oja's rule on x, then w += step Sigma x."""
+    if squared(x) > LARGEST:
+        return
     rate = _count(self) / self.gamma
     for i in range(self.z.size):
         for k in span(x.rows, x.i):
@@ -190,10 +194,30 @@ def _orthonormalise_in(F, K, Kf):
 
 
 @njit(**INLINE)
+def _restart(self):
+    """w += U' b, U = the orthonormal rows of F U, and F = K = I: O(m^2 d), rarely."""
+    for j in range(self.w.size):
+        self.w[j] = _weight(self, j)
+        for i in range(self.c.size):
+            self.c[i] = self.U[i, j]
+        _small(self.F, self.c, self.z)
+        for i in range(self.c.size):
+            self.U[i, j] = self.z[i]
+    orthonormalise(self.U)
+    self.F[:] = 0
+    self.K[:] = 0
+    self.b[:] = 0
+    for i in range(self.b.size):
+        self.F[i, i] = self.K[i, i] = 1
+
+
+@njit(**INLINE)
 def _sparse_learn(self, x, step):
     """The same with V = F U: U += d x' and w = w0 + U' b with b kept, so that only the entries of x are touched."""
-    rate = _count(self) / self.gamma
     xx, m = squared(x), self.c.size
+    if xx > LARGEST:
+        return
+    rate = _count(self) / self.gamma
     for i in range(m):
         for k in range(m):
             d_i, d_k = rate * self.c[i], rate * self.c[k]
@@ -206,11 +230,18 @@ def _sparse_learn(self, x, step):
         for i in range(m):
             self.U[i, j] += rate * self.c[i] * x_j
     add(self.w, step - moved, x)
-    _orthonormalise_in(self.F, self.K, self.Kf)
+    longest = 0.0
+    for i in range(m):
+        longest = max(longest, self.K[i, i])
+    if longest > APART:
+        _restart(self)
+        _multiply(self.U, x, self.c)
+    else:
+        _orthonormalise_in(self.F, self.K, self.Kf)
+        for i in range(m):
+            self.c[i] *= 1 + rate * xx
     if step == 0:
         return
-    for i in range(m):
-        self.c[i] *= 1 + rate * xx
     _small(self.F, self.c, self.z)
     for i in range(m):
         weight = self.t[0] * self.L[i]

@@ -1,0 +1,38 @@
+"""Every pair of learner and rule beside its dense twin, run by test_stream.py without the compiler (NUMBA_DISABLE_JIT):
+the same source takes seconds as plain Python, and minutes to compile for every pair."""
+
+import numpy as np
+import pytest
+from numba import config
+from promises import assert_twins, data_for
+from scipy.sparse import csr_array
+
+from oal_engine import query_rules, rows
+from oal_engine.learners import LEARNERS
+from oal_engine.parameters import parameters
+from oal_engine.query_rules import QUERY_RULES
+
+assert config.DISABLE_JIT
+rows.prefetch = lambda array, index: None  # an instruction of the processor, none of Python
+
+PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
+
+
+def away_from_defaults(kind):
+    return {name: 3 if spec.whole else 0.75 for name, spec in parameters(kind).items()}
+
+
+@pytest.mark.parametrize(("learner", "rule"), PAIRS)
+@pytest.mark.parametrize("matrix", [csr_array, np.asarray])
+def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
+    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas."""
+    X, y, order = data_for(learner)
+    assert_twins(X, y, order, learner, rule, matrix=matrix)
+    assert_twins(X, y, order, learner, rule, matrix=matrix, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
+
+
+@pytest.mark.parametrize(("learner", "rule"), PAIRS)
+def test_parameters_reach_the_formulas(learner, rule):
+    """Parameters away from their defaults agree with the twin under an unknown rho with unequal metric weights."""
+    values, rule_values = away_from_defaults(LEARNERS[learner]), away_from_defaults(QUERY_RULES[rule])
+    assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)

@@ -1,0 +1,125 @@
+"""To be registered is to be offered and tested: a toy learner and a toy rule, each one class and one name in a list."""
+
+import json
+import sys
+from typing import NamedTuple
+
+import naive
+import numpy as np
+import pytest
+import streamlit as st
+from conftest import ROOT
+from promises import LEARNER_PROMISES, RULE_PROMISES, compiled_afresh, fitting
+from streamlit.testing.v1 import AppTest
+
+from oal_engine import cli, datasets, formats
+from oal_engine.learners import LEARNERS
+from oal_engine.parameters import Parameter
+from oal_engine.query_rules import QUERY_RULES
+from oal_engine.rows import add
+from oal_engine.store import Store
+
+
+class Toy(NamedTuple):
+    """w += step y x on a mistake."""
+
+    w: np.zeros
+    step: float = Parameter(0.5, above=0, help="Length of a step.")
+
+    def update(self, x, y, p, v, rho, theta):
+        if (p >= theta) != (y > 0):
+            add(self.w, self.step * y, x)
+
+
+class Root(NamedTuple):
+    """pi = sqrt(delta / (delta + |p|))."""
+
+    delta: float = Parameter(0.1, above=0, help="Smoothing.")
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        return np.sqrt(self.delta / (self.delta + abs(p)))
+
+
+class Square(NamedTuple):
+    """pi = delta / (delta + p^2), which is 0 where p^2 overflows."""
+
+    delta: float = Parameter(0.1, above=0, help="Smoothing.")
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        return self.delta / (self.delta + p * p)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """The two names, for one test; their formulas are added to the twin."""
+    update, probability = naive.Learner.update, naive.probability
+
+    def toy_update(self, x, y, p, rho, theta):
+        if self.name != "toy":
+            update(self, x, y, p, rho, theta)
+        elif (p >= theta) != (y > 0):
+            self.w = self.w + getattr(self, "step", 0.5) * y * x
+
+    def toy_probability(rule, learner, x, p, *rest):
+        return np.sqrt(0.1 / (0.1 + abs(p))) if rule == "root" else probability(rule, learner, x, p, *rest)
+
+    monkeypatch.setitem(LEARNERS, "toy", Toy)
+    monkeypatch.setitem(QUERY_RULES, "root", Root)
+    monkeypatch.setattr(naive.Learner, "update", toy_update)
+    monkeypatch.setattr(naive, "probability", toy_probability)
+    with compiled_afresh(Toy):
+        yield
+
+
+@pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
+def test_the_toy_learner_keeps_the_promise(promise):
+    """The promises apply to a learner that they have never heard of."""
+    promise("toy", "symmetric")
+
+
+@pytest.mark.parametrize("promise", RULE_PROMISES, ids=lambda promise: promise.__name__)
+def test_the_toy_rule_keeps_the_promise(promise):
+    """The promises apply to a rule that they have never heard of."""
+    for learner in fitting("root"):
+        promise(learner, "root")
+
+
+def test_the_command_line_lists_them(monkeypatch, capsys):
+    """`algorithms --json` has both with their parameters, and the toy learner among the partners of a rule."""
+    monkeypatch.setattr(sys, "argv", ["oal_engine", "algorithms", "--json"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    found = json.loads(capsys.readouterr().out)
+    learner, rule = (
+        next(one for one in found[key] if one["name"] == name) for key, name in (("learners", "toy"), ("rules", "root"))
+    )
+    step = {"name": "step", "default": 0.5, "range": "> 0", "help": "Length of a step."}
+    assert {"name": "toy", "help": Toy.__doc__, "parameters": [step]} == learner
+    assert ["delta"] == [parameter["name"] for parameter in rule["parameters"]]
+    assert "toy" in rule["learners"]
+
+
+def test_the_form_offers_them(tmp_path, monkeypatch):
+    """The form of a new session has both names, and their parameters with the defaults."""
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
+    monkeypatch.chdir(ROOT)
+    st.cache_resource.clear()
+    store, path = Store(tmp_path / "studio.db"), tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"item {k} word{k % 7},{int(k % 5 == 0)}\n" for k in range(40)))
+    datasets.import_file(store, path, "texts", formats.Columns(text=("text",), label="label"))
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    at.button(key="new").click().run()
+    at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
+    at.selectbox(key="new-rule").select("root").run()
+    at.selectbox(key="new-learner-root").select("toy").run()
+    boxes = {box.key.rpartition("-")[2]: box for box in at.number_input if box.key.endswith(("-step", "-delta"))}
+    assert {"step": 0.5, "delta": 0.1} == {name: box.value for name, box in boxes.items()}
+    st.cache_resource.clear()
+
+
+def test_a_promise_that_is_not_kept_is_found(monkeypatch):
+    """A rule whose chance of asking vanishes where the square of the margin overflows does not pass."""
+    monkeypatch.setitem(QUERY_RULES, "square", Square)
+    promise = next(check for check in RULE_PROMISES if "stochastic" in check.__name__)
+    with pytest.raises(AssertionError):
+        promise("perceptron", "square")
