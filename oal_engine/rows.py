@@ -91,25 +91,37 @@ hurry = method("hurry")
 
 
 @njit(**INLINE)
-def dot(w, x):
-    """The inner product of a weight vector and a row."""
+def _term(w, x, k, squares):
+    j, x_j = entry(x.rows, x.i, k)
+    return w[j] * x_j * x_j if squares else w[j] * x_j
+
+
+@njit(**INLINE)
+def _sum(w, x, squares):
     k, stop = span(x.rows, x.i).start, span(x.rows, x.i).stop
     a = b = c = d = 0.0  # four sums in a fixed order: the processor adds them side by side
     while k + 3 < stop:
-        j, x_j = entry(x.rows, x.i, k)
-        a += w[j] * x_j
-        j, x_j = entry(x.rows, x.i, k + 1)
-        b += w[j] * x_j
-        j, x_j = entry(x.rows, x.i, k + 2)
-        c += w[j] * x_j
-        j, x_j = entry(x.rows, x.i, k + 3)
-        d += w[j] * x_j
+        a += _term(w, x, k, squares)
+        b += _term(w, x, k + 1, squares)
+        c += _term(w, x, k + 2, squares)
+        d += _term(w, x, k + 3, squares)
         k += 4
     while k < stop:
-        j, x_j = entry(x.rows, x.i, k)
-        a += w[j] * x_j
+        a += _term(w, x, k, squares)
         k += 1
     return (a + b) + (c + d)
+
+
+@njit(**INLINE)
+def dot(w, x):
+    """The inner product of a weight vector and a row."""
+    return _sum(w, x, False)
+
+
+@njit(**INLINE)
+def quadratic(s, x):
+    """x' diag(s) x of a row."""
+    return _sum(s, x, True)
 
 
 @njit(**INLINE)

@@ -148,7 +148,9 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 @njit(**COMPILE)
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y to a question; last says that it was the last of the budget."""
-    v = variance(learner, Row(rows, order[question.t]))
+    x = Row(rows, order[question.t])
+    predict(learner, x, objective.theta)  # leaves the learner as it was when the question was asked
+    v = variance(learner, x)
     _learn(rows, order, learner, rule, objective, average, question, v, float(y), last)
 
 

@@ -65,6 +65,7 @@ def _predict(self, x, theta):
 margin = method("margin", default=lambda self, x: dot(self.w, x))
 predict = method("predict", default=_predict)  # the margin and the predicted class
 cell = method("cell", default=lambda self, predicted, y: (int(predicted > 0), y + 1))  # of the table of counts
+# Of the row that was predicted last: a learner may keep what it computed then.
 variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)

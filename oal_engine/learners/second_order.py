@@ -12,7 +12,7 @@ from numba import njit
 
 from ..dispatch import INLINE, always
 from ..parameters import Parameter, from_parameters
-from ..rows import add, dot, entry, span
+from ..rows import add, dot, entry, quadratic, span
 from .first_order import ETA, SMALLEST
 
 GAMMA = Parameter(1.0, above=0, help="Regularisation: large values keep the covariance wide for longer.")
@@ -131,11 +131,7 @@ class Diagonal(NamedTuple):
     keeps = "covariance"
 
     def variance(self, x):
-        total = 0.0
-        for k in span(x.rows, x.i):
-            j, x_j = entry(x.rows, x.i, k)
-            total += self.s[j] * x_j * x_j
-        return total
+        return quadratic(self.s, x)
 
     gain = acog_gain
 

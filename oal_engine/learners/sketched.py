@@ -279,8 +279,7 @@ class SparseSketch(NamedTuple):
         return total
 
     def variance(self, x):
-        _multiply(self.U, x, self.c)
-        _small(self.F, self.c, self.z)
+        _small(self.F, self.c, self.z)  # of the row whose margin was computed last
         return _rest(self, x)
 
     gain = acog_gain
