@@ -318,7 +318,7 @@ def paa(block, folder, orders, _):
 
 # ---- D-ADA: K classes, a share of the labels that not every setting can reach
 
-DADA_GRIDS = {"delta": [0.01, 0.1, 1.0, 10.0], "eta": [0.001, 0.01, 0.1, 1.0]}
+DADA_GRIDS = {"eta": [0.001, 0.01, 0.1, 1.0], "delta": [0.001, 0.01, 0.1, 1.0, 10.0]}
 NEAR = 0.05  # how far from the share of labels wanted, as a part of it, a setting may end
 
 
@@ -342,7 +342,7 @@ def dada(block, folder, orders, _):
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
     for part, (figure, published) in block.parts.items():
         for algorithm in published:
-            choice, grids = ({}, {"C": TENS}) if algorithm == "MPAA-II" else ({"eta": 0.01}, DADA_GRIDS)
+            choice, grids = ({}, {"C": TENS}) if algorithm == "MPAA-II" else ({"delta": 1.0}, DADA_GRIDS)
             for key, values in grids.items():
                 choices = [choice | {key: value} for value in values]
                 choice = nearby(run, figure, algorithm, wanted(part), choices)

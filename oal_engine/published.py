@@ -38,10 +38,12 @@ PAA_PROTOCOL = (
 DADA_PROTOCOL = (
     "Columns standardised (the paper does not say so; of the usual scalings only this one gives its figures of letter, "
     "and unit length would make MD the same as MD-I), sparse ones without the mean; accuracy over all rounds; 20 "
-    f"random orders of our own. C from 10^-5 .. 10^5, then delta from 10^-2 .. 10 and eta from 10^-3 .. 1, one after "
-    f"the other, each the best over {TRIALS} of these orders, where the paper says cross validation and gives no grid; "
-    "b (delta of MPAA-II, q of MR) bisected on the first order until the share of labels is asked; a setting that "
-    "ends more than 5 % beside it does not count. The paper's 20 % is 10^-0.7."
+    "random orders of our own. C from 10^-5 .. 10^5; eta from 10^-3 .. 1 at delta = 1, then delta from 10^-3 .. 10, "
+    f"each the best over {TRIALS} of these orders, where the paper says cross validation and gives no grid; b (delta "
+    "of MPAA-II, q of MR) bisected on the first order until the share of labels is asked; a setting that ends more "
+    "than 5 % beside it does not count, unless all do. The paper's 20 % is 10^-0.7. In kind, without published "
+    "figures: MD-ADA-I and MD-AMD-I, which the paper could not bring down to this share either, and MDA and MMD, "
+    "which ask all labels."
 )
 OAAL_PROTOCOL = (
     "In kind: the paper draws curves and gives no table, and its data differ. Two thirds of the rows are for tuning, "
@@ -73,13 +75,12 @@ def _cover(number, kind):
 
 
 def _dada(name, file, task, data, notes, text):
-    shares = tables(text, **{"10_%_of_labels": ACCURACY, "20_%_of_labels": ACCURACY})
-    in_kind = dict.fromkeys(("MD-ADA-I", "MD-AMD-I"))
+    parts = tables(text, **{"10_%_of_labels": ACCURACY, "20_%_of_labels": ACCURACY})
+    parts["20 % of labels"].published.update(dict.fromkeys(("MD-ADA-I", "MD-AMD-I")))
+    parts["100 % of labels"] = Part(ACCURACY, dict.fromkeys(("MDA", "MMD")))
     return Block(
-        algorithms.DADA, f"table 4, {name}", (file,), data + DADA_PROTOCOL,
-        {part: Part(figure, published | in_kind) for part, (figure, published) in shares.items()}
-        | {"100 % of labels": Part(ACCURACY, dict.fromkeys(("MDA", "MMD")))},
-        dada, ranking=("MD-AMD", "MM-AMD", "MPAA-II"), task=task, notes=notes,
+        algorithms.DADA, f"table 4, {name}", (file,), data + DADA_PROTOCOL, parts, dada,
+        ranking=("MD-AMD", "MM-AMD", "MPAA-II"), task=task, notes=notes,
     )  # fmt: skip
 
 
@@ -242,7 +243,8 @@ BLOCKS = {
     "dada-letter": _dada(
         "letter", "mlbench_LetterRecognition.csv.xz", {"first": 15_000},
         "The first 15,000 rows, as in LIBSVM's training file. ",
-        "NOTES",
+        "MR-AMD does better between two points of the grid: 51.6 and 58.2 at eta = 0.5 and delta = 0.0001, over three "
+        "orders, which agrees. MD-ADA-I and MD-AMD-I are shown at the smallest share of labels that they reached.",
         """
         MPAA-II 48.21 .74 55.09 .58
         MR-ADA 45.09 .65 51.92 .58
@@ -255,10 +257,14 @@ BLOCKS = {
     ),
     "dada-20newsgroups": _dada(
         "20newsgroups", "20news_bydate.jsonl.xz",
-        {"text": ("text",), "label": "label", "vocabulary": {"max_terms": 26_214, "sublinear": False}},
+        {"text": ("text",), "label": "label", "id": None, "vocabulary": {"max_terms": 26_214, "sublinear": False}},
         "Counts of the 26,214 words that occur in most of the 18,846 texts: as many features as the paper's, not the "
         "same ones. ",
-        "NOTES",
+        "The paper's texts, with as many features, are prepared in another way, so its figures do not come out. With "
+        "rows of unit length on top, MPAA-II, MR and MM were within 1.6 points of it (on one order), but a_t is 1 "
+        "there: MD is MD-I and asks far more than 20 %. So the paper's rows are longer than 1, and likely shorter than "
+        "ours, whose squared length is 12,800 in the middle: a_t is so small that MD is nearer to MM than published. "
+        "MD-ADA-I and MD-AMD-I are shown at the smallest share of labels that they reached.",
         """
         MPAA-II 64.71 .41 73.12 .25
         MR-ADA 60.50 .79 69.50 .48
