@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import SHARED
+from conftest import ROOT, SHARED
 from scipy.sparse import csr_array
 
 from oal_engine import algorithms, cli, datasets, formats, protocols, published, reproduce, rows, stream
@@ -135,6 +135,18 @@ def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command,
     assert second.endswith(f"\n\n{printed.strip()}\n\n{other}")
     assert "Old." not in second
     assert "oaal-cov1" not in second.split("## ")[0]
+
+
+@pytest.mark.parametrize("name", published.BLOCKS)
+def test_the_page_has_every_table_as_it_is_described_now(name):
+    """No section of docs/reproduction.md is left from another protocol, other notes or other published figures."""
+    section = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))[name]
+    block = published.BLOCKS[name]
+    assert block.protocol in section
+    assert block.notes in section
+    for figure, found in block.parts.values():
+        for mean, std in filter(None, found.values()):
+            assert f" {mean:.{figure.digits}f} ± {std:.{figure.digits}f} " in section
 
 
 def test_rows_of_zeros_count_as_mistakes_and_are_not_asked():
