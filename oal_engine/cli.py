@@ -547,7 +547,7 @@ def spread(arguments):
 def reproduce(
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A block of --list, or all.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the blocks, their files and their protocols.")] = False,
-    write: Annotated[Path | None, typer.Option(help="Run the table, or all, and write this page.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Run the table, or all, and write it into this page.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data (default: ../shared/data).")] = None,
     orders: Annotated[int | None, typer.Option(min=2, help="Orders to run (default: as published).")] = None,
     zero_rows_as_mistakes: Annotated[
@@ -561,14 +561,17 @@ def reproduce(
         return
     if not (table or write):
         raise ValueError("reproduce needs the name of a table, all, --list or --write.")
-    results = []
+    results, sections = [], {}
+    if write and write.exists():
+        sections = reproduction.sections(write.read_text(encoding="utf-8"))
     for name in reproduction.BLOCKS if table in (None, "all") else [table]:
         results.append(reproduction.reproduce(name, data_dir, orders, zero_rows_as_mistakes))
+        sections[name] = reproduction.markdown(results[-1])
         if not as_json:
-            print(reproduction.markdown(results[-1]), flush=True)
+            print(sections[name], flush=True)
         if write:
             write.parent.mkdir(parents=True, exist_ok=True)
-            write.write_text(reproduction.page(results), encoding="utf-8")
+            write.write_text(reproduction.page(sections), encoding="utf-8")
     if as_json:
         print(json.dumps({"blocks": results}))
 
