@@ -26,6 +26,7 @@ from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
 from .learners import LEARNERS, is_multiclass
 from .parameters import parameters
+from .protocols import recorded
 from .query_rules import QUERY_RULES, partners
 from .scaling import SCALINGS
 from .store import Store
@@ -307,7 +308,7 @@ def replay(
     else:
         known = _known_rho(y, weights, metric) if rho == "auto" else _number(rho, "--rho", "auto, laplace or a number")
     if orders:
-        visits = reproduction.recorded(orders, rounds)
+        visits = recorded(orders, rounds)
     else:
         visits = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
 

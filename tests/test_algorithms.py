@@ -17,9 +17,10 @@ PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in partners(rule)]
 
 
 def replay(chosen, rho=2.0):
-    table = rows.as_rows(csr_array(X))
+    table, classes = rows.as_rows(csr_array(X)), 3 * chosen.multiclass
     goal = stream.objective(rho=chosen.rho or rho)
-    return stream.replay(table, Y, np.arange(80), *chosen.build(4), goal, budget=30, log=True)
+    y = 1 + np.arange(80) % classes if classes else Y
+    return stream.replay(table, y, np.arange(80), *chosen.build(4, classes), goal, budget=30, log=True)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
