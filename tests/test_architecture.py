@@ -20,7 +20,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"query_rules", "metrics", "vectorizer", "scaling", "readers"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets"},
-    {"session", "demo"},
+    {"session", "demo", "race"},
     {"export", "reproduce"},
     {"cli"},
     {"__main__"},
