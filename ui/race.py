@@ -1,0 +1,134 @@
+"""The race: several strategies over one stream side by side, animated in the browser by race.js from a whole record."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from oal_engine import race as races
+from oal_engine.algorithms import ALGORITHMS, declared
+from oal_engine.datasets import Dataset
+
+from .forms import fields
+from .page import complain, store
+
+HERE = Path(__file__).parent
+CLOUDS = "Two clouds (synthetic)"
+SEED = 141  # in every figure of every lane between rank 77 and 133 of the streams 0 to 199: neither lucky nor unlucky
+BUDGET = 100
+MOST_LANES = 4
+CLIPPED = 240  # characters of an item
+RULES = {
+    "all": "Asks about every item until its labels are gone.",
+    "first": "Asks about the first items until its labels are gone.",
+    "random": "Asks with the same chance everywhere.",
+    "margin": "Asks about everything close to its line, and nothing else.",
+    "positive": "Asks only about what it predicts positive.",
+    "symmetric": "Asks near its line, on both sides alike.",
+    "asymmetric": "Asks near its line, with a band for each side.",
+    "shifted": "Asks near its line, but never for sure.",
+    "decaying": "Asks near its line, in a band that narrows with time.",
+    "error-adaptive": "Asks near its line, in a band that widens with every mistake.",
+    "variance": "Asks near its line, and where it has seen little.",
+    "discriminative": "Asks near its line, and about items with rare features.",
+}
+
+_mount = st.components.v2.component(
+    "oal_race",
+    js=(HERE / "race.js").read_text(encoding="utf-8"),
+    css=(HERE / "race.css").read_text(encoding="utf-8"),
+)
+
+
+@st.fragment
+def race(store):
+    """Choose a stream and the strategies, and watch them."""
+    title, left, right = st.columns([1, 4, 1], vertical_alignment="center")
+    title.title("Race")
+    names = {None: CLOUDS} | {
+        row["id"]: row["name"]
+        for row in store.datasets()
+        if not row["classes"] and row["positives"] and row["negatives"]
+        and row["positives"] + row["negatives"] == row["items"]
+    }  # fmt: skip
+    dataset = left.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
+    with right.popover("Settings", width="stretch"):
+        budget = st.number_input("Budget (labels a lane)", 1, 1000, BUDGET, key="race-budget")
+        seed = st.number_input(
+            "Seed", 0, 2**31, SEED, key="race-seed", help="Another seed is another stream, or order, and other draws."
+        )
+        lanes = st.multiselect(
+            "Strategies",
+            races.choices(),
+            list(races.TUNED),
+            max_selections=MOST_LANES,
+            key="race-lanes",
+        )
+        values = {name: _parameters(name) for name in lanes}
+    if not lanes:
+        complain("A race needs a strategy: choose one in the settings.")
+        return
+    try:
+        record = _record(dataset, tuple((name, tuple(values[name].items())) for name in lanes), budget, seed)
+    except ValueError as error:
+        complain(error)
+        return
+    _mount(key="race", data=record)
+
+
+def _parameters(name):
+    """The parameters of a strategy as fields; what its paper fixes is left out."""
+    start = races.entrant(name)
+    fixed = ALGORITHMS[name].fixed if name in ALGORITHMS else {}
+    specs = {key: spec for key, spec in declared(start.learner, start.rule).items() if key not in fixed}
+    if specs:
+        st.text(name)
+    return fields(specs, start.parameters, f"race-{name}")
+
+
+@st.cache_resource(max_entries=16, show_spinner="Running the race…")
+def _record(dataset, lanes, budget, seed):
+    """What race.js shows: the engine's record with words for every rule and the items that were asked about."""
+    entrants = [races.entrant(name, dict(values)) for name, values in lanes]
+    if dataset is None:
+        rows, y, view = races.clouds(seed)
+        text, note = None, ""
+    else:
+        found = Dataset(store(), dataset)
+        rows, y, chosen = races.sampled(found, seed)
+        view, text = races.principal(rows, y), lambda t: _words(found.item(int(chosen[t])))
+        note = _honest(view, len(y), len(found.y))
+    record = races.record(rows, y, view, entrants, budget, seed)
+    asked = sorted({t for lane in record["lanes"] for t, *_ in lane["questions"]})
+    for lane in record["lanes"]:
+        lane["sentence"] = _sentence(lane)
+    usual = (dataset, budget, {name: dict(values) for name, values in lanes}) == (None, BUDGET, races.TUNED)
+    return record | {
+        "key": repr((dataset, lanes, budget, seed)),
+        "note": note,
+        "items": {t: text(t) for t in asked} if text else {},
+        "means": races.MEAN_SUMS if usual else None,
+    }
+
+
+def _sentence(lane):
+    """How the rule of a lane decides; of the asymmetric one also which side it prefers."""
+    plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
+    if lane["rule"] != "asymmetric" or plus == minus:
+        return RULES[lane["rule"]]
+    return f"Asks near its line, more readily where it says {'▲' if plus > minus else '●'}."
+
+
+def _words(item):
+    words = " ".join((item["text"] or item["id"]).split())
+    return words if len(words) <= CLIPPED else words[:CLIPPED].rstrip() + "…"
+
+
+def _honest(view, shown, items):
+    """What the picture leaves out, in a sentence."""
+    sample = f"A random sample of {shown:,} of {items:,} items" if shown < items else f"All {items:,} items"
+    if view.share == 1:
+        return f"{sample}, in random order."
+    return (
+        f"{sample}, in random order. The plane holds the first two principal components, {view.share:.0%} of the "
+        "variation: lines and points are projected, so a point can lie on the other side than its prediction."
+    )
