@@ -15,8 +15,7 @@ from .learners import is_multiclass, weights
 from .query_rules import looks, probability
 from .rows import as_rows, length, matrix, read_only
 
-ROUNDS = 1500  # of the two clouds
-LONGEST = 3000  # rounds of a race: more cannot be watched
+ROUNDS = 1500  # of a race: more cannot be watched
 POINTS = 250  # of a curve
 MARGINS = 81  # at which the chance of asking is drawn
 SHOWN_METRICS = ("sum", "f1")
@@ -29,6 +28,7 @@ TUNED = {
     "Q_R": {"q": 0.2},
     BASELINE: {},
 }
+OVERLAP = 1.5  # of the rows of the clouds
 MEAN_SUMS = {"Q_A": 0.845, "Q_S": 0.756, "Q_R": 0.815, BASELINE: 0.512}  # 100 labels, the streams 0 to 199, push
 
 
@@ -74,9 +74,22 @@ def choices():
     return [*(name for name, entry in ALGORITHMS.items() if not is_multiclass(entry.learner)), BASELINE]
 
 
-def entrant(name, values=None):
-    """The strategy of a choice, with its parameters tuned for the clouds unless others are given."""
-    values = TUNED.get(name, {}) if values is None else values
+def tuned(name, scale):
+    """The parameters of a choice that were tuned for the clouds, for rows whose overlap is `scale`: margins are sums of
+    such products, and a delta is a margin."""
+    deltas = {key: float(f"{value * scale / OVERLAP:.1g}") for key, value in TUNED.get(name, {}).items() if key != "q"}
+    return TUNED.get(name, {}) | deltas
+
+
+def overlap(rows):
+    """The mean size of the inner product of two rows, over 400 x 400 pairs at most."""
+    some = matrix(rows)[stream.shuffled(length(rows), 0)[:800]]
+    half = some.shape[0] // 2
+    return float(abs(some[:half] @ some[half:].T).mean())
+
+
+def entrant(name, values=()):
+    """The strategy of a choice, with some parameters set."""
     if name == BASELINE:
         return strategy(learner="perceptron", rule="positive", values=values)
     return strategy(name, values=values)
@@ -129,10 +142,10 @@ def _axes(table, centre):
 
 def sampled(dataset, seed):
     """The stream of a labelled data set of two classes: its rows, labels and row numbers in a random order by seed,
-    no more than LONGEST of them."""
+    no more than ROUNDS of them."""
     if dataset.classes or not dataset.labelled:
         raise ValueError(f"a race needs a positive or negative label for every item. {dataset.name} has others.")
-    chosen = stream.shuffled(len(dataset.y), seed)[:LONGEST]
+    chosen = stream.shuffled(len(dataset.y), seed)[:ROUNDS]
     y = read_only(dataset.y[chosen], np.int8)
     if len(y) < 10 or abs(y.sum(dtype=int)) == len(y):
         raise ValueError(f"a race needs 10 items or more, of both classes. {dataset.name} has {len(y)}.")

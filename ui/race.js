@@ -6,9 +6,10 @@ const USUAL_SPEED = 2; // a whole race in one minute
 const SLOWEST = 120; // seconds of a whole race at speed 1
 const STEPS = 40; // that a race takes where motion is not wanted
 const PULSE = 700; // ms
+const TELLING = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
 const SMOOTH = 90; // ms in which a line goes most of the way to where it was moved
 const AGAIN = 4; // lanes with a colour of their own
-const MARGIN = { left: 34, right: 118, top: 10, bottom: 22 }; // of the chart, in pixels
+const MARGIN = { left: 34, right: 132, top: 10, bottom: 22 }; // of the chart, in pixels
 const METRICS = { sum: "Sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
 const YES = "▲";
@@ -152,8 +153,12 @@ class Race {
       this.t = Math.min(this.rounds, this.t + step);
     }
     this.draw(passed, now);
-    this.next = requestAnimationFrame((next) => this.tick(next));
-    if (this.t >= this.rounds) this.pause();
+    if (this.t < this.rounds) {
+      this.next = requestAnimationFrame((next) => this.tick(next));
+    } else {
+      this.pause();
+      this.draw();
+    }
   }
 
   seek(t) {
@@ -186,8 +191,10 @@ class Race {
     this.colors ??= colors(this.root);
     const done = Math.floor(this.t);
     for (const lane of this.lanes) lane.draw(done, passed, now);
-    if (done !== this.done || passed === Infinity) this.tell(done);
-    this.done = done;
+    if (passed < Infinity && (done === this.told || now - this.toldAt < TELLING)) return;
+    for (const lane of this.lanes) lane.tell(done);
+    this.tell(done);
+    [this.told, this.toldAt] = [done, now];
   }
 
   tell(done) {
@@ -256,7 +263,8 @@ class Lane {
     Object.assign(this, record);
     this.race = race;
     this.number = number;
-    this.short = record.name.replace(/^.* \+ /, "");
+    const alone = race.record.lanes.filter(({ rule }) => rule === record.rule).length === 1;
+    [this.short, this.other] = alone ? [record.rule, record.title] : [record.title, record.rule];
     const { labels } = race.record;
     this.found = sums(record.pushed, (t) => labels[t] === "1");
     this.alarms = sums(record.pushed, (t) => labels[t] === "0");
@@ -282,7 +290,7 @@ class Lane {
     this.dot = s("circle", { r: 3.5 });
     this.root = h("article", { class: "lane", "data-lane": this.number, "aria-label": this.name, ...testid("lane") },
       h("header", {},
-        h("div", {}, h("h3", {}, this.short, h("span", {}, this.short === this.rule ? "baseline" : this.rule)),
+        h("div", {}, h("h3", {}, this.short, h("span", {}, this.other)),
           h("p", { class: "rule" }, this.sentence), h("p", { class: "values" }, values)),
         this.bump()),
       this.used,
@@ -324,8 +332,6 @@ class Lane {
     if (this.drawn < 0) [this.width, this.height] = [this.plane.clientWidth, this.plane.clientHeight];
     this.drawPoints(done, done < this.drawn || this.drawn < 0);
     this.drawField(spent, passed, now);
-    if (done !== this.told || passed === Infinity) this.tell(done, spent);
-    this.told = done;
   }
 
   drawPoints(done, anew) {
@@ -382,7 +388,8 @@ class Lane {
     return [Math.max(8, Math.min(this.width - 8, x)), Math.max(8, Math.min(this.height - 8, y))];
   }
 
-  tell(done, spent) {
+  tell(done) {
+    const spent = this.spent(done);
     const { budget, items } = this.race.record;
     const [t, margin, chance, , y] = this.questions[spent - 1] ?? [];
     const mean = y > 0 ? YES : NO;
@@ -421,7 +428,7 @@ function story({ record, lanes, rounds, positives }) {
   const choosy = asymmetric && asymmetric.parameters.delta_plus < asymmetric.parameters.delta_minus;
   const shaded = (lane, done) => {
     const spent = lane.spent(done);
-    return `${lane.short} asked ${lane.shaded[spent]} of ${number(lane.found[done] + lane.alarms[done])}: ${lane.no[spent]} ${NO}`;
+    return `${lane.short} ${lane.shaded[spent]} of ${counted(lane.found[done] + lane.alarms[done], "item")} (${lane.no[spent]} ${NO})`;
   };
   return [
     { title: "The stream", from: 0,
@@ -439,13 +446,13 @@ function story({ record, lanes, rounds, positives }) {
           : asymmetric
             ? "This asymmetric rule asks more readily there than on the other side."
             : `Who never asks on the other side never learns of the ${YES} missed there.`),
-      facts: (done) => `On the shaded side ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
+      facts: (done) => `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
         .map((lane) => shaded(lane, done)).join(", ")}.` },
     { title: "The result", from: 0.6,
       said: `Finding a rare ${YES} and leaving the ${NO} alone count the same in the sum, the curve below. ` +
         (record.means
-          ? `One race is chance. Over 200 such streams the mean sums are ${Object.entries(record.means)
-            .map(([name, mean]) => `${name.replace(/^.* \+ /, "")} ${mean.toFixed(3)}`).join(", ")}.`
+          ? `One race is chance. Over 200 such streams the mean sums are ${lanes
+            .map(({ name, short }) => `${short} ${record.means[name].toFixed(3)}`).join(", ")}.`
           : "One race is chance: try other seeds in the settings."),
       facts: (done) => outcome(lanes, asymmetric, symmetric, done, positives[done], done === rounds) },
   ];

@@ -42,70 +42,75 @@ _mount = st.components.v2.component(
 @st.fragment
 def race(store):
     """Choose a stream and the strategies, and watch them."""
-    title, left, right = st.columns([1, 4, 1], vertical_alignment="center")
-    title.title("Race")
-    names = {None: CLOUDS} | {
-        row["id"]: row["name"]
-        for row in store.datasets()
-        if not row["classes"] and row["positives"] and row["negatives"]
-        and row["positives"] + row["negatives"] == row["items"]
-    }  # fmt: skip
-    dataset = left.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
-    with right.popover("Settings", width="stretch"):
+    top = st.container(horizontal=True, vertical_alignment="center")
+    top.title("Race", width="content")
+    names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
+    dataset = top.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
+    with top.popover("Settings"):
         budget = st.number_input("Budget (labels a lane)", 1, 1000, BUDGET, key="race-budget")
         seed = st.number_input(
             "Seed", 0, 2**31, SEED, key="race-seed", help="Another seed is another stream, or order, and other draws."
         )
         lanes = st.multiselect(
-            "Strategies",
-            races.choices(),
-            list(races.TUNED),
-            max_selections=MOST_LANES,
-            key="race-lanes",
+            "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="race-lanes"
         )
-        values = {name: _parameters(name) for name in lanes}
+        scale = _overlap(dataset)
+        chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
         complain("A race needs a strategy: choose one in the settings.")
         return
     try:
-        record = _record(dataset, tuple((name, tuple(values[name].items())) for name in lanes), budget, seed)
+        record = _record(dataset, chosen, budget, seed)
     except ValueError as error:
         complain(error)
-        return
-    _mount(key="race", data=record)
+    else:
+        _mount(key="race", data=record)
 
 
-def _parameters(name):
+def _can_race(row):
+    """Whether a data set has a positive or negative label for every item, and both."""
+    known = row["positives"], row["negatives"]
+    return not row["classes"] and all(known) and sum(known) == row["items"]
+
+
+def _parameters(name, scale, dataset):
     """The parameters of a strategy as fields; what its paper fixes is left out."""
-    start = races.entrant(name)
+    start = races.entrant(name, races.tuned(name, scale))
     fixed = ALGORITHMS[name].fixed if name in ALGORITHMS else {}
     specs = {key: spec for key, spec in declared(start.learner, start.rule).items() if key not in fixed}
     if specs:
         st.text(name)
-    return fields(specs, start.parameters, f"race-{name}")
+    return fields(specs, start.parameters, f"race-{dataset}-{name}")
+
+
+@st.cache_resource(max_entries=50)
+def _overlap(dataset):
+    """The overlap of the rows of a data set, or of the clouds."""
+    return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Running the race…")
 def _record(dataset, lanes, budget, seed):
     """What race.js shows: the engine's record with words for every rule and the items that were asked about."""
-    entrants = [races.entrant(name, dict(values)) for name, values in lanes]
+    entrants = [races.entrant(name, values) for name, values in lanes]
     if dataset is None:
         rows, y, view = races.clouds(seed)
-        text, note = None, ""
+        found, note = None, ""
     else:
         found = Dataset(store(), dataset)
-        rows, y, chosen = races.sampled(found, seed)
-        view, text = races.principal(rows, y), lambda t: _words(found.item(int(chosen[t])))
+        rows, y, order = races.sampled(found, seed)
+        view = races.principal(rows, y)
         note = _honest(view, len(y), len(found.y))
     record = races.record(rows, y, view, entrants, budget, seed)
     asked = sorted({t for lane in record["lanes"] for t, *_ in lane["questions"]})
     for lane in record["lanes"]:
         lane["sentence"] = _sentence(lane)
+        lane["title"] = "baseline" if lane["name"] == races.BASELINE else lane["name"]
     usual = (dataset, budget, {name: dict(values) for name, values in lanes}) == (None, BUDGET, races.TUNED)
     return record | {
         "key": repr((dataset, lanes, budget, seed)),
         "note": note,
-        "items": {t: text(t) for t in asked} if text else {},
+        "items": {t: _words(found.item(int(order[t]))) for t in asked} if found else {},
         "means": races.MEAN_SUMS if usual else None,
     }
 
