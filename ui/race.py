@@ -13,8 +13,6 @@ from .page import complain, store
 
 HERE = Path(__file__).parent
 CLOUDS = "Two clouds (synthetic)"
-SEED = 141  # in every figure of every lane between rank 77 and 133 of the streams 0 to 199: neither lucky nor unlucky
-BUDGET = 100
 MOST_LANES = 4
 CLIPPED = 240  # characters of an item
 RULES = {
@@ -47,9 +45,14 @@ def race(store):
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
     dataset = top.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
     with top.popover("Settings"):
-        budget = st.number_input("Budget (labels a lane)", 1, 1000, BUDGET, key="race-budget")
+        budget = st.number_input("Budget (labels a lane)", 1, 1000, races.BUDGET, key="race-budget")
         seed = st.number_input(
-            "Seed", 0, 2**31, SEED, key="race-seed", help="Another seed is another stream, or order, and other draws."
+            "Seed",
+            0,
+            2**31,
+            races.SEED,
+            key="race-seed",
+            help="Another seed is another stream, or order, and other draws.",
         )
         lanes = st.multiselect(
             "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="race-lanes"
@@ -106,7 +109,7 @@ def _record(dataset, lanes, budget, seed):
     for lane in record["lanes"]:
         lane["sentence"] = _sentence(lane)
         lane["title"] = "baseline" if lane["name"] == races.BASELINE else lane["name"]
-    usual = (dataset, budget, {name: dict(values) for name, values in lanes}) == (None, BUDGET, races.TUNED)
+    usual = (dataset, budget, {name: dict(values) for name, values in lanes}) == (None, races.BUDGET, races.TUNED)
     return record | {
         "key": repr((dataset, lanes, budget, seed)),
         "note": note,
