@@ -77,7 +77,7 @@ class Watched:
     def frames(self, count):
         """Wait for so many frames."""
         self.page.evaluate(
-            "count => new Promise(done => { const next = () => count-- ? requestAnimationFrame(next) : done(); next(); })",
+            "count => new Promise(done => (function next() { count-- ? requestAnimationFrame(next) : done(); })())",
             count,
         )
 

@@ -9,7 +9,7 @@ const PULSE = 700; // ms
 const TELLING = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
 const SMOOTH = 90; // ms in which a line goes most of the way to where it was moved
 const AGAIN = 4; // lanes with a colour of their own
-const MARGIN = { left: 34, right: 132, top: 10, bottom: 22 }; // of the chart, in pixels
+const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
 const METRICS = { sum: "Sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
 const YES = "▲";
@@ -217,7 +217,7 @@ class Race {
     if (!pen) return;
     const { width, height } = this.chart.getBoundingClientRect();
     const narrow = width < 560;
-    const right = width - (narrow ? 74 : MARGIN.right);
+    const right = width - (narrow ? MARGIN.narrow : MARGIN.right);
     const bottom = height - MARGIN.bottom;
     const x = (rounds) => MARGIN.left + (rounds / this.rounds) * (right - MARGIN.left);
     const y = (value) => bottom - value * (bottom - MARGIN.top);
@@ -250,7 +250,7 @@ class Race {
     for (const { lane, px, py, at, value } of ends) {
       disc(pen, lane.color, px, py, 3.5);
       word(pen, this.colors.ink, value.toFixed(narrow ? 2 : 3), px + 9, at, "left", 600);
-      if (!narrow) word(pen, lane.color, lane.short, px + 50, at, "left", 600);
+      word(pen, lane.color, lane.short, px + (narrow ? 40 : 50), at, "left", 600);
     }
     const words = ends.map(({ lane, value }) => `${lane.short} ${value.toFixed(3)}`).join(", ");
     this.chart.setAttribute("aria-label",
@@ -425,6 +425,7 @@ function story({ record, lanes, rounds, positives }) {
   const asymmetric = lanes.find(({ rule, parameters }) => rule === "asymmetric" && parameters.delta_plus !== parameters.delta_minus);
   const symmetric = lanes.find(({ rule }) => rule === "symmetric");
   const only = lanes.find(({ rule }) => rule === "positive");
+  const rare = 3 * total < rounds;
   const choosy = asymmetric && asymmetric.parameters.delta_plus < asymmetric.parameters.delta_minus;
   const shaded = (lane, done) => {
     const spent = lane.spent(done);
@@ -440,7 +441,9 @@ function story({ record, lanes, rounds, positives }) {
         `on the shaded side it says ${YES}. An answer that proves it wrong moves the line.`,
       facts: (done) => `Asked so far: ${lanes.map((lane) => `${lane.short} ${lane.spent(done)}`).join(", ")}.` },
     { title: asymmetric ? "Why asymmetric" : "Where to ask", from: 0.25,
-      said: `${YES} are rare, so most answers on the shaded side are ${NO}, and each such surprise pulls the line away from the ${YES}. ` +
+      said: (rare
+        ? `${YES} are rare, so most answers on the shaded side are ${NO}, and each such surprise pulls the line away from the ${YES}. `
+        : `Here ${YES} are not rare, and a rule that treats both sides alike loses little. `) +
         (choosy
           ? `The asymmetric rule asks less there and more on the other side, where missed ${YES} hide: its shaded side stays wide.`
           : asymmetric

@@ -40,6 +40,13 @@ _mount = st.components.v2.component(
 @st.fragment
 def race(store):
     """Choose a stream and the strategies, and watch them."""
+    try:
+        _race(store)
+    except ValueError as error:
+        complain(error)
+
+
+def _race(store):
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content")
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
@@ -60,14 +67,8 @@ def race(store):
         scale = _overlap(dataset)
         chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
-        complain("A race needs a strategy: choose one in the settings.")
-        return
-    try:
-        record = _record(dataset, chosen, budget, seed)
-    except ValueError as error:
-        complain(error)
-    else:
-        _mount(key="race", data=record)
+        raise ValueError("a race needs a strategy: choose one in the settings.")
+    _mount(key="race", data=_record(dataset, chosen, budget, seed))
 
 
 def _can_race(row):
@@ -92,7 +93,7 @@ def _overlap(dataset):
     return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
 
 
-@st.cache_resource(max_entries=16, show_spinner="Running the race…")
+@st.cache_resource(max_entries=16, show_spinner="Running the race; the very first one takes longer…")
 def _record(dataset, lanes, budget, seed):
     """What race.js shows: the engine's record with words for every rule and the items that were asked about."""
     entrants = [races.entrant(name, values) for name, values in lanes]
