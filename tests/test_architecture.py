@@ -118,7 +118,8 @@ def texts():
             try:
                 yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
             except UnicodeDecodeError:
-                assert path.suffix in (".png", ".gif", ".webp", ".npy", ".npz", ".db", ".xz", ".gz"), f"{path} is no text"
+                binary = (".png", ".gif", ".webp", ".npy", ".npz", ".db", ".xz", ".gz")
+                assert path.suffix in binary, f"{path} is no text"
 
 
 def test_no_path_of_a_machine():

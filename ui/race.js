@@ -8,7 +8,7 @@ const STEPS = 40; // that a race takes where motion is not wanted
 const PULSE = 700; // ms
 const TELLING = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
 const SMOOTH = 90; // ms in which a line goes most of the way to where it was moved
-const AGAIN = 4; // lanes with a colour of their own
+const COLORS = 4; // of lanes, one each
 const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
 const METRICS = { sum: "Sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
@@ -40,7 +40,7 @@ class Race {
     this.t = 0;
     this.frame = sight(record.points);
     this.positives = sums(record.labels, () => true);
-    this.lanes = record.lanes.map((lane, number) => new Lane(lane, number % AGAIN, this));
+    this.lanes = record.lanes.map((lane, number) => new Lane(lane, number % COLORS, this));
     this.build();
     parent.append(this.root);
 
@@ -290,7 +290,7 @@ class Lane {
     this.dot = s("circle", { r: 3.5 });
     this.root = h("article", { class: "lane", "data-lane": this.number, "aria-label": this.name, ...testid("lane") },
       h("header", {},
-        h("div", {}, h("h3", {}, this.short, h("span", {}, this.other)),
+        h("div", {}, h("h3", {}, this.short, " ", h("span", {}, this.other)),
           h("p", { class: "rule" }, this.sentence), h("p", { class: "values" }, values)),
         this.bump()),
       this.used,
@@ -399,7 +399,6 @@ class Lane {
     put(this.counts.found, `${number(this.found[done])} of ${number(this.race.positives[done])}`);
     put(this.counts.alarms, number(this.alarms[done]));
     put(this.now, spent ? this.says(done, spent, `#${t + 1}`, margin, chance, mean) : "Waiting for the first item");
-    this.root.classList.toggle("spent", spent === budget);
     put(this.item, spent ? (items[t] ?? "") : "");
     this.dot.style.display = spent ? "" : "none";
     if (spent) {
@@ -626,7 +625,7 @@ function colors(root) {
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
   return {
     ...Object.fromEntries(["page", "ink", "muted", "line", "yes", "no"].map((name) => [name, of(name)])),
-    lanes: Array.from({ length: AGAIN }, (_, k) => of(`lane-${k}`)),
+    lanes: Array.from({ length: COLORS }, (_, k) => of(`lane-${k}`)),
     font: style.fontFamily,
   };
 }
