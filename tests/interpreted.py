@@ -1,13 +1,15 @@
-"""Every pair of learner and rule beside its dense twin, run by test_stream.py without the compiler (NUMBA_DISABLE_JIT):
-the same source takes seconds as plain Python, and minutes to compile for every pair."""
+"""Every published name, and every pair of learner and rule beside its dense twin, run by test_stream.py without the
+compiler (NUMBA_DISABLE_JIT): the same source takes seconds as plain Python, and minutes to compile for every pair."""
 
 import numpy as np
 import pytest
 from numba import config
 from promises import assert_twins, data_for
 from scipy.sparse import csr_array
+from test_algorithms import replay
 
 from oal_engine import query_rules, rows
+from oal_engine.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.learners import LEARNERS
 from oal_engine.parameters import parameters
 from oal_engine.query_rules import QUERY_RULES
@@ -36,3 +38,18 @@ def test_parameters_reach_the_formulas(learner, rule):
     """Parameters away from their defaults agree with the twin under an unknown rho with unequal metric weights."""
     values, rule_values = away_from_defaults(LEARNERS[learner]), away_from_defaults(QUERY_RULES[rule])
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_name_builds_and_runs(name):
+    """Each published name asks within its budget, learns, and has the parameters that are declared for it."""
+    chosen, entry = strategy(name), ALGORITHMS[name]
+    done = replay(chosen)
+    assert 0 < done.queried <= 30
+    assert np.isfinite(done.learner.w).all()
+    assert done.learner.w.any()
+    assert (name, entry.learner, entry.rule) == (chosen.algorithm, chosen.learner, chosen.rule)
+    assert type(done.learner) is LEARNERS[entry.learner]
+    assert declared(entry.learner, entry.rule).keys() == chosen.parameters.keys()
+    assert entry.fixed.items() <= chosen.parameters.items()
+    assert entry.paper

@@ -97,18 +97,22 @@ def _strategy(many):
         chosen = {"algorithm": algorithm}
     start = strategy(**chosen).parameters | DEFAULTS.get(algorithm, {})
     specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
-    values = {}
-    if specs:
-        for column, (key, spec) in zip(st.columns(len(specs)), specs.items()):
-            values[key] = column.number_input(
-                literal(key),
-                value=float(start[key]),
-                format="%g",
-                step=None,
-                help=f"{spec.help} Must be {spec.range}.",
-                key=f"new-{algorithm}-{learner}-{rule}-{key}",
-            )
-    return chosen | {"parameters": values}
+    return chosen | {"parameters": fields(specs, start, f"new-{algorithm}-{learner}-{rule}")}
+
+
+def fields(specs, start, key):
+    """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name."""
+    return {
+        name: column.number_input(
+            literal(name),
+            value=float(start[name]),
+            format="%g",
+            step=None,
+            help=f"{spec.help} Must be {spec.range}.",
+            key=f"{key}-{name}",
+        )
+        for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items())
+    }
 
 
 def _sentence(kind):

@@ -1,0 +1,675 @@
+// The race. The server sends the record of whole runs; this plays it: every picture is a function of the rounds done,
+// so that playing, pausing, scrubbing and going back are the same thing.
+
+const SPEEDS = [1, 2, 4, 8, 16];
+const USUAL_SPEED = 2; // a whole race in one minute
+const SLOWEST = 120; // seconds of a whole race at speed 1
+const STEPS = 40; // that a race takes where motion is not wanted
+const PULSE = 700; // ms
+const TELLING = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
+const SMOOTH = 90; // ms in which a line goes most of the way to where it was moved
+const COLORS = 4; // of lanes, one each
+const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
+const METRICS = { sum: "Sum", f1: "F1" };
+const EVALUATIONS = { push: "push", push_query: "push-and-query" };
+const YES = "▲";
+const NO = "●";
+
+const races = new WeakMap();
+
+export default function ({ data, parentElement }) {
+  let race = races.get(parentElement);
+  if (race?.record.key !== data.key) {
+    race?.remove();
+    race = new Race(parentElement, data);
+    races.set(parentElement, race);
+  }
+  return () => {
+    if (parentElement.isConnected) return;
+    race.remove();
+    races.delete(parentElement);
+  };
+}
+
+class Race {
+  constructor(parent, record) {
+    this.record = record;
+    this.rounds = record.rounds;
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.speed = USUAL_SPEED;
+    this.t = 0;
+    this.frame = sight(record.points);
+    this.positives = sums(record.labels, () => true);
+    this.lanes = record.lanes.map((lane, number) => new Lane(lane, number % COLORS, this));
+    this.build();
+    parent.append(this.root);
+
+    this.listening = new AbortController();
+    const { signal } = this.listening;
+    document.addEventListener("keydown", (event) => this.onKey(event), { signal });
+    this.root.addEventListener("transitionend", ({ target }) => target === this.root && this.repaint(), { signal });
+    this.resizing = new ResizeObserver(() => this.repaint());
+    for (const { plane } of this.lanes) this.resizing.observe(plane);
+    this.resizing.observe(this.chart);
+    this.seek(0);
+    if (!this.calm) this.play();
+  }
+
+  remove() {
+    this.pause();
+    this.resizing.disconnect();
+    this.listening.abort();
+    this.root.remove();
+  }
+
+  build() {
+    const { record } = this;
+    this.toggle = h("button", { type: "button", class: "play", "aria-keyshortcuts": "Space", ...testid("play") });
+    this.toggle.onclick = () => (this.playing ? this.pause() : this.play());
+    const restart = h("button", { type: "button", title: "Back to the start", ...testid("restart") }, "↺ Restart");
+    restart.onclick = () => this.restart();
+    this.scrub = h("input", { type: "range", min: 0, max: record.rounds, step: 1, "aria-label": "Items streamed",
+      ...testid("scrub") });
+    this.scrub.oninput = () => {
+      this.pause();
+      this.seek(Number(this.scrub.value));
+    };
+    this.clock = h("output", { class: "clock", ...testid("clock") });
+    const speed = h("select", { "aria-label": "Speed", ...testid("speed") },
+      ...SPEEDS.map((times) => h("option", { value: times, ...(times === USUAL_SPEED && { selected: "" }) }, `${times}×`)));
+    speed.onchange = () => (this.speed = Number(speed.value));
+
+    this.story = story(this);
+    this.tabs = this.story.map(({ title, from }, number) => {
+      const tab = h("button", { type: "button" }, h("b", { "aria-hidden": "true" }, number + 1), title);
+      tab.onclick = () => this.seek(Math.ceil(from * this.rounds));
+      return tab;
+    });
+    this.said = h("p", { class: "said", role: "status", ...testid("said") });
+    this.facts = h("p", { class: "facts", ...testid("facts") });
+
+    this.metric = "sum";
+    this.evaluation = "push";
+    this.chart = h("canvas", { class: "chart", role: "img", ...testid("chart") });
+    this.root = h("section", { class: "race", "aria-label": "Race", ...testid("race") },
+      h("div", { class: "controls" }, this.toggle, restart, this.scrub, this.clock, speed),
+      h("div", { class: "story" }, h("div", { class: "steps" }, ...this.tabs), this.said, this.facts),
+      h("div", { class: "lanes", tabindex: "0", role: "group", "aria-label": "Lanes" },
+        ...this.lanes.map(({ root }) => root)),
+      h("div", { class: "curves" },
+        h("div", { class: "choice" },
+          this.switch("metric", METRICS), h("span", {}, "counting"), this.switch("evaluation", EVALUATIONS),
+          h("p", { class: "legend" }, ...legend())),
+        this.chart),
+      ...(record.note ? [h("p", { class: "note" }, record.note)] : []));
+    if (this.lanes.length < 2) this.root.classList.add("alone");
+  }
+
+  switch(what, names) {
+    const buttons = Object.entries(names).map(([key, name]) => {
+      const button = h("button", { type: "button", "aria-pressed": key === this[what], ...testid(`${what}-${key}`) }, name);
+      button.onclick = () => {
+        this[what] = key;
+        for (const each of buttons) each.setAttribute("aria-pressed", each === button);
+        this.draw();
+      };
+      return button;
+    });
+    return h("span", { class: "switch", role: "group", "aria-label": { metric: "Metric", evaluation: "Evaluation" }[what] },
+      ...buttons);
+  }
+
+  // Time
+
+  play() {
+    if (this.t >= this.rounds) this.seek(0);
+    this.playing = true;
+    this.before = performance.now();
+    this.next = requestAnimationFrame((now) => this.tick(now));
+    this.showState();
+  }
+
+  pause() {
+    this.playing = false;
+    cancelAnimationFrame(this.next);
+    this.showState();
+  }
+
+  restart() {
+    this.pause();
+    this.seek(0);
+    this.play();
+  }
+
+  tick(now) {
+    const passed = clamp((now - this.before) / 100) * 100; // a tab that was hidden goes on where it was
+    const pace = (this.speed * this.rounds) / (1000 * SLOWEST);
+    const step = this.rounds / STEPS;
+    if (!this.calm) {
+      this.before = now;
+      this.t = Math.min(this.rounds, this.t + pace * passed);
+    } else if ((now - this.before) * pace >= step) {
+      this.before = now;
+      this.t = Math.min(this.rounds, this.t + step);
+    }
+    this.draw(passed, now);
+    if (this.t < this.rounds) {
+      this.next = requestAnimationFrame((next) => this.tick(next));
+    } else {
+      this.pause();
+      this.draw();
+    }
+  }
+
+  seek(t) {
+    this.t = t;
+    this.draw();
+  }
+
+  onKey(event) {
+    if (event.key !== " " || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
+    const target = event.composedPath()[0];
+    if (target.closest?.(USES_SPACE) || target.isContentEditable || document.querySelector(DIALOG)) return;
+    event.preventDefault();
+    if (!event.repeat) this.toggle.click();
+  }
+
+  // What is on the screen
+
+  showState() {
+    put(this.toggle, this.playing ? "❚❚ Pause" : this.t >= this.rounds ? "▶ Again" : "▶ Play");
+    this.root.dataset.playing = Boolean(this.playing);
+  }
+
+  repaint() {
+    this.colors = colors(this.root);
+    for (const lane of this.lanes) lane.drawn = -1;
+    this.draw();
+  }
+
+  draw(passed = Infinity, now = performance.now()) {
+    this.colors ??= colors(this.root);
+    const done = Math.floor(this.t);
+    for (const lane of this.lanes) lane.draw(done, passed, now);
+    if (passed < Infinity && (done === this.told || now - this.toldAt < TELLING)) return;
+    for (const lane of this.lanes) lane.tell(done);
+    this.tell(done);
+    [this.told, this.toldAt] = [done, now];
+  }
+
+  tell(done) {
+    this.scrub.value = done;
+    this.scrub.setAttribute("aria-valuetext", `${number(done)} of ${number(this.rounds)} items`);
+    put(this.clock, `${number(done)} / ${number(this.rounds)}`);
+    this.root.dataset.done = done;
+    const step = this.story.findLastIndex(({ from }) => done >= Math.ceil(from * this.rounds));
+    this.tabs.forEach((tab, index) => tab.setAttribute("aria-current", index === step ? "step" : "false"));
+    put(this.said, this.story[step].said);
+    put(this.facts, this.story[step].facts(done));
+    this.drawChart(done);
+    if (!this.playing) this.showState();
+  }
+
+  // The curves
+
+  drawChart(done) {
+    const pen = fitted(this.chart);
+    if (!pen) return;
+    const { width, height } = this.chart.getBoundingClientRect();
+    const narrow = width < 560;
+    const right = width - (narrow ? MARGIN.narrow : MARGIN.right);
+    const bottom = height - MARGIN.bottom;
+    const x = (rounds) => MARGIN.left + (rounds / this.rounds) * (right - MARGIN.left);
+    const y = (value) => bottom - value * (bottom - MARGIN.top);
+    pen.font = `12px ${this.colors.font}`;
+    pen.lineWidth = 1;
+    pen.textBaseline = "middle";
+    for (const value of [0, 0.25, 0.5, 0.75, 1]) {
+      line(pen, this.colors.line, [[MARGIN.left, y(value)], [right, y(value)]]);
+      word(pen, this.colors.muted, value, MARGIN.left - 6, y(value), "right");
+    }
+    for (const part of narrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]) {
+      const label = number(Math.round(part * this.rounds)) + (part ? "" : " items");
+      word(pen, this.colors.muted, label, x(part * this.rounds), bottom + 12, part ? (part < 1 ? "center" : "right") : "left");
+    }
+    const { marks } = this.record;
+    const last = marks.findLastIndex((mark) => mark <= done);
+    const ends = [];
+    for (const lane of this.lanes) {
+      const values = lane.values();
+      const points = marks.slice(0, last + 1).map((mark, k) => [x(mark), y(values[k])]);
+      if (!points.length) continue;
+      pen.lineWidth = 2.25;
+      pen.setLineDash(DASHES[lane.number]);
+      line(pen, lane.color, points);
+      pen.setLineDash([]);
+      const [px, py] = points.at(-1);
+      ends.push({ lane, px, py, at: py, value: values[last] });
+    }
+    spread(ends, 15, MARGIN.top + 2, bottom - 4);
+    for (const { lane, px, py, at, value } of ends) {
+      disc(pen, lane.color, px, py, 3.5);
+      word(pen, this.colors.ink, value.toFixed(narrow ? 2 : 3), px + 9, at, "left", 600);
+      word(pen, lane.color, lane.short, px + (narrow ? 40 : 50), at, "left", 600);
+    }
+    const words = ends.map(({ lane, value }) => `${lane.short} ${value.toFixed(3)}`).join(", ");
+    this.chart.setAttribute("aria-label",
+      `${METRICS[this.metric]}, ${EVALUATIONS[this.evaluation]}, after ${number(done)} items: ${words || "nothing yet"}`);
+  }
+}
+
+class Lane {
+  constructor(record, number, race) {
+    Object.assign(this, record);
+    this.race = race;
+    this.number = number;
+    const alone = race.record.lanes.filter(({ rule }) => rule === record.rule).length === 1;
+    [this.short, this.other] = alone ? [record.rule, record.title] : [record.title, record.rule];
+    const { labels } = race.record;
+    this.found = sums(record.pushed, (t) => labels[t] === "1");
+    this.alarms = sums(record.pushed, (t) => labels[t] === "0");
+    this.asked = new Map(this.questions.map(([t], k) => [t, k]));
+    this.yes = this.questions.reduce((all, { 4: y }) => [...all, all.at(-1) + (y > 0)], [0]);
+    this.shaded = this.questions.reduce((all, { 3: side }) => [...all, all.at(-1) + (side > 0)], [0]);
+    this.no = this.questions.reduce((all, { 3: side, 4: y }) => [...all, all.at(-1) + (side > 0 && y < 0)], [0]);
+    this.lines = record.lines.map(unit);
+    this.drawn = -1;
+    this.build();
+  }
+
+  build() {
+    const values = Object.entries(this.parameters).map(([key, value]) => `${key} ${figure(value)}`).join(", ");
+    this.under = h("canvas", {});
+    this.over = h("canvas", {});
+    this.plane = h("div", { class: "plane", role: "img", ...testid("plane") }, this.under, this.over);
+    this.now = h("p", { class: "now", ...testid("now") });
+    this.item = h("p", { class: "item", dir: "auto" });
+    this.gauge = h("i", {});
+    this.used = h("p", { class: "used", ...testid("used") });
+    this.counts = Object.fromEntries(["answers", "found", "alarms"].map((name) => [name, h("dd", testid(name))]));
+    this.dot = s("circle", { r: 3.5 });
+    this.root = h("article", { class: "lane", "data-lane": this.number, "aria-label": this.name, ...testid("lane") },
+      h("header", {},
+        h("div", {}, h("h3", {}, this.short, " ", h("span", {}, this.other)),
+          h("p", { class: "rule" }, this.sentence), h("p", { class: "values" }, values)),
+        this.bump()),
+      this.used,
+      h("div", { class: "gauge", "aria-hidden": "true" }, this.gauge),
+      this.plane, this.now, ...(Object.keys(this.race.record.items).length ? [this.item] : []),
+      h("dl", {}, ...[["answers", "answers"], ["found", `${YES} found`], ["alarms", "false alarms"]].map(([key, name]) =>
+        h("div", {}, h("dt", {}, name), this.counts[key]))));
+  }
+
+  // The chance of asking over the margin
+  bump() {
+    const { margins } = this.race.record;
+    const x = (margin) => 60 + (58 * Math.max(-1, Math.min(1, margin / margins.at(-1))));
+    const y = (chance) => 38 - 34 * chance;
+    this.place = (margin, chance) => [x(margin), y(chance)];
+    const curve = this.chances.map((chance, k) => `${x(margins[k])},${y(chance)}`).join(" ");
+    return h("figure", { title: "The chance of asking over the margin: the distance from the line, negative side on the left" },
+      s("svg", { viewBox: "0 0 120 52", role: "img", "aria-label": "Chance of asking over the margin" },
+        s("rect", { class: "side", x: 60, y: 2, width: 60, height: 36 }),
+        s("path", { class: "axis", d: "M0 38H120M60 2V38" }),
+        ...(curve ? [s("polyline", { points: curve })] : []), this.dot,
+        s("text", { x: 0, y: 49 }, `says ${NO}`), s("text", { x: 120, y: 49, "text-anchor": "end" }, `says ${YES}`)));
+  }
+
+  get color() {
+    return this.race.colors.lanes[this.number];
+  }
+
+  values() {
+    return this.curves[this.race.evaluation][this.race.metric];
+  }
+
+  spent(done) {
+    return this.questions.findLastIndex(([t]) => t < done) + 1;
+  }
+
+  draw(done, passed, now) {
+    const spent = this.spent(done);
+    if (this.drawn < 0) [this.width, this.height] = [this.plane.clientWidth, this.plane.clientHeight];
+    this.drawPoints(done, done < this.drawn || this.drawn < 0);
+    this.drawField(spent, passed, now);
+  }
+
+  drawPoints(done, anew) {
+    const pen = anew ? fitted(this.over) : this.over.getContext("2d");
+    if (!pen) return;
+    if (anew) this.drawn = 0;
+    const { points, labels } = this.race.record;
+    for (let t = this.drawn; t < done; t++) {
+      const [x, y] = this.inside(points[t]);
+      mark(pen, this.race.colors, x, y, labels[t] === "1", this.asked.has(t));
+    }
+    this.drawn = done;
+  }
+
+  drawField(spent, passed, now) {
+    const pen = fitted(this.under);
+    if (!pen) return;
+    const aim = this.lines[spent];
+    const keep = this.race.calm ? 0 : Math.exp(-passed / SMOOTH);
+    this.line = this.line ? this.line.map((value, k) => aim[k] + (value - aim[k]) * keep) : aim;
+    const { x, y } = this.race.frame;
+    const corners = [[x[0], y[0]], [x[1], y[0]], [x[1], y[1]], [x[0], y[1]]];
+    const { side, edge } = halved(corners, this.line);
+    pen.fillStyle = tint(this.color, 0.17);
+    fill(pen, side.map((point) => this.at(point)));
+    pen.lineWidth = 2.5;
+    if (edge.length === 2) line(pen, this.color, edge.map((point) => this.at(point)));
+    if (spent !== this.spentBefore) {
+      this.since = spent ? now : -Infinity;
+      this.spentBefore = spent;
+    }
+    if (!spent) return;
+    const age = this.race.calm || !this.race.playing ? 0.35 : Math.min(1, (now - this.since) / PULSE);
+    if (age >= 1) return;
+    const [px, py] = this.inside(this.race.record.points[this.questions[spent - 1][0]]);
+    pen.globalAlpha = 1 - age;
+    pen.lineWidth = 3;
+    pen.strokeStyle = this.color;
+    pen.beginPath();
+    pen.arc(px, py, 6 + 20 * age, 0, 7);
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
+  // Where a point of the plane lies on the canvas.
+  at([u, v]) {
+    const { x, y } = this.race.frame;
+    return [((u - x[0]) / (x[1] - x[0])) * this.width, ((y[1] - v) / (y[1] - y[0])) * this.height];
+  }
+
+  // The same for an item: what is far out lies at the edge.
+  inside(point) {
+    const [x, y] = this.at(point);
+    return [Math.max(8, Math.min(this.width - 8, x)), Math.max(8, Math.min(this.height - 8, y))];
+  }
+
+  tell(done) {
+    const spent = this.spent(done);
+    const { budget, items } = this.race.record;
+    const [t, margin, chance, , y] = this.questions[spent - 1] ?? [];
+    const mean = y > 0 ? YES : NO;
+    put(this.used, `${number(spent)} of ${number(budget)} labels used`);
+    this.gauge.style.transform = `scaleX(${spent / budget})`;
+    put(this.counts.answers, `${this.yes[spent]} ${YES}  ${spent - this.yes[spent]} ${NO}`);
+    put(this.counts.found, `${number(this.found[done])} of ${number(this.race.positives[done])}`);
+    put(this.counts.alarms, number(this.alarms[done]));
+    put(this.now, spent ? this.says(done, spent, `#${t + 1}`, margin, chance, mean) : "Waiting for the first item");
+    put(this.item, spent ? (items[t] ?? "") : "");
+    this.dot.style.display = spent ? "" : "none";
+    if (spent) {
+      const [x, height] = this.place(margin, chance);
+      this.dot.setAttribute("cx", x);
+      this.dot.setAttribute("cy", height);
+    }
+    this.plane.setAttribute("aria-label", `${this.name} after ${number(done)} items: ${spent} labels asked, ` +
+      `${this.found[done]} positives found, ${this.alarms[done]} false alarms`);
+  }
+
+  says(done, spent, item, margin, chance, answer) {
+    const asked = `${item}: margin ${signed(margin)}, chance ${percent(chance)} → ${answer}`;
+    if (spent === this.race.record.budget) return `Spent at ${asked}`;
+    return `${done - this.questions[spent - 1][0] < this.race.rounds / 10 ? "Asks" : "Last asked"} ${asked}`;
+  }
+}
+
+// The story, in the order it is told: from which share of the race on, what it says, and what the numbers say then.
+
+function story({ record, lanes, rounds, positives }) {
+  const total = positives[rounds];
+  const asymmetric = lanes.find(({ rule, parameters }) => rule === "asymmetric" && parameters.delta_plus !== parameters.delta_minus);
+  const symmetric = lanes.find(({ rule }) => rule === "symmetric");
+  const only = lanes.find(({ rule }) => rule === "positive");
+  const rare = 3 * total < rounds;
+  const choosy = asymmetric && asymmetric.parameters.delta_plus < asymmetric.parameters.delta_minus;
+  const shaded = (lane, done) => {
+    const spent = lane.spent(done);
+    return `${lane.short} ${lane.shaded[spent]} of ${counted(lane.found[done] + lane.alarms[done], "item")} (${lane.no[spent]} ${NO})`;
+  };
+  return [
+    { title: "The stream", from: 0,
+      said: `${number(rounds)} items pass. One in ${Math.round(rounds / total)} is a ${YES} worth finding, all others are ${NO}. ` +
+        "Every lane sees the same items in the same order, but not which is which.",
+      facts: (done) => `${number(done)} have passed, ${number(positives[done])} of them ${YES}.` },
+    { title: "The price", from: 0.1,
+      said: `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is what it believes: ` +
+        `on the shaded side it says ${YES}. An answer that proves it wrong moves the line.`,
+      facts: (done) => `Asked so far: ${lanes.map((lane) => `${lane.short} ${lane.spent(done)}`).join(", ")}.` },
+    { title: asymmetric ? "Why asymmetric" : "Where to ask", from: 0.25,
+      said: (rare
+        ? `${YES} are rare, so most answers on the shaded side are ${NO}, and each such surprise pulls the line away from the ${YES}. `
+        : `Here ${YES} are not rare, and a rule that treats both sides alike loses little. `) +
+        (choosy
+          ? `The asymmetric rule asks less there and more on the other side, where missed ${YES} hide: its shaded side stays wide.`
+          : asymmetric
+            ? "This asymmetric rule asks more readily there than on the other side."
+            : `Who never asks on the other side never learns of the ${YES} missed there.`),
+      facts: (done) => `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
+        .map((lane) => shaded(lane, done)).join(", ")}.` },
+    { title: "The result", from: 0.6,
+      said: `Finding a rare ${YES} and leaving the ${NO} alone count the same in the sum, the curve below. ` +
+        (record.means
+          ? `One race is chance. Over 200 such streams the mean sums are ${lanes
+            .map(({ name, short }) => `${short} ${record.means[name].toFixed(3)}`).join(", ")}.`
+          : "One race is chance: try other seeds in the settings."),
+      facts: (done) => outcome(lanes, asymmetric, symmetric, done, positives[done], done === rounds) },
+  ];
+}
+
+function outcome(lanes, asymmetric, symmetric, done, total, over) {
+  if (!asymmetric || !symmetric) {
+    const list = lanes.map((lane) => `${lane.short} ${lane.found[done]} with ${counted(lane.alarms[done], "false alarm")}`);
+    return `${over ? "In the end" : "So far"}, of ${counted(total, YES, "")} found: ${list.join("; ")}.`;
+  }
+  const [found, alarms] = ["found", "alarms"].map((what) => asymmetric[what][done] - symmetric[what][done]);
+  return `${over ? "In the end" : "So far"} the asymmetric rule found ${asymmetric.found[done]} of ${total} ${YES}, the symmetric one ` +
+    `${symmetric.found[done]}: ${difference(found, YES, "")}, and ${difference(alarms, "false alarm")}.`;
+}
+
+function difference(value, name, plural) {
+  return value ? `${counted(Math.abs(value), `${value > 0 ? "more" : "fewer"} ${name}`, plural)}` : `as many ${name}${plural ?? "s"}`;
+}
+
+function counted(value, name, plural = "s") {
+  return `${number(value)} ${name}${value === 1 ? "" : plural}`;
+}
+
+function legend() {
+  return [[YES, "positive"], [NO, "negative"]].map(([sign, name], k) =>
+    h("span", {}, h("b", { class: k ? "no" : "yes" }, sign), ` ${name}`))
+    .concat(h("span", {}, h("b", { class: "faint" }, `${YES}${NO}`), " passed, not asked"),
+      h("span", {}, h("b", {}, `${YES}${NO}`), " asked"), h("span", {}, h("i", {}), " what the lane says is positive"));
+}
+
+// Geometry
+
+// The part of the plane to look at: without the outermost half percent on each side, and with some air.
+function sight(points) {
+  const [x, y] = [0, 1].map((axis) => {
+    const sorted = points.map((point) => point[axis]).sort((a, b) => a - b);
+    const out = Math.floor(sorted.length / 200);
+    const [low, high] = [sorted[out], sorted.at(-1 - out)];
+    const air = 0.06 * (high - low) || 1;
+    return [low - air, high + air];
+  });
+  return { x, y };
+}
+
+// A line's coefficients at a fixed length, so that halfway between two lines is a line between them.
+function unit(line) {
+  const length = Math.hypot(...line);
+  return length ? line.map((value) => value / length) : line;
+}
+
+// The part of a polygon where a u + b v + c >= 0, and the edge that the line cuts.
+function halved(corners, [a, b, c]) {
+  const side = [];
+  const edge = [];
+  corners.forEach((p, k) => {
+    const q = corners[(k + 1) % corners.length];
+    const [f, g] = [p, q].map(([u, v]) => a * u + b * v + c);
+    if (f >= 0) side.push(p);
+    if (f >= 0 !== g >= 0) {
+      const cut = [0, 1].map((axis) => p[axis] + ((q[axis] - p[axis]) * f) / (f - g));
+      side.push(cut);
+      edge.push(cut);
+    }
+  });
+  return { side, edge };
+}
+
+function clamp(share) {
+  return Math.max(0, Math.min(1, share));
+}
+
+// Labels of the curves' ends, moved apart by at least a gap.
+function spread(ends, gap, top, bottom) {
+  ends.sort((p, q) => p.at - q.at);
+  ends.forEach((end, k) => (end.at = Math.max(end.at, k ? ends[k - 1].at + gap : top)));
+  ends.reverse().forEach((end, k) => (end.at = Math.min(end.at, k ? ends[k - 1].at - gap : bottom)));
+}
+
+// How many of the first t characters are "1" and count, for every t.
+function sums(bits, counts) {
+  const all = new Uint16Array(bits.length + 1);
+  for (let t = 0; t < bits.length; t++) all[t + 1] = all[t] + (bits[t] === "1" && counts(t));
+  return all;
+}
+
+// Canvas
+
+const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+
+// The pen of a cleared canvas that has as many dots as the screen shows; none where it is not shown.
+function fitted(canvas) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const scale = window.devicePixelRatio || 1;
+  if (!width || !height) return null;
+  const pen = canvas.getContext("2d");
+  const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
+  if (canvas.width !== wide || canvas.height !== high) {
+    canvas.width = wide;
+    canvas.height = high;
+    pen.scale(scale, scale);
+  } else {
+    pen.clearRect(0, 0, width, height);
+  }
+  return pen;
+}
+
+function mark(pen, colors, x, y, positive, asked) {
+  const size = asked ? 5 : 3;
+  pen.globalAlpha = asked ? 1 : 0.4;
+  pen.beginPath();
+  if (positive) {
+    pen.moveTo(x, y - 1.3 * size);
+    pen.lineTo(x + 1.2 * size, y + 0.8 * size);
+    pen.lineTo(x - 1.2 * size, y + 0.8 * size);
+    pen.closePath();
+  } else {
+    pen.arc(x, y, asked ? size : 0.75 * size, 0, 7);
+  }
+  const color = positive ? colors.yes : colors.no;
+  if (asked) {
+    pen.fillStyle = color;
+    pen.fill();
+    pen.lineWidth = 1.25;
+    pen.strokeStyle = colors.page;
+    pen.stroke();
+  } else {
+    pen.lineWidth = 1;
+    pen.strokeStyle = color;
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+}
+
+function line(pen, color, points) {
+  pen.strokeStyle = color;
+  pen.beginPath();
+  for (const [x, y] of points) pen.lineTo(x, y);
+  pen.stroke();
+}
+
+function fill(pen, points) {
+  pen.beginPath();
+  for (const [x, y] of points) pen.lineTo(x, y);
+  pen.fill();
+}
+
+function disc(pen, color, x, y, radius) {
+  pen.fillStyle = color;
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 7);
+  pen.fill();
+}
+
+function word(pen, color, text, x, y, align, weight = 400) {
+  pen.font = pen.font.replace(/^\d* ?/, `${weight} `);
+  pen.fillStyle = color;
+  pen.textAlign = align;
+  pen.fillText(text, x, y);
+}
+
+function tint(color, share) {
+  return `color-mix(in srgb, ${color} ${100 * share}%, transparent)`;
+}
+
+// The theme's colours as the style sheet has them.
+function colors(root) {
+  const style = getComputedStyle(root);
+  const of = (name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    ...Object.fromEntries(["page", "ink", "muted", "line", "yes", "no"].map((name) => [name, of(name)])),
+    lanes: Array.from({ length: COLORS }, (_, k) => of(`lane-${k}`)),
+    font: style.fontFamily,
+  };
+}
+
+// Browser
+
+const USES_SPACE = "textarea, select, button, summary, a[href], [role=textbox], [role=button], [role=switch], [role=option], " +
+  "[role=checkbox], [role=radio], [role=tab], [role=combobox], input:not([type=range])";
+const DIALOG = "dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]";
+
+function h(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function s(tag, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function testid(name) {
+  return { "data-testid": `oal-${name}` };
+}
+
+function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function number(value) {
+  return value.toLocaleString("en");
+}
+
+function signed(value) {
+  return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
+}
+
+function percent(value) {
+  return `${Math.round(100 * value)} %`;
+}
+
+function figure(value) {
+  return String(Number(value.toPrecision(4)));
+}

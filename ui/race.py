@@ -1,0 +1,143 @@
+"""The race: several strategies over one stream side by side, animated in the browser by race.js from a whole record."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from oal_engine import race as races
+from oal_engine.algorithms import ALGORITHMS, declared
+from oal_engine.datasets import Dataset
+
+from .forms import fields
+from .page import complain, store
+
+HERE = Path(__file__).parent
+CLOUDS = "Two clouds (synthetic)"
+MOST_LANES = 4
+CLIPPED = 240  # characters of an item
+RULES = {
+    "all": "Asks about every item until its labels are gone.",
+    "first": "Asks about the first items until its labels are gone.",
+    "random": "Asks with the same chance everywhere.",
+    "margin": "Asks about everything close to its line, and nothing else.",
+    "positive": "Asks only about what it predicts positive.",
+    "symmetric": "Asks near its line, on both sides alike.",
+    "asymmetric": "Asks near its line, with a band for each side.",
+    "shifted": "Asks near its line, but never for sure.",
+    "decaying": "Asks near its line, in a band that narrows with time.",
+    "error-adaptive": "Asks near its line, in a band that widens with every mistake.",
+    "variance": "Asks near its line, and where it has seen little.",
+    "discriminative": "Asks near its line, and about items with rare features.",
+}
+
+_mount = st.components.v2.component(
+    "oal_race",
+    js=(HERE / "race.js").read_text(encoding="utf-8"),
+    css=(HERE / "race.css").read_text(encoding="utf-8"),
+)
+
+
+@st.fragment
+def race(store):
+    """Choose a stream and the strategies, and watch them."""
+    try:
+        _race(store)
+    except ValueError as error:
+        complain(error)
+
+
+def _race(store):
+    top = st.container(horizontal=True, vertical_alignment="center")
+    top.title("Race", width="content")
+    names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
+    dataset = top.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
+    with top.popover("Settings"):
+        budget = st.number_input("Budget (labels a lane)", 1, 1000, races.BUDGET, key="race-budget")
+        seed = st.number_input(
+            "Seed",
+            0,
+            2**31,
+            races.SEED,
+            key="race-seed",
+            help="Another seed is another stream, or order, and other draws.",
+        )
+        lanes = st.multiselect(
+            "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="race-lanes"
+        )
+        scale = _overlap(dataset)
+        chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
+    if not lanes:
+        raise ValueError("a race needs a strategy: choose one in the settings.")
+    _mount(key="race", data=_record(dataset, chosen, budget, seed))
+
+
+def _can_race(row):
+    """Whether a data set has a positive or negative label for every item, and both."""
+    known = row["positives"], row["negatives"]
+    return not row["classes"] and all(known) and sum(known) == row["items"]
+
+
+def _parameters(name, scale, dataset):
+    """The parameters of a strategy as fields; what its paper fixes is left out."""
+    start = races.entrant(name, races.tuned(name, scale))
+    fixed = ALGORITHMS[name].fixed if name in ALGORITHMS else {}
+    specs = {key: spec for key, spec in declared(start.learner, start.rule).items() if key not in fixed}
+    if specs:
+        st.text(name)
+    return fields(specs, start.parameters, f"race-{dataset}-{name}")
+
+
+@st.cache_resource(max_entries=50)
+def _overlap(dataset):
+    """The overlap of the rows of a data set, or of the clouds."""
+    return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Running the race; the very first one takes longer…")
+def _record(dataset, lanes, budget, seed):
+    """What race.js shows: the engine's record with words for every rule and the items that were asked about."""
+    entrants = [races.entrant(name, values) for name, values in lanes]
+    if dataset is None:
+        rows, y, view = races.clouds(seed)
+        found, note = None, ""
+    else:
+        found = Dataset(store(), dataset)
+        rows, y, order = races.sampled(found, seed)
+        view = races.principal(rows, y)
+        note = _honest(view, len(y), len(found.y))
+    record = races.record(rows, y, view, entrants, budget, seed)
+    asked = sorted({t for lane in record["lanes"] for t, *_ in lane["questions"]})
+    for lane in record["lanes"]:
+        lane["sentence"] = _sentence(lane)
+        lane["title"] = "baseline" if lane["name"] == races.BASELINE else lane["name"]
+    usual = (dataset, budget, {name: dict(values) for name, values in lanes}) == (None, races.BUDGET, races.TUNED)
+    return record | {
+        "key": repr((dataset, lanes, budget, seed)),
+        "note": note,
+        "items": {t: _words(found.item(int(order[t]))) for t in asked} if found else {},
+        "means": races.MEAN_SUMS if usual else None,
+    }
+
+
+def _sentence(lane):
+    """How the rule of a lane decides; of the asymmetric one also which side it prefers."""
+    plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
+    if lane["rule"] != "asymmetric" or plus == minus:
+        return RULES[lane["rule"]]
+    return f"Asks near its line, more readily where it says {'▲' if plus > minus else '●'}."
+
+
+def _words(item):
+    words = " ".join((item["text"] or item["id"]).split())
+    return words if len(words) <= CLIPPED else words[:CLIPPED].rstrip() + "…"
+
+
+def _honest(view, shown, items):
+    """What the picture leaves out, in a sentence."""
+    sample = f"A random sample of {shown:,} of {items:,} items" if shown < items else f"All {items:,} items"
+    if view.share == 1:
+        return f"{sample}, in random order."
+    return (
+        f"{sample}, in random order. The plane holds the first two principal components, {view.share:.0%} of the "
+        "variation: lines and points are projected, so a point can lie on the other side than its prediction."
+    )
