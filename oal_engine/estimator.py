@@ -189,11 +189,11 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         """Forget what was learned and prepare for these classes; y are labels that rho may be taken from."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
         self._labels = _labels(found.tolist(), chosen, self.positive_class)
-        self.classes_, self.rounds_ = found, 0
         weights = metrics.Weights(self.alpha_p, self.c_p)
         rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
         self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
         self.learner_, self.rule_ = chosen.build(self.n_features_in_, found.size * chosen.multiclass)
+        self.classes_, self.rounds_ = found, 0  # the last, as they mark a model that has begun
 
     def _numbers(self, labels):
         """Labels as the kernel knows them: -1 and +1, or 1 .. K."""
