@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from . import learners, query_rules
 from .learners import LEARNERS
 from .parameters import checked, named, parameters
@@ -123,6 +125,24 @@ class Strategy:
     def parameters(self):
         """All parameters by key: plain names, or learner.NAME and rule.NAME where both have one."""
         return _merge(self.learner_parameters, self.rule_parameters)
+
+    def known_rho(self, rho, weights, metric, y=()):
+        """The rho of a run: what the paper fixes, a number, or by 'auto' the class ratio of the labels y weighed as the
+        metric does (cost: its weights alone); 0 where the label counts are to say it on the way ('laplace')."""
+        ratio = weights.ratio(metric)
+        if self.rho is not None or self.multiclass:
+            return self.rho or 1.0
+        if rho in ("auto", "laplace") and metric == "cost":
+            return ratio
+        if rho == "auto":
+            positives, negatives = (int((np.asarray(y) == label).sum()) for label in (1, -1))
+            if not positives or not negatives:
+                raise ValueError("rho auto needs items of both classes. Use rho laplace or a number.")
+            return ratio * negatives / positives
+        try:
+            return 0.0 if rho == "laplace" else float(rho)
+        except (TypeError, ValueError):
+            raise ValueError(f"rho must be auto, laplace or a number. Got {rho}.") from None
 
 
 def _merge(of_learner, of_rule):

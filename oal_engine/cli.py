@@ -213,15 +213,6 @@ def algorithms(as_json: Json = False):
     show(found, as_json, "name", "learner", "rule", "parameters", "paper")
 
 
-def _known_rho(y, weights, metric):
-    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
-    if metric == "cost":
-        return weights.ratio("cost")
-    if not positives or not negatives:
-        raise ValueError("rho auto needs items of both classes. Use --rho laplace or a number.")
-    return weights.ratio("sum") * negatives / positives
-
-
 def _number(text, name, allowed):
     try:
         return float(text)
@@ -301,12 +292,7 @@ def replay(
         y, classes = _against(positive, classes, chosen.algorithm, table.y), ()
     size = len(classes)
     rounds = table.y.size
-    if chosen.rho is not None or chosen.multiclass:
-        known = chosen.rho or 1.0
-    elif rho == "laplace":
-        known = weights.ratio("cost") if metric == "cost" else 0.0
-    else:
-        known = _known_rho(y, weights, metric) if rho == "auto" else _number(rho, "--rho", "auto, laplace or a number")
+    known = chosen.known_rho(rho, weights, metric, y)
     if orders:
         visits = recorded(orders, rounds)
     else:

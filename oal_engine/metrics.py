@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .parameters import named
+
 COUNTS = (2, 3, 2)  # the shape of the table
 EVALUATIONS = ("push", "push_query")
 
@@ -35,7 +37,8 @@ class Weights:
 
     def ratio(self, metric):
         """The weight of a positive against a negative: alpha_p / alpha_n for sum, c_p / c_n for cost."""
-        share = {"sum": self.alpha_p, "cost": self.c_p}[metric]
+        shares = {"sum": self.alpha_p, "cost": self.c_p}
+        share = shares[named(shares, metric, "metric")]
         return share / (1 - share)
 
 

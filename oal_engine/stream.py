@@ -12,7 +12,7 @@ from numba import njit
 
 from .dispatch import INLINE
 from .draws import draw, draws
-from .learners import cell, classes, everywhere, predict, put, update, variance, weight
+from .learners import cell, classes, everywhere, predict, put, score, update, variance, weight
 from .metrics import empty
 from .query_rules import look, looks, observe, probability
 from .rows import Row, entry, hurry, length, read_only, span
@@ -152,6 +152,36 @@ def learn(rows, order, learner, rule, objective, average, question, y, last):
     predict(learner, x, objective.theta)  # leaves the learner as it was when the question was asked
     v = variance(learner, x)
     _learn(rows, order, learner, rule, objective, average, question, v, float(y), last)
+
+
+@njit(**COMPILE)
+def teach(rows, y, order, learner, rule, objective, average):
+    """Learn the label of every row, whatever the rule would have asked."""
+    for t in range(order.size):
+        hurry(rows, order, t)
+        x = Row(rows, order[t])
+        p, predicted = predict(learner, x, objective.theta)
+        v, y_t = variance(learner, x), float(y[order[t]])
+        _learn(rows, order, learner, rule, objective, average, Question(t, p, v, 1.0, 0.0, predicted), v, y_t, False)
+
+
+@njit(**COMPILE)
+def scores(rows, learner, theta, found):
+    """Write the margin of every row, or its score for each class, into found of shape (n, 1) or (n, K)."""
+    for i in range(found.shape[0]):
+        p = predict(learner, Row(rows, i), theta)[0]
+        for k in range(found.shape[1]):
+            found[i, k] = score(learner, p, k)
+
+
+@njit(**COMPILE)
+def probabilities(rows, learner, rule, objective, t, found):
+    """Write the probability of asking for the label of every row, if it came in round t, into found of shape (n,)."""
+    rho, theta = _rho(objective), objective.theta
+    for i in range(found.size):
+        x = Row(rows, i)
+        p = predict(learner, x, theta)[0]
+        found[i] = probability(rule, learner, x, p, look(rule, learner, x), rho, theta, t + 1)
 
 
 @njit(**COMPILE)

@@ -19,7 +19,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
     {"algorithms", "stream", "store", "formats"},
-    {"datasets"},
+    {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},
     {"export", "published", "experiments"},
     {"reproduce"},

@@ -536,7 +536,7 @@ def cut(path):
         (("replay", "DATA", "--algorithm", "PA", "--metric", "f1"), "--metric must be sum or cost. Got f1."),
         (
             ("replay", "DATA", "--algorithm", "PA", "--rho", "high"),
-            "--rho must be auto, laplace or a number. Got high.",
+            "rho must be auto, laplace or a number. Got high.",
         ),
         (("replay", "DATA", "--algorithm", "PA", "--rho", "-1"), "rho must be > 0,"),
         (
@@ -574,7 +574,7 @@ def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
     (tmp_path / "none.csv").write_text("text\na b\nb a\n")
     for name, message in (
         ("some", "a replay needs a label -1 or 1 for every row. Got 0."),
-        ("none", "rho auto needs items of both classes. Use --rho laplace or a number."),
+        ("none", "rho auto needs items of both classes. Use rho laplace or a number."),
     ):
         ok("import", f"{name}.csv", "--name", name, "--json")
         assert (1, "", f"error: {message}\n") == run("replay", name, "--algorithm", "PAA-I")

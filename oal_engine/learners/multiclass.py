@@ -53,6 +53,10 @@ def _predict(self, x, theta):
     return scores[best] - scores[highest(scores, best)], best + 1
 
 
+def _score(self, p, k):
+    return self.scores[k]
+
+
 def _cell(self, predicted, y):
     return predicted - 1, y
 
@@ -68,7 +72,8 @@ def _put(self, j, value):
 def multiclass(kind):
     """Mark a learner of K classes and give it the methods that they share."""
     kind.multiclass = True
-    kind.predict, kind.cell, kind.weight, kind.put, kind.everywhere = _predict, _cell, _weight, _put, always
+    kind.predict, kind.score, kind.cell = _predict, _score, _cell
+    kind.weight, kind.put, kind.everywhere = _weight, _put, always
     return kind
 
 

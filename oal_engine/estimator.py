@@ -1,0 +1,241 @@
+"""The engine as a scikit-learn estimator: OnlineActiveClassifier."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import learners, metrics, rows, stream
+from .algorithms import ALGORITHMS, strategy
+from .parameters import Parameter
+
+WHOLE = Parameter(0, "", low=0, whole=True)
+INPUT = {"accept_sparse": "csr", "dtype": np.float64}
+
+
+def _told(parts, change):
+    """A named tuple with its arrays changed."""
+    return parts._make(change(part) if isinstance(part, np.ndarray) else part for part in parts)
+
+
+def _aside(learner):
+    """A learner to predict with: its scratch arrays, all of one dimension, are copies, as threads may share a model."""
+    return _told(learner, lambda part: part.copy() if part.ndim == 1 else part)
+
+
+class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
+    """A published algorithm, or "LEARNER + RULE", as a classifier that learns only from the labels it asks for.
+
+    algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Its own parameters are given by
+    name (eta=0.1; None: the default), and can be tuned and cloned as all others.
+    budget: labels that may be asked (None: no limit). random_state: seed >= 0 of the draws.
+    rho: what a positive weighs: "laplace" estimates it from the labels asked, "auto" takes the class ratio of y (in
+    `fit`), or a number; metric ("sum" or "cost"), alpha_p and c_p are what it is for. theta: margins from here on
+    predict positive. averaged: predict with the mean of the weights once the budget is spent.
+    positive_class: the label that is positive of two (None: the second of `classes_`, which are sorted).
+
+    There is no intercept: append a column of ones for one. `fit` and `fit_stream` start anew, `partial_fit` goes on.
+    Fitted: classes_, learner_, rule_, objective_, rounds_ (rows seen), and of the last `fit` or `fit_stream` counts_
+    (a table as in `metrics`) and, for every question in turn, queried_ (row numbers), margins_ and probabilities_.
+    """
+
+    def __init__(
+        self,
+        algorithm="OAAL",
+        *,
+        budget=None,
+        rho="laplace",
+        metric="sum",
+        alpha_p=0.5,
+        c_p=0.9,
+        theta=0.0,
+        averaged=False,
+        positive_class=None,
+        random_state=0,
+        **parameters,
+    ):
+        self.algorithm = algorithm
+        self.budget = budget
+        self.rho = rho
+        self.metric = metric
+        self.alpha_p = alpha_p
+        self.c_p = c_p
+        self.theta = theta
+        self.averaged = averaged
+        self.positive_class = positive_class
+        self.random_state = random_state
+        self._parameters = parameters
+
+    def get_params(self, deep=True):
+        """The settings and the algorithm's parameters that were given, by name."""
+        return super().get_params(deep) | self._parameters
+
+    def set_params(self, **params):
+        """Change settings or parameters of the algorithm; what it does not have is refused when it learns."""
+        settings = super().get_params()
+        self._parameters |= {name: value for name, value in params.items() if name not in settings}
+        return super().set_params(**{name: value for name, value in params.items() if name in settings})
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = self._strategy().multiclass
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for name in vars(self).keys() & {"learner_", "rule_", "objective_"}:  # joblib may map arrays read-only
+            setattr(self, name, _told(getattr(self, name), lambda part: np.require(part, requirements=["W", "E"])))
+
+    def fit(self, X, y):
+        """Stream the rows once in their order: y answers what the rule asks, within the budget, and nothing else."""
+        X, y = validate_data(self, X, y, **INPUT)
+        check_classification_targets(y)
+        self._start(np.unique(y), y)
+        budget, seed = self._limits(self.budget, y.size)
+        done = stream.replay(
+            rows.as_rows(X), self._numbers(y), np.arange(y.size), self.learner_, self.rule_, self.objective_,
+            budget=budget, seed=seed, averaged=self.averaged, log=True,
+        )  # fmt: skip
+        return self._record(done.log, done.counts, y.size)
+
+    def fit_stream(self, X, oracle, budget=None, classes=None):
+        """Stream the rows once in their order and ask `oracle`, a function from a row's number to its label.
+
+        budget: labels that may be asked (None: the estimator's). classes: all labels that the oracle may give (None:
+        those of the last fit).
+        """
+        X = validate_data(self, X, **INPUT)
+        self._start(self._known(classes))
+        table, learner = rows.as_rows(X), self.learner_
+        n = rows.length(table)
+        budget, seed = self._limits(self.budget if budget is None else budget, n)
+        order, unknown = stream.checked_order(np.arange(n), table), rows.read_only(np.zeros(n), np.int8)
+        state = learner, self.rule_, self.objective_
+        mean, counts, log, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), [], 0
+        while True:
+            asking = len(log) < budget
+            asked = stream.until_query(table, unknown, order, *state, seed, t, n, asking, counts)
+            if asked.t == n:
+                return self._record(log, counts, n)
+            (y,) = self._numbers([oracle(asked.t)])
+            log.append((asked.t, asked.margin, asked.probability))
+            stream.learn(table, order, *state, mean, asked, y, len(log) == budget)
+            counts[(*learners.cell(learner, asked.predicted, 0), 1)] -= 1
+            counts[(*learners.cell(learner, asked.predicted, y), 1)] += 1
+            t = asked.t + 1
+
+    def partial_fit(self, X, y, classes=None):
+        """Learn every row given; the first call needs `classes`, all labels that there will be."""
+        first = not hasattr(self, "classes_")
+        X, y = validate_data(self, X, y, reset=first, **INPUT)
+        known = self._known(classes)
+        if first:
+            self._start(known)
+        elif not np.array_equal(known, self.classes_):
+            raise ValueError(f"classes must be those of the first call, {_list(self.classes_)}. Got {_list(known)}.")
+        table = rows.as_rows(X)
+        stream.teach(
+            table, self._numbers(y), stream.checked_order(np.arange(y.size), table), self.learner_, self.rule_,
+            self.objective_, stream.average(self.learner_, False),
+        )  # fmt: skip
+        self.rounds_ += y.size
+        return self
+
+    def decision_function(self, X):
+        """What speaks for `classes_[1]`, shape (n,): of two classes the margin less theta; or (n, K) scores."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X):
+        """The class of every row."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            best = (scores[:, 0] >= self.objective_.theta) == (self._labels[self.classes_[1]] > 0)
+        else:
+            best = scores.argmax(1)
+        return self.classes_[best.astype(int)]
+
+    def query_probability(self, X):
+        """How likely the rule would ask for the label of every row if it came next, whatever is left of the budget."""
+        table = self._table(X)
+        found = np.empty(rows.length(table))
+        stream.probabilities(table, _aside(self.learner_), self.rule_, self.objective_, self.rounds_, found)
+        return found
+
+    def _table(self, X):
+        check_is_fitted(self)
+        return rows.as_rows(validate_data(self, X, reset=False, **INPUT))
+
+    def _scores(self, X):
+        table = self._table(X)
+        found = np.empty((rows.length(table), learners.classes(self.learner_) or 1))
+        stream.scores(table, _aside(self.learner_), self.objective_.theta, found)
+        return found
+
+    def _strategy(self, values=()):
+        learner, plus, rule = str(self.algorithm).partition(" + ")
+        return strategy(None, learner, rule, values) if plus else strategy(self.algorithm, values=values)
+
+    def _known(self, found):
+        """The classes given, or those of the last fit."""
+        if found is None and not hasattr(self, "classes_"):
+            raise ValueError("classes must be given at first: all labels that there will be. Got None.")
+        return self.classes_ if found is None else np.unique(found)
+
+    def _start(self, found, y=()):
+        """Forget what was learned and prepare for these classes; y are labels that rho may be taken from."""
+        chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
+        self._labels = _labels(found.tolist(), chosen, self.positive_class)
+        weights = metrics.Weights(self.alpha_p, self.c_p)
+        rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
+        self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
+        self.learner_, self.rule_ = chosen.build(self.n_features_in_, found.size * chosen.multiclass)
+        self.classes_, self.rounds_ = found, 0  # the last, as they mark a model that has begun
+
+    def _numbers(self, labels):
+        """Labels as the kernel knows them: -1 and +1, or 1 .. K."""
+        labels = np.asarray(labels).tolist()
+        unknown = set(labels) - self._labels.keys()
+        if unknown:
+            raise ValueError(f"a label must be one of {_list(self._labels)}. Got {_list(unknown)}.")
+        return rows.read_only([self._labels[label] for label in labels], np.int8)
+
+    def _limits(self, budget, rounds):
+        """The budget and the seed of a run."""
+        owner = type(self).__name__
+        budget = rounds if budget is None else WHOLE.check(budget, "budget", owner)
+        return budget, WHOLE.check(self.random_state, "random_state", owner)
+
+    def _record(self, log, counts, rounds):
+        log = np.reshape(log, (-1, 3))
+        self.queried_, self.margins_, self.probabilities_ = log[:, 0].astype(np.int64), log[:, 1], log[:, 2]
+        self.counts_, self.rounds_ = counts, rounds
+        return self
+
+
+def _labels(names, chosen, positive):
+    """The kernel's number of every class."""
+    most = np.iinfo(np.int8).max
+    if not 2 <= len(names) <= most:
+        raise ValueError(f"a classifier needs 2 to {most} classes. Got {len(names)} class{'es' * (len(names) != 1)}.")
+    if chosen.multiclass:
+        if positive is not None:
+            raise ValueError(f"{chosen.algorithm} has no positive_class. Got {positive}.")
+        return {name: number for number, name in enumerate(names, 1)}
+    if len(names) > 2:
+        several = ", ".join(name for name, entry in ALGORITHMS.items() if learners.is_multiclass(entry.learner))
+        raise ValueError(
+            f"Only binary classification is supported by {chosen.algorithm}, more classes by {several}. "
+            f"Got {len(names)} classes."
+        )
+    positive = names[1] if positive is None else positive
+    if positive not in names:
+        raise ValueError(f"positive_class must be {' or '.join(map(str, names))}. Got {positive}.")
+    return {name: 1 if name == positive else -1 for name in names}
+
+
+def _list(names):
+    return ", ".join(map(str, names))
