@@ -22,6 +22,12 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
 .oal-entry span { opacity: .75; }
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] { padding: .8rem .9rem 1rem; }
+  .st-key-top { gap: .1rem !important; flex-wrap: nowrap !important; }
+  .st-key-top > :last-child { min-width: 0 !important; }
+  .st-key-top a { padding: .3rem .3rem; }
+  .st-key-top p { font-size: .875rem; }
+  .st-key-top button { padding: .2rem .3rem .2rem .5rem; max-width: 5.6rem; }
+  .st-key-top button p { overflow: hidden; white-space: nowrap; }
   .oal-wide { display: none !important; }
 }
 </style>"""
@@ -35,7 +41,7 @@ def open_page(title):
     _require_login()
     _warm_up()
     session = st.query_params.get("session")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
             '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>',
             width="content",
