@@ -21,7 +21,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"algorithms", "stream", "store", "formats"},
     {"datasets"},
     {"session", "demo"},
-    {"export", "reproduce"},
+    {"export", "reproduce", "retrace", "bundle"},
     {"cli"},
     {"__main__"},
     {"ui"},
