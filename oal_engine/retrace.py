@@ -86,10 +86,27 @@ class Report:
 
     @property
     def verified(self):
+        """Whether nothing differs."""
         return self.sentence is None
 
     def as_dict(self):
+        """The report as JSON has it."""
         return {"verified": self.verified} | asdict(self)
+
+    def __str__(self):
+        checked = (
+            f"{_counted(self.questions, 'question')}, {_counted(self.answers, 'answer')} and "
+            f"{_counted(self.digests, 'stored digest')}"
+        )
+        versions = f"It was made with engine {self.engine_then} and is checked with {self.engine_now}."
+        if self.verified:
+            return f"Verified bit for bit: {checked} come out again. {versions}"
+        where = f"Departs in round {self.round:,}, at question {self.number:,}"
+        return f"{where}: {self.sentence} Before it, {checked} come out again. {versions}"
+
+
+def _counted(number, what):
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 class Trace(Run):
@@ -131,8 +148,8 @@ class Trace(Run):
 
     @property
     def complete(self):
-        """Whether no question waits: the budget is spent, or the stream has ended."""
-        return self.departed is None and len(self._answers) == len(self.log)
+        """Whether the budget is spent, or the stream has ended."""
+        return self.departed is None and self.ended(self._state)
 
     @property
     def reached(self):

@@ -380,6 +380,11 @@ class Run:
             return metrics.evaluate_classes(counts, evaluation)
         return metrics.evaluate(counts, evaluation, self.weights)
 
+    @property
+    def counts(self):
+        """The table of counts where the run is."""
+        return self._state.counts
+
     def curve(self, points=500):
         """Rounds and tables of counts along the stream, thinned to so many points."""
         trail = self._state.trail
