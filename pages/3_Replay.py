@@ -5,7 +5,6 @@ import io
 import streamlit as st
 
 from oal_engine import bundle, retrace
-from oal_engine.algorithms import strategy
 from ui import charts, replay
 from ui.figures import figures, table, told
 from ui.forms import choose_strategy
@@ -36,15 +35,15 @@ def what_if(player):
             return
         try:
             with st.spinner("Running…"):
-                compare(trace, replay.what_if(trace.id, player.version, chosen), strategy(**chosen))
+                compare(trace, replay.what_if(trace.id, player.version, chosen))
         except ValueError as error:
             complain(error)
 
 
-def compare(trace, found, chosen):
+def compare(trace, found):
     """The figures and curves of both."""
     run, asked = found.run, found.asked
-    st.text(f"This session: {told(trace.strategy)}\nThe other: {told(chosen)}")
+    st.text(f"This session: {told(trace.strategy)}\nThe other: {told(run.strategy)}")
     answered = sum(label != 0 for *_, label in asked)
     if found.exact:
         wrong = f" {found.different:,} of this session's answers differ from them." * bool(found.different)
@@ -65,7 +64,7 @@ def compare(trace, found, chosen):
     ]
     if found.enough:
         for label, name in list(trace.names.items())[: 1 if not trace.multiclass else 12]:
-            lines.append((f"Answers {name}", f"{trace.labels.count(label):,}", f"{run.labels.count(label):,}"))
+            lines.append((f"Answers: {name}", f"{trace.labels.count(label):,}", f"{run.labels.count(label):,}"))
     if found.exact:
         both = zip(figures(trace, trace.counts), figures(run, run.counts))
         for (title, *own), (_, *new) in both:

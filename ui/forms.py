@@ -77,7 +77,7 @@ def _class_names(dataset):
 
 
 def choose_strategy(many, form="new"):
-    """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `strategy`."""
+    """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `session.create`."""
     first = FIRST[many]
     fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
     algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=f"{form}-algorithm" + "-many" * many)

@@ -61,11 +61,11 @@ class Player {
     this.timeline.onpointermove = (event) => this.timeline.hasPointerCapture(event.pointerId) && this.scrub(event);
     this.legend = h("p", { class: "legend" });
 
-    this.first = tool("⏮", "First question (Home)", () => this.open(1), "first");
-    this.back = tool("◀", "One question back (←)", () => this.step(-1), "back");
+    this.first = tool("«", "First question (Home)", () => this.open(1), "first");
+    this.back = tool("‹", "One question back (←)", () => this.step(-1), "back");
     this.playing = tool("▶ Play", "Play or pause (Space)", () => this.toggle(), "play");
-    this.forth = tool("▶", "One question on (→)", () => this.step(1), "forth");
-    this.last = tool("⏭", "To the end (End)", () => this.open(this.log.steps), "last");
+    this.forth = tool("›", "One question on (→)", () => this.step(1), "forth");
+    this.last = tool("»", "To the end (End)", () => this.open(this.log.steps), "last");
     this.speed = h("select", { "aria-label": "Questions a second", ...testid("speed") },
       ...[1, 2, 5, 10, 20].map((speed) => h("option", { value: speed, ...(speed === 2 ? { selected: "" } : {}) },
         `${speed} a second`)));
@@ -98,7 +98,10 @@ class Player {
     this.used = h("p", { class: "used", ...testid("used") });
     this.changes = h("div", { class: "changes", ...testid("changes") });
     this.charts = h("div", { class: "charts", ...testid("charts") });
-    this.tables = h("div", { class: "tables", ...testid("tables") });
+    this.note = h("p", { class: "note muted" });
+    const scroll = (name) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name });
+    this.confusion = scroll("Confusion table");
+    this.figures = scroll("Figures");
     this.choice = h("div", { class: "choice", role: "group", "aria-label": "Evaluation" });
     this.root = h("section", { class: "card replay highlight", "aria-label": "Player", ...testid("player") },
       this.legend, this.timeline, this.controls,
@@ -107,7 +110,8 @@ class Player {
           h("div", { class: "above" }, this.why, this.title), this.text, this.facts, this.passed,
           h("div", { class: "spent" }, this.used, h("div", { class: "bar", "aria-hidden": "true" }, this.budget)),
           this.changes),
-        h("div", { class: "side" }, this.charts, this.choice, this.tables)));
+        h("div", { class: "side" }, this.charts, this.note,
+          h("div", { class: "tables", ...testid("tables") }, h("div", {}, this.choice, this.confusion), this.figures))));
   }
 
   jump(kind, letter) {
@@ -300,8 +304,9 @@ class Player {
     this.bars.replaceChildren(...Object.entries(kinds).map(([kind, d]) => svg("path", { class: kind, d })),
       svg("path", { class: "zero", d: `M0,0H${log.steps}` }));
     this.timeline.setAttribute("aria-valuemax", log.steps);
-    const parts = log.multiclass ? [["negative", "predicted right"], ["mistake", "mistake"]]
-      : [["positive", log.names[0][1]], ["negative", log.names[1][1]], ["mistake", "mistake"]];
+    const parts = log.multiclass ? [["negative", "predicted right"]]
+      : [["positive", log.names[0][1]], ["negative", log.names[1][1]]];
+    parts.push(["mistake", "mistake"], ...(log.labels.includes(0) ? [["skipped", "skipped"]] : []));
     this.legend.replaceChildren(
       h("b", {}, "Questions"), h("span", { class: "muted" }, log.multiclass
         ? "a bar is the gap between the two best classes" : "a bar is the margin, upwards where the model would push"),
@@ -318,6 +323,7 @@ class Player {
     const both = Object.entries(log.evaluations);
     if (!both.some(([name]) => name === this.evaluation)) this.evaluation = both[0][0];
     this.choice.hidden = both.length < 2;
+    put(this.note, log.note);
     this.choice.replaceChildren(...both.map(([name, title]) => {
       const button = tool(title, "", () => {
         this.evaluation = name;
@@ -335,7 +341,7 @@ class Player {
     const tick = (share) => h("span", { style: `top:${100 - 100 * share}%` },
       percent ? `${Math.round(100 * share * top)} %` : number(Number((share * top).toPrecision(2))));
     const node = h("figure", { class: "chart", role: "img", "aria-label": alt },
-      h("figcaption", {}, h("b", {}, title), h("span", { class: "muted" }, `over ${unit}`),
+      h("figcaption", {}, h("b", {}, title), h("span", { class: "muted" }, `over ${unit}, 0 to ${number(end)}`),
         h("span", { class: "keys" }, ...lines.map(({ name, color }) =>
           h("span", { dir: "auto" }, h("i", { style: `background:${color}` }), name)))),
       h("div", { class: "plot" }, tick(1), tick(0.5), tick(0), drawn("whole"), drawn("so-far"), h("i", { class: "cursor" })));
@@ -367,7 +373,7 @@ class Player {
       [this.last, here >= log.steps], [this.earlier, this.roundOf() <= 1], [this.later, this.roundOf() >= log.reached]]) {
       disable(button, off);
     }
-    const said = { mistake: "mistake", surprise: "surprise", positive: log.multiclass ? "of" : log.names[0][1] };
+    const said = { mistake: "mistake", surprise: "surprise", positive: log.multiclass ? "answer" : log.names[0][1] };
     for (const [kind, button] of Object.entries(this.jumps)) {
       const found = this.found(kind);
       put(button.querySelector(".name"), said[kind]);
@@ -401,13 +407,14 @@ class Player {
       : entry >= log.questions ? ["", ""]
         : label === null ? ["waits for its answer", ""] : [this.name(label), place?.answered ?? ""];
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
-    const fact = (name, value, small = "", mark = "", title = "") => h("div", { title },
-      h("dt", {}, name), h("dd", { dir: "auto" }, value, ...(mark ? [h("mark", {}, mark)] : [])), h("small", { dir: "auto" }, small));
+    const fact = (name, value, small = "", mark = "", title = "") => h("div", { title: title || value },
+      h("dt", {}, name, ...(mark ? [" ", h("mark", {}, mark)] : [])), h("dd", { dir: "auto" }, value),
+      h("small", { dir: "auto" }, small));
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
       fact(log.multiclass ? "Gap (margin)" : "Margin", shown(at?.margin)),
       fact("Chance of being asked", shown(at?.probability)),
-      fact("Draw", shown(at?.draw), at && (at.draw < at.probability ? "below the chance: asked" : "above the chance: passed")),
+      fact("Draw", shown(at?.draw), at ? (at.draw < at.probability ? "below the chance" : "above the chance") : ""),
       fact("Prediction", at ? this.name(at.predicted) : "–"),
       fact("Answer", answer[0] || "–", answer[1], mark, surprise ? log.surprise : ""));
   }
@@ -433,8 +440,8 @@ class Player {
     for (const button of this.choice.children) {
       button.setAttribute("aria-pressed", button.dataset.name === this.evaluation);
     }
-    this.tables.replaceChildren(h("p", { class: "muted" }, log.note), confusionTable(table, log),
-      figuresTable(place.figures, log));
+    this.confusion.replaceChildren(confusionTable(table, log));
+    this.figures.replaceChildren(figuresTable(place.figures, log));
   }
 
   gap(passed) {
@@ -452,10 +459,11 @@ class Player {
 
   moved(rows) {
     const most = Math.max(...rows.flatMap(([, , old, now]) => [Math.abs(old), Math.abs(now)]), 1e-12);
-    const words = this.at.round ? "Nothing: it was not asked." : this.log.labels[this.at.number - 1] == null
-      ? "Nothing yet." : this.log.labels[this.at.number - 1] === 0 ? "Nothing: it was skipped."
-        : "Nothing: the model was right by a margin wide enough.";
-    if (!rows.length) return h("p", { class: "muted" }, words);
+    const label = this.at.round ? "passed" : this.log.labels[this.at.number - 1];
+    const reasons = new Map([["passed", "it was not asked"], [undefined, "this is the end"],
+      [null, "it waits for its answer"], [0, "it was skipped"]]);
+    const reason = reasons.get(label) ?? "the model was right, by a margin wide enough";
+    if (!rows.length) return h("p", { class: "muted" }, `Nothing: ${reason}.`);
     return h("ul", {}, ...rows.slice(0, CHANGES).map(([term, label, old, now]) => {
       const at = (value) => 50 + (50 * value) / most;
       const [from, to] = [Math.min(at(old), at(now)), Math.max(at(old), at(now))];
@@ -475,20 +483,20 @@ function confusionTable(rows, { names, labelled }) {
     node.style.setProperty("--share", value ? 0.12 + 0.88 * (value / whole) : 0);
     return node;
   };
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion table" },
-    h("table", { class: "confusion" },
-      h("thead", {}, h("tr", {}, h("th", {}, labelled ? "is ↓ · passed as →" : "answered ↓ · predicted →"),
-        ...names.map(([, name]) => h("th", { dir: "auto", title: name }, h("span", {}, name))))),
-      h("tbody", {}, ...rows.map((row, k) => h("tr", {}, h("th", { dir: "auto", title: names[k][1] }, h("span", {}, names[k][1])),
-        ...row.map((value, j) => cell(value, j === k)))))));
+  return h("table", { class: "confusion", style: `min-width:${5 + 3.25 * names.length}rem` },
+    h("thead", {}, h("tr", {}, h("th", {}, labelled ? "is ↓ passed\u00a0as\u00a0→" : "answered ↓ predicted\u00a0→"),
+      ...names.map(([, name]) => h("th", { dir: "auto", title: name }, h("span", {}, name))))),
+    h("tbody", {}, ...rows.map((row, k) => h("tr", {},
+      h("th", { dir: "auto", title: names[k][1] }, h("span", {}, names[k][1])),
+      ...row.map((value, j) => cell(value, j === k))))));
 }
 
 function figuresTable(figures, { evaluations }) {
   if (!figures) return "";
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures" }, h("table", { class: "figures" },
+  return h("table", { class: "figures" },
     h("thead", {}, h("tr", {}, h("th", {}, "So far"), ...Object.values(evaluations).map((name) => h("th", {}, name)))),
     h("tbody", {}, ...figures.map(([title, ...values]) =>
-      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed(3))))))));
+      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed(3)))))));
 }
 
 function nameOf({ number, round }) {
@@ -519,7 +527,7 @@ function quantile(values, share) {
 }
 
 function signed(value) {
-  return `${value < 0 ? "−" : value > 0 ? "+" : ""}${Math.abs(value).toPrecision(2)}`;
+  return value ? `${value < 0 ? "−" : "+"}${Math.abs(value).toPrecision(2)}` : "0";
 }
 
 const USES_ARROWS = "[role=tab], [role=radio], [role=radiogroup], [role=slider], [role=listbox], [role=combobox], " +

@@ -1,7 +1,6 @@
 """The player of a session: a Streamlit component (replay.js, replay.css) and the server's side of it; and another
 algorithm beside the session."""
 
-import html
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from .page import store
 HERE = Path(__file__).parent
 MOST_PLACES = 40  # in one answer to the browser
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
-OTHER = ("#8d6fc0", "#4a86c8")  # the lines of the other algorithm
 
 
 def _script():
@@ -200,18 +198,18 @@ def _is_name(name):
 
 @st.cache_resource(max_entries=20)
 def what_if(session, version, chosen):
-    """Another algorithm over the stream of a session as it is at this version; chosen: arguments of `strategy`."""
-    return retrace.what_if(player(session).session, strategy(**chosen))
+    """Another algorithm, as `choose_strategy` gives it, over the stream of a session as it is at this version."""
+    values = {key: value for key, value in chosen.items() if key != "parameters"}
+    return retrace.what_if(player(session).session, strategy(**values, values=chosen["parameters"]))
 
 
 def compared(trace, other):
-    """The charts of a session with those of another algorithm drawn into them."""
+    """The charts of a session with the lines of another algorithm drawn into them."""
     for own, new in zip(charts.of_session(trace), charts.of_session(other)):
         figure = go.Figure(own.figure)
-        legend = [(f"session: {name}", color) for name, color in own.legend]
-        for (name, _), line, color in zip(new.legend, new.figure.data, OTHER):
+        for line in new.figure.data:
             figure.add_trace(line)
-            figure.data[-1].update(name=html.escape(f"other: {name}"), line={"color": color, "dash": "4px 2px"})
-            legend.append((f"other: {name}", color))
+            figure.data[-1].update(name=f"other: {line.name}", line={"dash": "4px 3px"})
+        legend = [*own.legend, ("dashed: the other", "transparent")]
         alt = f"{own.alt} The other algorithm: {new.alt}"
-        yield charts.Chart(f"what-if-{own.key}", own.title, own.unit, legend, figure, alt)
+        yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt)
