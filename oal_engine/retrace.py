@@ -2,7 +2,7 @@
 under another algorithm. Nothing here writes."""
 
 from bisect import bisect_left
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -239,8 +239,9 @@ class Trace(Run):
             return report
         entry, found = self.departed.entry, self.departed.found
         recorded = {key: entry[key] for key in found or ("round", "item")}
-        return Report(
-            **{**vars(report), "digests": checked - (answers in self.digests and entry in self.log)},
+        return replace(
+            report,
+            digests=checked - (answers in self.digests and entry in self.log),
             number=entry["number"],
             round=1 + min(entry["round"], found["round"] if found else entry["round"]),
             sentence=str(self.departed),
