@@ -29,6 +29,7 @@ export default function ({ data, parentElement, setStateValue }) {
 class Player {
   constructor(parent, { session, start }) {
     this.session = session;
+    this.path = location.pathname;
     this.at = { number: start };
     this.places = new Map();
     this.asked = 0;
@@ -223,6 +224,7 @@ class Player {
     this.ask();
     clearTimeout(this.settling);
     this.settling = setTimeout(() => {
+      if (location.pathname !== this.path) return; // another page is on its way
       const url = new URL(location);
       url.searchParams.set("question", Math.min(this.place(), log.steps));
       if (url.href !== location.href) history.replaceState(history.state, "", url);
