@@ -9,7 +9,7 @@ from oal_engine.session import create
 from ui.forms import new_session
 from ui.page import complain, entry, guarded_store, note, open_page
 
-LABEL = "pages/1_Label.py"
+LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 
 
 def start(session):
@@ -38,6 +38,7 @@ def show_session(store, row):
         ):
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
+            st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
             if st.button("Remove this session and its labels", key=f"remove-{row['id']}"):
                 store.remove_session(row["id"])
                 st.rerun()

@@ -19,8 +19,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from . import bundle, experiments, formats, metrics, readers, retrace, stream
 from . import datasets as data
-from . import experiments, formats, metrics, readers, stream
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import export as write_export
@@ -364,8 +364,13 @@ def export(
     db: Db = None,
 ):
     """Write every question of a session with its label, margin, probability, times and annotator."""
+    _write(out, lambda file: write_export(Store(db), session, kind, file))
+
+
+def _write(out, work):
+    """Write a file, or to standard output, only after all of it is made."""
     text = io.StringIO(newline="")
-    write_export(Store(db), session, kind, text)
+    work(text)
     with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8", newline="") as file:
         file.write(text.getvalue())
 
@@ -513,6 +518,38 @@ def results(
     else:
         found = experiments.load(store, name)
         print(json.dumps(found.told())) if as_json else _print_comparison(found)
+
+
+@app.command()
+def verify(session: int, db: Db = None, as_json: Json = False):
+    """Run a session again from its log and check every question and digest."""
+    _report(retrace.verify(Store(db), session), as_json)
+
+
+def _report(report, as_json):
+    """Print a report; the exit code says whether it is a good one."""
+    print(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else f"{report.name}: {report}")
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+@app.command()
+def publish(
+    session: int,
+    out: Annotated[Path | None, typer.Option(help="The file to write (default: standard output).")] = None,
+    db: Db = None,
+):
+    """Write a session as one file of JSON lines, settings, questions, labels and digests, for `adopt` elsewhere."""
+    _write(out, lambda file: bundle.publish(Store(db), session, file))
+
+
+@app.command()
+def adopt(file: Path, db: Db = None, as_json: Json = False):
+    """Keep a published session over the same data set here, and verify it."""
+    store = Store(db)
+    with file.open("rb") as lines:
+        session = bundle.adopt(store, lines)
+    _report(retrace.verify(store, session), as_json)
 
 
 def spread(arguments):

@@ -31,6 +31,15 @@ class SessionError(ValueError):
     """An answer or a session that does not fit its log, in one sentence."""
 
 
+class Departed(SessionError):
+    """A log that does not come out again: the answers checked before, the entry that differs, and the facts of the
+    question found instead (None: there is none, or it is the state that differs)."""
+
+    def __init__(self, sentence, answers, entry, found):
+        super().__init__(sentence)
+        self.answers, self.entry, self.found = answers, entry, found
+
+
 @dataclass
 class State:
     """Everything that a label changes, and the question that waits: round t = rounds when none is left."""
@@ -162,13 +171,7 @@ def create(
         raise SessionError("a session needs two different class names.")
     if metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {metric}.")
-    if chosen.rho is not None:
-        rho = chosen.rho
-    elif rho == "laplace":
-        rho = weights.ratio("cost") if metric == "cost" else 0.0
-    elif not isinstance(rho, (int, float)):
-        raise SessionError(f"rho must be a number > 0, or laplace. Got {rho}.")
-    rho = stream.objective(theta, float(rho), weights.ratio("sum")).rho
+    rho = stream.objective(theta, effective_rho(chosen, rho, weights, metric), weights.ratio("sum")).rho
     return store.add_session(
         {
             "name": (name or about["name"]).strip(),
@@ -195,6 +198,13 @@ def create(
     )
 
 
+def effective_rho(chosen, rho, weights, metric):
+    """The rho that a strategy runs with where no labels are known beforehand; 0 is Laplace's estimate."""
+    if rho == "auto":
+        raise SessionError("rho must be a number > 0, or laplace. Got auto.")
+    return chosen.known_rho(rho, weights, metric)
+
+
 def _names(classes, about):
     """The class names of a multi-class session, checked."""
     names = [name.strip() for name in classes]
@@ -219,24 +229,26 @@ def _whole(value, name, low):
     return int(value)
 
 
-class Session:
-    """An open session, safe to share between threads; opening it rebuilds the state from its log."""
+class Run:
+    """A stream under the settings of a session, and the state of its last run: what reads, and writes nothing.
 
-    def __init__(self, store, session):
-        self.store, self.id = store, session
-        self.about = about = store.session(session)
+    about: the settings as `Store.session` gives them. rounds: where the stream ends (None: with the data).
+    """
+
+    def __init__(self, store, about, rounds=None):
+        self.store, self.about = store, about
         self.dataset = Dataset(store, about["dataset"])
         self.y = _labels(self.dataset, about)
         self.labelled = bool(self.y.all())  # whether metrics are exact
         self.weights = metrics.Weights(about["alpha_p"], about["c_p"])
         own = about["parameters"]
         self.strategy = Strategy(about["algorithm"], about["learner"], about["rule"], own["learner"], own["rule"], None)
-        self.rounds = rows.length(self.dataset.rows)
-        order = stream.shuffled(self.rounds, about["seed"]) if about["shuffled"] else np.arange(self.rounds)
+        items = rows.length(self.dataset.rows)
+        order = stream.shuffled(items, about["seed"]) if about["shuffled"] else np.arange(items)
         self.order = stream.checked_order(order, self.dataset.rows)
+        self.rounds = items if rounds is None else rounds
         self._every = max(1, -(-self.rounds // POINTS))
-        self._lock = threading.RLock()
-        self._rebuild()
+        self._state, self._answers = None, []
 
     @cached_property
     def names(self):
@@ -252,7 +264,8 @@ class Session:
 
     # The state
 
-    def _fresh(self):
+    def fresh(self):
+        """The state at the first question, before any label."""
         about, classes = self.about, len(self.about["classes"] or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
         state = State(
@@ -286,7 +299,7 @@ class Session:
             if t < stop or stop == self.rounds:
                 return state
 
-    def _advance(self, state, label):
+    def advance(self, state, label):
         """Learn a label (or nothing, from a skip) and run to the next question; changes the state given."""
         if label != SKIP:
             state.spent += 1
@@ -296,6 +309,98 @@ class Session:
                 state.question, label, last,
             )  # fmt: skip
         return self._run(state, state.question.t + 1)
+
+    def follow(self, log, digests):
+        """Run a log again, checking every question and digest: yields the state at each question, changed in place,
+        and after the last answer; Departed where something differs."""
+        state, about = self.fresh(), self.about
+        for answers, entry in enumerate(log, 1):
+            found = None if self.ended(state) else self._facts(state.question)
+            if found != {key: entry[key] for key in FACTS}:
+                raise Departed(
+                    f"question {entry['number']} of the session {about['name']} does not come out of its log: "
+                    f"it was asked in round {entry['round'] + 1}. The session was made with engine "
+                    f"{about['engine']}, this is {__version__}; its labels are safe and can be exported.",
+                    answers - 1,
+                    entry,
+                    found,
+                )
+            yield state
+            if entry["label"] is None:
+                return
+            state = self.advance(state, entry["label"])
+            digest = digests.get(answers) and state.digest()
+            if digest != digests.get(answers):
+                raise Departed(
+                    f"the state of the session {about['name']} after {answers} answers is not the one "
+                    f"recorded by engine {about['engine']}; its labels are safe and can be exported.",
+                    answers,
+                    entry,
+                    None,
+                )
+        yield state
+
+    def ended(self, state):
+        """Whether no question is left."""
+        return state.question.t >= self.rounds
+
+    def _facts(self, question):
+        item = int(self.order[question.t])
+        facts = (question.t, item, question.margin, question.probability, question.draw, question.predicted)
+        return dict(zip(FACTS, facts))
+
+    def place_of(self, state, asked, answers):
+        """The place at a state, given the question that waits (None: none) and the answers before it."""
+        labels = [label for *_, label in answers]
+        streamed = min(state.question.t + 1, self.rounds)
+        progress = Progress(
+            state.spent,
+            self.about["budget"],
+            {label: labels.count(label) for label in self.names},
+            labels.count(SKIP),
+            streamed if asked else self.rounds,
+            self.rounds,
+            None if self.multiclass else int(state.counts[1].sum()),
+            asked is not None,
+        )
+        return Place(asked, progress, weights(state.learner), state.counts)
+
+    @property
+    def labels(self):
+        """The answers that stand, in order, without the skips."""
+        return [label for *_, label in self._answers if label != SKIP]
+
+    def evaluate(self, counts, evaluation):
+        """The metrics of a table of counts by name, as the classes of the session need them."""
+        if self.multiclass:
+            return metrics.evaluate_classes(counts, evaluation)
+        return metrics.evaluate(counts, evaluation, self.weights)
+
+    @property
+    def counts(self):
+        """The table of counts where the run is."""
+        return self._state.counts
+
+    def curve(self, points=500):
+        """Rounds and tables of counts along the stream, thinned to so many points."""
+        trail = self._state.trail
+        keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
+        return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
+
+
+def answered(log):
+    """The answers of a log: (question, event, label)."""
+    return [(entry["id"], entry["event"], entry["label"]) for entry in log if entry["label"] is not None]
+
+
+class Session(Run):
+    """An open session, safe to share between threads; opening it rebuilds the state from its log."""
+
+    def __init__(self, store, session):
+        super().__init__(store, store.session(session))
+        self.id = session
+        self._lock = threading.RLock()
+        self._rebuild()
 
     def _rebuild(self):
         """Run the log again from the first round; again, with everybody else waiting, if somebody wrote meanwhile."""
@@ -309,42 +414,25 @@ class Session:
         """Bring the state to the end of the log, checking every question and digest; the id of the one that waits."""
         with self.store.transaction():
             log, digests = self.store.answers(self.id), self.store.digests(self.id)
-        state, answers = self._fresh(), []
-        for entry in log:
-            if self._ended(state) or self._facts(state.question) != {key: entry[key] for key in FACTS}:
-                raise SessionError(
-                    f"question {entry['number']} of the session {self.about['name']} does not come out of its log: "
-                    f"it was asked in round {entry['round'] + 1}. The session was made with engine "
-                    f"{self.about['engine']}, this is {__version__}; its labels are safe and can be exported."
-                )
-            if entry["label"] is None:
-                break
-            answers.append(entry)
-            state = self._advance(state, entry["label"])
-            if len(answers) in digests and digests[len(answers)] != state.digest():
-                raise SessionError(
-                    f"the state of the session {self.about['name']} after {len(answers)} answers is not the one "
-                    f"recorded by engine {self.about['engine']}; its labels are safe and can be exported."
-                )
-        self._state = state
-        self._answers = [(entry["id"], entry["event"], entry["label"]) for entry in answers]
-        return None if len(log) == len(answers) else log[len(answers)]["id"]
+        *_, self._state = self.follow(log, digests)
+        self._answers = answered(log)
+        return None if len(log) == len(self._answers) else log[len(self._answers)]["id"]
 
     def _settle(self, question=None):
         """Make the waiting question the current one, and prepare the next one under each possible answer."""
-        number, ended = len(self._answers) + 1, self._ended(self._state)
+        number, ended = len(self._answers) + 1, self.ended(self._state)
         parent, label = (self._answers[-1][0], self._answers[-1][2]) if self._answers else (0, 0)
         branches = (
             {}
             if ended or self._heavy
-            else {label: self._advance(self._state.copy(), label) for label in (*self.names, SKIP)}
+            else {label: self.advance(self._state.copy(), label) for label in (*self.names, SKIP)}
         )
         with self.store.transaction():
             if not ended:
                 question = question or self._put(self._state.question, parent, label)
             self.store.number_question(self.id, question, number)
             self._branches = {
-                label: (branch, None if self._ended(branch) else self._put(branch.question, question, label))
+                label: (branch, None if self.ended(branch) else self._put(branch.question, question, label))
                 for label, branch in branches.items()
             }
         self._current = None if ended else self._asked(self._state.question, question, number)
@@ -353,13 +441,6 @@ class Session:
     def _heavy(self):
         return sum(array.nbytes for array in self._state.arrays()) * (1 + len(self.names)) > BRANCH_LIMIT
 
-    def _ended(self, state):
-        return state.question.t >= self.rounds
-
-    def _facts(self, question):
-        item = int(self.order[question.t])
-        return dict(zip(FACTS, (question.t, item, question.margin, question.probability, question.draw)))
-
     def _put(self, question, parent, branch):
         return self.store.put_question(
             {
@@ -367,7 +448,6 @@ class Session:
                 "parent": parent,
                 "branch": branch,
                 **self._facts(question),
-                "predicted": question.predicted,
                 "asked_at": now(),
             }
         )
@@ -385,21 +465,6 @@ class Session:
             None if old is None else old["label"],
         )
 
-    def _place(self, state, asked, answers):
-        labels = [label for *_, label in answers]
-        streamed = min(state.question.t + 1, self.rounds)
-        progress = Progress(
-            state.spent,
-            self.about["budget"],
-            {label: labels.count(label) for label in self.names},
-            labels.count(SKIP),
-            streamed if asked else self.rounds,
-            self.rounds,
-            None if self.multiclass else int(state.counts[1].sum()),
-            asked is not None,
-        )
-        return Place(asked, progress, weights(state.learner), state.counts)
-
     # What a page does
 
     def refresh(self):
@@ -412,7 +477,7 @@ class Session:
     def place(self):
         """The question that waits, or None at the end, and the progress."""
         with self._lock:
-            return self._place(self._state, self._current, self._answers)
+            return self.place_of(self._state, self._current, self._answers)
 
     @property
     def branches(self):
@@ -420,7 +485,7 @@ class Session:
         with self._lock:
             number = len(self._answers) + 2
             return {
-                label: self._place(
+                label: self.place_of(
                     state,
                     following and self._asked(state.question, following, number),
                     [*self._answers, (0, "", label)],
@@ -448,7 +513,7 @@ class Session:
             try:
                 prepared = self._branches.get(label)
                 self._answers = [*self._answers, (question, event, label)]
-                self._state, following = prepared or (self._advance(self._state.copy(), label), None)
+                self._state, following = prepared or (self.advance(self._state.copy(), label), None)
                 self._settle(following)
                 if len(self._answers) % DIGEST_EVERY == 0:
                     self.store.put_digest(self.id, len(self._answers), self._state.digest())
@@ -483,22 +548,5 @@ class Session:
         """What changes with every answer and every undo: how many answers stand, and the event of the last."""
         return len(self._answers), self._answers[-1][1] if self._answers else None
 
-    @property
-    def labels(self):
-        """The answers that stand, in order, without the skips."""
-        return [label for *_, label in self._answers if label != SKIP]
 
-    def evaluate(self, counts, evaluation):
-        """The metrics of a table of counts by name, as the classes of the session need them."""
-        if self.multiclass:
-            return metrics.evaluate_classes(counts, evaluation)
-        return metrics.evaluate(counts, evaluation, self.weights)
-
-    def curve(self, points=500):
-        """Rounds and tables of counts along the stream, thinned to so many points."""
-        trail = self._state.trail
-        keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
-        return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
-
-
-FACTS = ("round", "item", "margin", "probability", "draw")
+FACTS = ("round", "item", "margin", "probability", "draw", "predicted")

@@ -257,6 +257,10 @@ class Store:
             GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in found]
 
+    def made_at(self, session, created_at, engine):
+        """Say when and with which engine a session was made elsewhere."""
+        self.db["sessions"].update(session, {"created_at": created_at, "engine": engine})
+
     def remove_session(self, session):
         """Delete a session with its questions and labels."""
         with self.transaction():
@@ -279,11 +283,36 @@ class Store:
     def answers(self, session):
         """The same without the items' texts: all that a rebuild needs."""
         return self.query(
-            "SELECT questions.id, number, parent, round, item, margin, probability, draw, event, label FROM questions"
+            "SELECT questions.*, event, label, annotator, answered_at, seconds FROM questions"
             " LEFT JOIN labels ON question = questions.id AND undone_at IS NULL"
             " WHERE session = ? AND number IS NOT NULL ORDER BY number",
             session,
         )
+
+    def history(self, session):
+        """Every question of a session that was ever answered or waits, and every label that it ever had, by age."""
+        questions = self.query(
+            "SELECT * FROM questions WHERE session = ?"
+            " AND (number IS NOT NULL OR id IN (SELECT question FROM labels)) ORDER BY id",
+            session,
+        )
+        labels = self.query(
+            "SELECT labels.* FROM labels JOIN questions ON questions.id = question WHERE session = ?"
+            " ORDER BY labels.rowid",
+            session,
+        )
+        return questions, labels
+
+    def put_history(self, session, questions, labels, digests):
+        """Store a session's questions, whose ids and parents count from 1 in this order, with its labels and digests
+        ({answers: digest})."""
+        ids = {0: 0}
+        for values in questions:
+            own = values | {"session": session, "parent": ids[values["parent"]]}
+            ids[own.pop("id")] = self.db["questions"].insert(own).last_pk
+        self.db["labels"].insert_all(values | {"question": ids[values["question"]]} for values in labels)
+        for answers, digest in digests.items():
+            self.put_digest(session, answers, digest)
 
     def last_answer(self, session):
         """How many labels stand and the event of the newest: whoever knows both knows the whole log."""
@@ -297,6 +326,10 @@ class Store:
     def event(self, event):
         """The label that an event gave or took back, or None."""
         return self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
+
+    def session_of(self, question):
+        """The session of a question."""
+        return self.one("SELECT session FROM questions WHERE id = ?", question)["session"]
 
     def standing_label(self, question):
         """The label of a question that stands, or None."""

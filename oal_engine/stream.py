@@ -77,21 +77,27 @@ def _rho(objective):
 
 
 @njit(**INLINE)
+def _decide(rows, y, order, learner, rule, rho, theta, seed, t, counts):
+    """Round t: predict, count it, and decide whether its label is asked."""
+    hurry(rows, order, t)
+    i = order[t]
+    x = Row(rows, i)
+    p, predicted = predict(learner, x, theta)
+    v = look(rule, learner, x)
+    pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
+    u = draw(seed, t)
+    a, b = cell(learner, predicted, y[i])
+    counts[a, b, int(u < pi)] += 1
+    return Question(t, p, v, pi, u, predicted)
+
+
+@njit(**INLINE)
 def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts):
     rho, theta = _rho(objective), objective.theta
     while t < stop:
-        hurry(rows, order, t)
-        i = order[t]
-        x = Row(rows, i)
-        p, predicted = predict(learner, x, theta)
-        v = look(rule, learner, x)
-        pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
-        u = draw(seed, t)
-        asked = u < pi
-        a, b = cell(learner, predicted, y[i])
-        counts[a, b, int(asked)] += 1
-        if asked:
-            return Question(t, p, v, pi, u, predicted)
+        asked = _decide(rows, y, order, learner, rule, rho, theta, seed, t, counts)
+        if asked.draw < asked.probability:
+            return asked
         t += 1
     return Question(stop, 0.0, 0.0, 0.0, 0.0, 0)
 
@@ -143,6 +149,15 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
     if asking:
         return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts)
     return _predict(rows, y, order, learner, objective, t, stop, counts)
+
+
+@njit(**COMPILE)
+def passed(rows, y, order, learner, rule, objective, seed, t, counts, found):
+    """Look at the rounds from t on, for which a learner and a rule stay as they are: fill found, a round a line, with
+    (margin, probability of asking, draw, class predicted), and count the predictions in counts."""
+    for k in range(found.shape[0]):
+        q = _decide(rows, y, order, learner, rule, _rho(objective), objective.theta, seed, t + k, counts)
+        found[k, 0], found[k, 1], found[k, 2], found[k, 3] = q.margin, q.probability, q.draw, q.predicted
 
 
 @njit(**COMPILE)

@@ -21,7 +21,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},
-    {"export", "published", "experiments"},
+    {"export", "published", "experiments", "retrace", "bundle"},
     {"reproduce"},
     {"cli"},
     {"__main__"},

@@ -13,7 +13,7 @@ from oal_engine.session import create
 from oal_engine.store import Store
 from ui.forms import OWN
 
-PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/4_Data.py"]
+PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
 WAIT = 60  # seconds; the first run of a page compiles
 
 

@@ -23,7 +23,7 @@ def new_session(datasets):
     budget = right.number_input("Budget (labels)", 1, 10_000_000, 300, key="new-budget")
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
-    chosen = _strategy(many)
+    chosen = choose_strategy(many)
     with st.expander("More settings"):
         more = _more(many)
     name = st.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
@@ -76,18 +76,19 @@ def _class_names(dataset):
     return "Relevant", "Not relevant"
 
 
-def _strategy(many):
+def choose_strategy(many, form="new"):
+    """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `session.create`."""
     first = FIRST[many]
     fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
-    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key="new-algorithm" + "-many" * many)
+    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=f"{form}-algorithm" + "-many" * many)
     if algorithm == OWN:
         left, right = st.columns(2)
         learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
         rules = [rule for rule, found in learners.items() if found]
         usual = "asymmetric" if "asymmetric" in rules else "symmetric"
-        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key="new-rule" + "-many" * many)
+        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key=f"{form}-rule" + "-many" * many)
         best = learners[rule].index("cspaa") if "cspaa" in learners[rule] else 0
-        learner = right.selectbox("Learner", learners[rule], index=best, key=f"new-learner-{rule}" + "-many" * many)
+        learner = right.selectbox("Learner", learners[rule], index=best, key=f"{form}-learner-{rule}" + "-many" * many)
         st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
         chosen, fixed = {"learner": learner, "rule": rule}, {}
     else:
@@ -97,7 +98,7 @@ def _strategy(many):
         chosen = {"algorithm": algorithm}
     start = strategy(**chosen).parameters | DEFAULTS.get(algorithm, {})
     specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
-    return chosen | {"parameters": fields(specs, start, f"new-{algorithm}-{learner}-{rule}")}
+    return chosen | {"parameters": fields(specs, start, f"{form}-{algorithm}-{learner}-{rule}")}
 
 
 def fields(specs, start, key):

@@ -31,7 +31,13 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
-PAGES = {"Home": "app.py", "Label": "pages/1_Label.py", "Compare": "pages/2_Compare.py", "Data": "pages/4_Data.py"}
+PAGES = {
+    "Home": "app.py",
+    "Label": "pages/1_Label.py",
+    "Compare": "pages/2_Compare.py",
+    "Replay": "pages/3_Replay.py",
+    "Data": "pages/4_Data.py",
+}
 
 
 def open_page(title):
@@ -91,6 +97,30 @@ def guarded_store():
         return store()
     except StoreError as error:
         stop(error)
+
+
+def chosen_session(store):
+    """The session in the address, or the one last worked on; None where there is none at all."""
+    asked = st.query_params.get("session", "")
+    sessions = {row["id"]: row for row in store.sessions()}
+    if not sessions:
+        return None
+    if not asked:
+        return next(iter(sessions))
+    if not asked.isdigit() or int(asked) not in sessions:
+        complain(f"Session {asked} does not exist.")
+        st.page_link("app.py", label="All sessions")
+        st.stop()
+    return int(asked)
+
+
+def heading(name, about):
+    """A session's name, and a line about it where there is room."""
+    st.html(
+        f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'
+        f'<b style="font-size:1.25rem" dir="auto">{html.escape(name)}</b>'
+        f'<span class="oal-wide" style="opacity:.75">{html.escape(about)}</span></div>'
+    )
 
 
 def stop(problem):

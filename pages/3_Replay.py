@@ -1,0 +1,164 @@
+"""Replay: a session question by question; whether it verifies; what if; and as a file to publish."""
+
+import io
+
+import streamlit as st
+
+from oal_engine import bundle, retrace
+from ui import charts, replay
+from ui.figures import figures, table, told
+from ui.forms import choose_strategy
+from ui.page import chosen_session, complain, guarded_store, heading, note, open_page, stop
+
+
+@st.fragment
+def play(player, start):
+    replay.show(player, start)
+
+
+@st.fragment
+def what_if(player):
+    """Another algorithm over the same stream, beside the session."""
+    trace = player.session
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        chosen = choose_strategy(trace.multiclass, "other")
+        if st.button("Run it over the same stream", type="primary", key="other-run"):
+            st.session_state["other"] = trace.id, chosen
+    session, chosen = st.session_state.get("other", (None, None))
+    with right:
+        if session != trace.id:
+            note(
+                "The rounds that this session has seen, in the same order, with the same draws, budget and weights, "
+                "under another algorithm."
+            )
+            return
+        try:
+            with st.spinner("Running…"):
+                compare(trace, replay.what_if(trace.id, player.version, chosen))
+        except ValueError as error:
+            complain(error)
+
+
+def compare(trace, found):
+    """The figures and curves of both."""
+    run, asked = found.run, found.asked
+    st.text(f"This session: {told(trace.strategy)}\nThe other: {told(run.strategy)}")
+    answered = sum(label != 0 for *_, label in asked)
+    if found.exact:
+        wrong = f" {found.different:,} of this session's answers differ from them." * bool(found.different)
+        note(f"Exact: the data's own labels answer the other algorithm.{wrong}")
+    else:
+        note(
+            f"{answered:,} of the other's {len(asked):,} questions ({found.share:.0%}) have an answer in this session. "
+            + (
+                "The others cost it a label and teach it nothing."
+                if found.enough
+                else f"Under {retrace.ENOUGH:.0%} no curve is drawn: it would come from answers that this session's "
+                "rule chose, and say more about that choice than about the other algorithm."
+            )
+        )
+    lines = [
+        ("Questions", f"{len(trace.log):,}", f"{len(asked):,}"),
+        ("Labels used", f"{len(trace.labels):,}", f"{answered:,}"),
+    ]
+    if found.enough:
+        for label, name in list(trace.names.items())[: 1 if not trace.multiclass else 12]:
+            lines.append((f"Answers: {name}", f"{trace.labels.count(label):,}", f"{run.labels.count(label):,}"))
+    if found.exact:
+        both = zip(figures(trace, trace.counts), figures(run, run.counts))
+        for (title, *own), (_, *new) in both:
+            lines += [(f"{title}, {name}", a, b) for name, a, b in zip(charts.NAMES.values(), own, new)]
+    table(("", "session", "other"), lines, "24rem")
+    if found.enough:
+        for chart in replay.compared(trace, run):
+            charts.show(chart)
+
+
+@st.fragment
+def verify(store, session):
+    """Check a session anew, from its log."""
+    st.text("Runs the session again from its first round and compares every question and every stored digest.")
+    if st.button("Verify", type="primary", key="verify"):
+        with st.spinner("Running the session again…"):
+            report = retrace.verify(store, session)
+        (note if report.verified else complain)(report)
+        if report.found:
+            table(
+                ("", "recorded", "now"),
+                [(name, repr(report.recorded[name]), repr(value)) for name, value in report.found.items()],
+            )
+
+
+def publish(store, session):
+    """The session as a file."""
+
+    def made():
+        file = io.StringIO()
+        bundle.publish(store, session, file)
+        return file.getvalue().encode()
+
+    st.text(
+        "One file holds the settings, the questions, the answers with their annotators and times, and the digests, but "
+        "no item: whoever has the same data set opens it there, and it verifies bit for bit."
+    )
+    name = f"session-{session}.jsonl"
+    st.download_button("Download the session", made, name, type="primary", on_click="ignore", key="publish")
+
+
+@st.fragment
+def adopt(store):
+    """A file of another session."""
+    file = st.file_uploader("A published session (.jsonl)", key="adopted")
+    if file is not None and st.button("Open it here", type="primary", key="adopt"):
+        try:
+            session = bundle.adopt(store, file)
+            report = retrace.verify(store, session)
+        except ValueError as error:
+            complain(error)
+            return
+        (note if report.verified else complain)(f"It is session {session} here. {report}")
+        st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
+
+
+def wanted(trace):
+    """The question in the address, or the first."""
+    asked = st.query_params.get("question", "1")
+    if asked.isdecimal() and 1 <= int(asked[:9]) <= trace.steps:
+        return int(asked)
+    complain(f"Question {asked} does not exist: there are {len(trace.log):,}.")
+    return 1
+
+
+open_page("Replay")
+store = guarded_store()
+session = chosen_session(store)
+if session is None:
+    note("There is no session yet. Start one on the home page, or open one that was published:")
+    adopt(store)
+    st.stop()
+try:
+    player = replay.player(session)
+    player.refresh()
+except ValueError as error:
+    stop(error)
+trace = player.session
+heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
+if trace.departed:
+    complain(f"Shown as far as it verifies. {trace.departed}")
+if trace.steps:
+    play(player, wanted(trace))
+else:
+    note("Nothing was asked yet.")
+tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
+with tabs[0]:
+    if trace.departed or not trace.steps:
+        note("There is nothing to compare with: a session that verifies, with questions, is needed.")
+    else:
+        what_if(player)
+with tabs[1]:
+    verify(store, session)
+with tabs[2]:
+    publish(store, session)
+with tabs[3]:
+    adopt(store)

@@ -1,0 +1,383 @@
+"""The Replay page: without a browser what it offers and says, in one what it shows, plays, jumps to and takes in."""
+
+import io
+import json
+
+import pytest
+from browser import DESKTOP, MARKUP, RUN, Server, Visitors, listeners
+from playwright.sync_api import expect
+from test_pages import run, words
+from test_pages import store as page_store  # noqa: F401
+from test_retrace import labelled
+from test_session import stream_of
+
+from oal_engine import bundle, datasets, formats, retrace
+from oal_engine.session import Session, create
+from oal_engine.store import Store
+from ui import replay
+
+PAGE = "pages/3_Replay.py"
+COLUMNS = formats.Columns(text=("text",), label="label", id="id")
+
+
+def add_texts(store, folder, name="texts", label="label"):
+    """A data set of 240 short texts, every fifth positive; the first tries to be markup."""
+    path = folder / f"{name}.csv"
+    lines = [f'i{k},{MARKUP.replace(chr(34), "")} {"good" if k % 5 == 0 else "other"} word{k % 7},{int(k % 5 == 0)}'
+             for k in range(240)]  # fmt: skip
+    path.write_text("id,text,label\n" + "\n".join(lines))
+    columns = formats.Columns(text=("text",), label=label, id="id")
+    return datasets.import_file(store, path, name, columns)[0]
+
+
+def answer(store, dataset, labels=60, **settings):
+    """A session whose answers are right, but every seventh, and skipped every eleventh time; its id."""
+    session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)
+    opened = Session(store, session)
+    for k in range(labels):
+        if not (asked := opened.place.asked):
+            break
+        label = 1 if asked.item % 5 == 0 else -1
+        opened.answer(f"{session}-{k}", asked.id, 0 if k % 11 == 10 else -label if k % 7 == 6 else label, "Ann", 2.5)
+    return session
+
+
+# Without a browser
+
+
+@pytest.fixture
+def pages(page_store, tmp_path):  # noqa: F811
+    """The store of the pages, with a data set of texts."""
+    return page_store, add_texts(page_store, tmp_path)
+
+
+def test_it_says_that_there_is_no_session(page_store):  # noqa: F811
+    """Without a session, a published one can still be opened."""
+    at = run(PAGE)
+    assert not at.exception
+    assert "There is no session yet" in words(at)
+    assert 1 == len(at.get("file_uploader"))
+
+
+def test_a_place_that_does_not_exist_is_said(pages):
+    """An address with a wrong question or session gets a sentence."""
+    store, texts = pages
+    session = answer(store, texts, 5)
+    for question in ("0", "7", "x", "-1", "9" * 30):
+        at = run(PAGE, session=str(session), question=question)
+        assert not at.exception
+        assert f"Question {question} does not exist: there are 6." in words(at)
+    assert "Session 99 does not exist." in words(run(PAGE, session="99"))
+    assert "Nothing was asked yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
+
+
+def test_verify_says_what_was_checked_and_what_departs(pages):
+    """The report is a sentence, and where a session departs both questions are shown."""
+    store, texts = pages
+    session = answer(store, texts)
+    at = run(PAGE, session=str(session))
+    at.button(key="verify").click().run()
+    assert str(retrace.verify(store, session)) in words(at)
+    store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
+    at.button(key="verify").click().run()
+    assert f"Departs in round {retrace.verify(store, session).round}, at question 12" in words(at)
+    assert '<th dir="auto">margin</th><td>9.5</td>' in words(at)
+    replay.player.clear()
+    at = run(PAGE, session=str(session), question="11")
+    assert not at.exception
+    assert "Shown as far as it verifies." in words(at)
+    assert "There is nothing to compare with" in words(at)
+    assert "Question 12 does not exist: there are 11." in words(run(PAGE, session=str(session), question="12"))
+
+
+def test_another_algorithm_is_compared(pages):
+    """On labelled data it is exact; its parameters are those of the form; nonsense is one sentence."""
+    store, texts = pages
+    at = run(PAGE, session=str(answer(store, texts)))
+    at.selectbox(key="other-algorithm").select("PAA-I").run()
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(0.5)
+    at.button(key="other-run").click().run()
+    assert not at.exception
+    assert "Exact: the data's own labels answer the other algorithm." in words(at)
+    assert "The other: PAA-I (C 0.5, delta 0.1)" in words(at)
+    assert 3 == len(at.get("plotly_chart"))
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1)
+    at.button(key="other-run").click().run()
+    assert not at.exception
+    assert "C of pa-i must be > 0" in words(at)
+
+
+def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
+    """The share of questions that have answers is said; under the limit no curve is drawn, and why."""
+    store, _ = pages
+    session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
+    for limit, sentence, charts in ((0.0, "The others cost it a label", 2), (1.0, "no curve is drawn: it would", 0)):
+        monkeypatch.setattr(retrace, "ENOUGH", limit)
+        at = run(PAGE, session=str(session))
+        at.selectbox(key="other-algorithm").select("D-AMD").run()
+        at.button(key="other-run").click().run()
+        assert not at.exception
+        assert "have an answer in this session" in words(at)
+        assert sentence in words(at)
+        assert charts == len(at.get("plotly_chart"))
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
+def test_every_place_can_be_drawn(page_store, data, algorithm):  # noqa: F811
+    """Of vectors and of K classes too: questions, the end and rounds as JSON; names that are none give nothing."""
+    items = stream_of()[1]
+    if data == "classes":
+        items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)
+    datasets.add(page_store, data, datasets.table(items), "made.npz")
+    opened, places = labelled(page_store, data, algorithm)
+    replay.player.clear()
+    player = replay.Player(opened.id)
+    log = json.loads(json.dumps(player.log(), allow_nan=False))
+    assert len(places) == log["questions"] == len(log["margins"]) == log["steps"] - 1
+    for number in range(1, log["steps"] + 1):
+        place = json.loads(json.dumps(player.place(f"q{number}"), allow_nan=False))
+        passed = place["passed"]
+        if passed["rounds"]:
+            place = json.loads(json.dumps(player.place(f"r{passed['first']}"), allow_nan=False))
+            assert (place["moved"], place["passed"]) == ([], None)
+            assert place["item"]["features"]
+    assert [None] * 4 == [player.place(name) for name in ("q0", f"q{log['steps'] + 1}", "r0", "r301")]
+    assert [] == [name for name in ("x1", "q", "q-1", "q1.5", 7, None, "q" + "9" * 20) if replay._is_name(name)]
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def app(browser, tmp_path_factory):
+    """The running app, with a session of texts; its output holds no traceback in the end."""
+    server = Server(tmp_path_factory.mktemp("replay"))
+    yield server
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def store(app):
+    """The app's database."""
+    found = Store(app.database)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def session(store, tmp_path_factory):
+    """A session of 40 labels."""
+    return answer(store, add_texts(store, tmp_path_factory.mktemp("texts")), 80, budget=40, parameters={"delta": 1})
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    with browser.new_context(viewport=DESKTOP) as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser, context):
+    """A function that opens the app in a browser; nothing may go wrong in its console."""
+    visitors = Visitors(browser, context)
+    yield visitors
+    visitors.leave()
+    assert visitors.problems == []
+
+
+class Player:
+    """The player on a page, as the person before it sees and uses it."""
+
+    def __init__(self, page):
+        self.page = page
+        self.root = self("player")
+
+    def __call__(self, name):
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    def at(self, name):
+        """Wait until a place is on the screen, with all that the server says of it."""
+        self.page.locator(f"[data-testid=oal-player][data-shown={name}]").wait_for()
+        return self
+
+    def fact(self, name):
+        return self("facts").locator("div", has=self.page.locator("dt", has_text=name)).locator("dd").inner_text()
+
+
+@pytest.fixture
+def open_player(visit, app, session):
+    """A function that opens the player at a question."""
+
+    def make(question=1, number=session):
+        return Player(visit(app, f"/Replay?session={number}&question={question}")).at(f"q{question}")
+
+    return make
+
+
+def test_a_link_opens_a_question_as_it_was(open_player, store, session):
+    """Item, margin, chance, draw, prediction, answer and annotator are those of the log, and words stay words."""
+    player, log = open_player(23), store.log(session)
+    entry = log[22]
+    expect(player("text")).to_contain_text(entry["text"])
+    assert 0 == player.page.locator(RUN).count()
+    for name, value in (("Margin", "margin"), ("Chance", "probability"), ("Draw", "draw")):
+        assert f"{entry[value]:.3f}" == player.fact(name)
+    words = {1: "Relevant", -1: "Not relevant", 0: "skipped"}
+    assert (words[entry["predicted"]], words[entry["label"]]) == (player.fact("Prediction"), player.fact("Answer"))
+    expect(player("facts")).to_contain_text("by Ann")
+    expect(player("used")).to_contain_text(f"{sum(bool(e['label']) for e in log[:22])} of 40 labels used before it")
+    trace = retrace.Trace(store, session)
+    moved = trace.step(23).moved
+    assert len(moved) == player("changes").locator("li").count()
+    (tp, fn), (fp, tn) = retrace.confusion(trace, trace.step(23).place.counts, "push")
+    cells = player("tables").locator(".confusion td")
+    assert [str(n) for n in (tp, fn, fp, tn)] == cells.all_inner_texts()
+    player("evaluation-push_query").click()
+    rows = retrace.confusion(trace, trace.step(23).place.counts, "push_query")
+    assert [str(n) for row in rows for n in row] == cells.all_inner_texts()
+
+
+def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
+    """A drag over the timeline opens what lies under it, keys step, and the address follows."""
+    player = open_player()
+    steps = retrace.Trace(store, session).steps
+    box = player("timeline").bounding_box()
+    at = [box["x"] + box["width"] * (share - 0.5) / steps for share in (10, 20, 30)]
+    player.page.mouse.move(at[0], box["y"] + 30)
+    player.page.mouse.down()
+    player.at("q10")
+    player.page.mouse.move(at[1], box["y"] + 30, steps=4)
+    player.page.mouse.move(at[2], box["y"] + 30, steps=4)
+    player.page.mouse.up()
+    player.at("q30")
+    expect(player("timeline")).to_have_attribute("aria-valuenow", "30")
+    for key, place in (("ArrowRight", 31), ("ArrowRight", 32), ("ArrowLeft", 31), ("Home", 1), ("End", steps)):
+        player.page.keyboard.press(key)
+        player.at(f"q{place}")
+    expect(player("text")).to_contain_text("The budget of 40 labels is spent")
+    player.page.wait_for_url(f"**question={steps}*")
+    number = player("number")
+    number.fill("12")
+    number.press("ArrowLeft")
+    number.press("Enter")
+    player.at("q12")
+
+
+def test_jumps_go_to_mistakes_positives_and_surprises(open_player, store, session):
+    """Each button and key opens the next of its kind, with Shift the one before."""
+    player, trace = open_player(), retrace.Trace(store, session)
+    positives = [entry["number"] for entry in trace.log if entry["label"] == 1]
+    for kind, key, found in (
+        ("mistake", "m", trace.mistakes), ("positive", "p", positives), ("surprise", "s", trace.surprises),
+    ):  # fmt: skip
+        player.page.keyboard.press("Home")
+        player.at("q1")
+        first, second = [number for number in found if number > 1][:2]
+        player(f"next-{kind}").click()
+        player.at(f"q{first}")
+        player.page.keyboard.press(key)
+        player.at(f"q{second}")
+        player.page.keyboard.press(f"Shift+{key.upper()}")
+        player.at(f"q{first}")
+
+
+def test_any_round_can_be_opened(open_player, store, session):
+    """A round that asked nothing shows its item and margin; the line before a question leads to it."""
+    trace = retrace.Trace(store, session)
+    number = next(n for n in range(20, trace.steps) if trace.step(n).passed.rounds > 1)
+    passed = trace.step(number).passed
+    player = open_player(number)
+    expect(player("passed")).to_contain_text(f"{passed.rounds} rounds, {passed.pushed} pushed")
+    player("passed").get_by_role("button").click()
+    player.at(f"r{passed.first + 1}")
+    found = trace.round(passed.first)
+    assert (f"{found.margin:.3f}", "not asked") == (player.fact("Margin"), player.fact("Answer"))
+    expect(player("text")).to_contain_text(trace.dataset.item(found.item)["text"])
+    player.page.keyboard.press("Shift+ArrowRight")
+    player.at(f"r{passed.first + 2}")
+    player.page.keyboard.press("ArrowRight")
+    player.at(f"q{number}")
+
+
+def test_it_plays_and_stops(open_player, store, session):
+    """Playing goes on by itself up to the end, stops at a touch, and leaves nothing running on another page."""
+    steps = retrace.Trace(store, session).steps
+    player = open_player(steps - 6)
+    player("speed").select_option("20")
+    player("play").click()
+    player.at(f"q{steps}")
+    expect(player.root).to_have_attribute("data-playing", "false")
+    player("speed").select_option("5")
+    player.page.keyboard.press("Home")
+    player.at("q1")
+    player.page.locator("h1, b").first.click()
+    player.page.keyboard.press(" ")
+    player.at("q4")
+    expect(player.root).to_have_attribute("data-playing", "true")
+    player.page.keyboard.press("ArrowLeft")
+    expect(player.root).to_have_attribute("data-playing", "false")
+    player("play").click()
+    before = listeners(player.page)
+    player.page.get_by_role("link", name="Data", exact=True).click()
+    expect(player.root).to_have_count(0)
+    player.page.get_by_text("Where is the file?").wait_for()
+    after = listeners(player.page)
+    assert before.count("keydown") - 1 == after.count("keydown")
+
+
+def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
+    """A session that goes on is longer the next time the player asks."""
+    about = store.session(session)
+    number = answer(store, about["dataset"], 10)
+    player = open_player(11, number)
+    expect(player("facts")).to_contain_text("waits for its answer")
+    opened = Session(store, number)
+    opened.answer("one more", opened.place.asked.id, 1, "Bob")
+    player.page.keyboard.press("Home")
+    player.at("q1")
+    player.page.keyboard.press("End")
+    player.at("q12")
+
+
+def test_a_session_travels(visit, browser, open_player, store, session, tmp_path, app):
+    """Downloaded here and opened in another database it verifies there; without the same data a sentence says so."""
+    player = open_player()
+    page = player.page
+    page.get_by_role("tab", name="Verify").click()
+    page.get_by_role("button", name="Verify", exact=True).click()
+    expect(page.get_by_text(str(retrace.verify(store, session)))).to_be_visible()
+    page.get_by_role("tab", name="Publish", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the session").click()
+    file = tmp_path / "session.jsonl"
+    download.value.save_as(file)
+    expected = io.StringIO()
+    bundle.publish(store, session, expected)
+    assert expected.getvalue() == file.read_text()
+    (tmp_path / "there").mkdir()
+    there = Server(tmp_path / "there")
+    try:
+        other = Store(there.database)
+        page = visit(there, "/Replay", viewport=DESKTOP)
+        page.locator("input[type=file]").set_input_files(file)
+        page.get_by_role("button", name="Open it here").click()
+        expect(page.get_by_text("it is not here. Import it as it was imported there")).to_be_visible()
+        add_texts(other, tmp_path, "the same texts")
+        page.get_by_role("button", name="Open it here").click()
+        expect(page.get_by_text("It is session 1 here. Verified bit for bit")).to_be_visible()
+        page.get_by_role("link", name="Replay it").click()
+        Player(page).at("q1")
+        assert retrace.verify(store, session).as_dict() | {"session": 1} == retrace.verify(other, 1).as_dict()
+        other.close()
+    finally:
+        there.kill()
+
+
+def test_another_algorithm_in_the_browser(open_player):
+    """The what-if draws both, and the player stays where it was."""
+    player = open_player(9)
+    player.page.get_by_role("button", name="Run it over the same stream").click()
+    expect(player.page.get_by_text("Exact: the data's own labels")).to_be_visible()
+    expect(player.page.get_by_test_id("stPlotlyChart")).to_have_count(3)
+    player.at("q9")

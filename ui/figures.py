@@ -1,0 +1,53 @@
+"""The figures of a run in numbers: which are told, in which order, and a table of them."""
+
+import html
+
+import streamlit as st
+
+from oal_engine import metrics
+
+SHOWN = {
+    False: {"sum": "Sum", "f1": "F1", "sensitivity": "Sensitivity", "specificity": "Specificity",
+            "precision": "Precision"},
+    True: {"accuracy": "Accuracy", "macro_f1": "Macro F1", "macro_recall": "Balanced accuracy"},
+}  # fmt: skip
+
+
+def figures(run, counts):
+    """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
+    found = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
+    lines = [(title, *(float(each[name]) for each in found)) for name, title in SHOWN[run.multiclass].items()]
+    if run.multiclass:
+        recalls = zip(run.names.values(), *(each["recall"].tolist() for each in found))
+        lines += [(f"Recall of {name}", *values) for name, *values in recalls]
+    return lines
+
+
+def table(heads, lines, height="19rem"):
+    """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
+    told = "".join(f'<th dir="auto">{html.escape(head)}</th>' for head in heads)
+    rows = "".join(
+        f'<tr><th dir="auto">{html.escape(title)}</th>' + "".join(f"<td>{_cell(value)}</td>" for value in values)
+        + "</tr>"
+        for title, *values in lines
+    )  # fmt: skip
+    st.html(
+        "<style>.oal-result{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}"
+        ".oal-result th{font-weight:400;text-align:left;overflow-wrap:anywhere}"
+        ".oal-result td,.oal-result thead th:not(:first-child)"
+        "{text-align:right}.oal-result td,.oal-result th{padding:.18rem .3rem;"
+        "border-bottom:1px solid rgba(128,128,128,.25)}"
+        ".oal-result thead{position:sticky;top:0;backdrop-filter:blur(9px)}"
+        f'</style><div style="max-height:{height};overflow-y:auto" tabindex="0"><table class="oal-result">'
+        f"<thead><tr>{told}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def told(chosen):
+    """A strategy and its parameters in a line."""
+    values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items())
+    return f"{chosen.algorithm}{values and f' ({values})'}"
+
+
+def _cell(value):
+    return f"{value:.3f}" if isinstance(value, float) else html.escape(str(value))

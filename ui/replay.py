@@ -1,0 +1,215 @@
+"""The player of a session: a Streamlit component (replay.js, replay.css) and the server's side of it; and another
+algorithm beside the session."""
+
+from datetime import datetime
+from pathlib import Path
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from oal_engine import retrace
+from oal_engine.algorithms import strategy
+from oal_engine.session import Asked, Place
+
+from . import charts
+from .desk import Desk
+from .figures import figures
+from .page import store
+
+HERE = Path(__file__).parent
+MOST_PLACES = 40  # in one answer to the browser
+SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
+
+
+def _script():
+    """The player's script behind the card's own, without its entry point: an item is drawn by the same functions."""
+    card, own = ((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "replay.js"))
+    return card.replace("export default", "const mountCard =", 1) + own
+
+
+def _style():
+    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("card.css", "replay.css"))
+
+
+_mount = st.components.v2.component("oal_replay", js=_script(), css=_style())
+
+
+@st.cache_resource(max_entries=8)
+def player(session):
+    """The player of a session, opened once in this server process."""
+    return Player(session)
+
+
+class Player(Desk):
+    """Says what a place of a session looks like; reads only, and follows what is answered elsewhere."""
+
+    def __init__(self, session):
+        self._items = {}
+        self.session = retrace.Trace(store(), session)
+
+    def refresh(self):
+        """Run the log again where it has changed."""
+        trace = self.session
+        if store().last_answer(trace.id) != trace.version:
+            self.session = retrace.Trace(store(), trace.id)
+
+    @property
+    def version(self):
+        """What changes with every answer and every undo."""
+        return f"{self.session.id} of {self.session.about['created_at']}: {self.session.version}"
+
+    def log(self):
+        """All that the browser knows of a session without asking again."""
+        trace = self.session
+        columns = {
+            "margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted",
+            "labels": "label",
+        }  # fmt: skip
+        return {name: [entry[column] for entry in trace.log] for name, column in columns.items()} | {
+            "rounds": [entry["round"] + 1 for entry in trace.log],
+            "names": list(trace.names.items()),
+            "multiclass": trace.multiclass,
+            "labelled": trace.labelled,
+            "theta": 0 if trace.multiclass else trace.about["theta"],
+            "questions": len(trace.log),
+            "steps": trace.steps,
+            "reached": trace.reached,
+            "mistakes": trace.mistakes,
+            "surprises": trace.surprises,
+            "surprise": SURPRISE,
+            "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
+            "charts": [_drawn(chart) for chart in charts.of_session(trace)],
+            "note": "" if trace.labelled else unknown(trace),
+            "end": f"The budget of {trace.about['budget']:,} labels is spent"
+            if len(trace.labels) >= trace.about["budget"]
+            else "The stream has ended",
+        }
+
+    def place(self, name):
+        """A place by its name: q and a question's number, or r and a round, both from 1; None where there is none."""
+        trace, number = self.session, int(name[1:])
+        if name[0] == "q":
+            return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
+        if not 1 <= number <= trace.reached:
+            return None
+        return self._round(trace.round(number - 1))
+
+    def _step(self, step, number):
+        found = self._tables(step.place.counts, number) | {
+            "progress": vars(step.place.progress),
+            "passed": vars(step.passed) | {"first": step.passed.first + 1},
+            "moved": [[self._term(m.column), m.label, m.old, m.new] for m in step.moved],
+        }
+        if step.entry is None:
+            return found | {"item": None, "why": "The end of the session", "result": self._result(step.place.counts)}
+        question = self._question(step.place)
+        return found | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
+
+    def _round(self, passed):
+        trace = self.session
+        asked = Asked(
+            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
+        )
+        step = trace.step(passed.number)
+        item = self._question(Place(asked, step.place.progress, passed.weights, passed.counts))
+        return self._tables(passed.counts, passed.number) | {
+            "item": item,
+            "why": f"Round {passed.round + 1:,} was passed without asking.",
+            "progress": vars(step.place.progress),
+            "passed": None,
+            "moved": [],
+            "truth": int(trace.y[passed.item]),
+            **{name: getattr(passed, name) for name in ("margin", "probability", "draw", "predicted")},
+        }
+
+    def _tables(self, counts, number):
+        trace = self.session
+        if not trace.labelled:
+            return {"tables": {"answers": retrace.answers_confusion(trace, number)}, "figures": None}
+        tables = {name: retrace.confusion(trace, counts, name) for name in charts.NAMES}
+        return {"tables": tables, "figures": figures(trace, counts)}
+
+    def _term(self, column):
+        dataset = self.session.dataset
+        names = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
+        return names[column] if names else f"column {column + 1}"
+
+
+def unknown(run):
+    """Why a stream without labels has no exact figures."""
+    said = " and ".join(charts.HEADLINES[run.multiclass].values())
+    return f"{said} need labelled data: this stream has no labels of its own. The table is of the questions alone."
+
+
+def _answered(entry):
+    """Who answered, when, and how fast."""
+    if entry["answered_at"] is None:
+        return ""
+    when = f"{datetime.fromisoformat(entry['answered_at']):%d %b %Y %H:%M:%S} UTC"
+    by = [f"by {entry['annotator']}"] if entry["annotator"] else []
+    fast = [f"in {entry['seconds']:g} s"] if entry["seconds"] is not None else []
+    return " · ".join([*by, when, *fast])
+
+
+def _drawn(chart):
+    """A chart as the browser draws it."""
+    lines = [
+        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": [float(y) for y in trace.y]}
+        for (name, color), trace in zip(chart.legend, chart.figure.data)
+    ]
+    highest = max((y for line in lines for y in line["y"]), default=0)
+    kind = chart.figure.layout.yaxis.tickformat
+    nice = (0.05, 0.1, 0.2, 0.5, 1) if kind != "d" else [k * 10**p for p in range(8) for k in (1, 2, 5)]
+    return {
+        "title": chart.title,
+        "unit": chart.unit,
+        "lines": lines,
+        "end": max(1.0, *(line["x"][-1] for line in lines if line["x"])) if any(line["x"] for line in lines) else 1.0,
+        "top": 1 if kind == ".2f" else next((top for top in nice if top >= highest), highest),
+        "percent": kind == ".0%",
+        "alt": chart.alt,
+    }
+
+
+def show(found, start):
+    """Mount a player, opened at a question; call it in a fragment."""
+    found.refresh()
+    key = f"replay-{found.session.id}"
+    view = (st.session_state.get(key) or {}).get("view") or {}
+    names = [name for name in view.get("want", [])[:MOST_PLACES] if _is_name(name)] or [f"q{start}"]
+    _mount(
+        key=key,
+        data={
+            "session": found.session.id,
+            "version": found.version,
+            "start": start,
+            "log": None if view.get("known") == found.version else found.log(),
+            "places": {name: place for name in names if (place := found.place(name))},
+        },
+    )
+
+
+def _is_name(name):
+    return isinstance(name, str) and name[:1] in ("q", "r") and name[1:].isdecimal() and len(name) < 16
+
+
+# What if
+
+
+@st.cache_resource(max_entries=20)
+def what_if(session, version, chosen):
+    """Another algorithm, as `choose_strategy` gives it, over the stream of a session as it is at this version."""
+    values = {key: value for key, value in chosen.items() if key != "parameters"}
+    return retrace.what_if(player(session).session, strategy(**values, values=chosen["parameters"]))
+
+
+def compared(trace, other):
+    """The charts of a session with the lines of another algorithm drawn into them."""
+    for own, new in zip(charts.of_session(trace), charts.of_session(other)):
+        figure = go.Figure(own.figure)
+        for line in new.figure.data:
+            figure.add_trace(line)
+            figure.data[-1].update(name=f"other: {line.name}", line={"dash": "4px 3px"})
+        legend = [*own.legend, ("dashed: the other", "transparent")]
+        alt = f"{own.alt} The other algorithm: {new.alt}"
+        yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt)
