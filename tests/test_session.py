@@ -637,6 +637,25 @@ def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sq
 # The budget and the end
 
 
+def test_a_session_of_another_engine_goes_on_where_it_comes_out_to_rounding(store):
+    """Margins that differ in their last digits, and digests of other bits, stop nobody; another margin does."""
+    opened = begin(store, parameters={"delta": 1e9}, budget=60)
+    while len(opened.labels) < 52:
+        say(opened, truth(opened))
+    for sql in (
+        "UPDATE sessions SET engine = '0.0.1' WHERE id = ?",
+        "UPDATE questions SET margin = margin * (1 + 1e-9) WHERE session = ?",
+        "UPDATE digests SET digest = 'other' WHERE session = ?",
+    ):
+        store.db.execute(sql, [opened.id])
+    again = Session(store, opened.id)
+    say(again, truth(again))
+    assert 53 == len(Session(store, opened.id).labels)
+    store.db.execute("UPDATE questions SET margin = margin + 0.001 WHERE session = ? AND number = 9", [opened.id])
+    with pytest.raises(SessionError, match=r"question 9 of the session .* made with engine 0\.0\.1, this is"):
+        Session(store, opened.id)
+
+
 def test_the_remaining_budget_is_counted_from_the_labels(store):
     """At every step what is left is the budget minus the labels that stand in the table."""
     opened, answers = begin(store, budget=12), random.Random(4)
