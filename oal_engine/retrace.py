@@ -101,8 +101,13 @@ class Report:
         versions = f"It was made with engine {self.engine_then} and is checked with {self.engine_now}."
         if self.verified:
             return f"Verified bit for bit: {checked} come out again. {versions}"
-        where = f"Departs in round {self.round:,}, at question {self.number:,}"
-        return f"{where}: {self.sentence} Before it, {checked} come out again. {versions}"
+        wrong = (
+            "the state after it is not the one recorded" if self.answers == self.number else "it comes out otherwise"
+        )
+        return (
+            f"Departs in round {self.round:,}, at question {self.number:,}: {wrong}. Before that, {checked} come out "
+            f"again. {versions}"
+        )
 
 
 def _counted(number, what):
@@ -131,7 +136,7 @@ class Trace(Run):
             self.departed = departed
             log = log[: departed.answers]
         self.log, self._answers = log, answered(log)
-        self._state = self._after(len(self._answers))
+        self._state = self._after(len(self._answers) - bool(self.departed and log))
 
     def _after(self, answers):
         """The state after so many answers; the caller's own."""

@@ -188,7 +188,10 @@ def matrix(rows):
         return rows.values.reshape(-1, rows.columns)
     from scipy.sparse import csr_array
 
-    return csr_array((rows.values, rows.indices, rows.indptr), shape=(length(rows), rows.columns))
+    indices, indptr = rows.indices, rows.indptr
+    if max(indices.size, rows.columns) < 2**31:  # scipy would copy every index where the two types differ
+        indices, indptr = indices.view(np.int32), indptr.astype(np.int32)
+    return csr_array((rows.values, indices, indptr), shape=(length(rows), rows.columns))
 
 
 def save(rows, folder):

@@ -145,7 +145,7 @@ except ValueError as error:
 trace = player.session
 heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
 if trace.departed:
-    complain(f"Shown as far as it verifies. {trace.departed}")
+    complain(f"{trace.departed} It is shown as far as it verifies.")
 if trace.steps:
     play(player, wanted(trace))
 else:

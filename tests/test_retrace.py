@@ -178,8 +178,9 @@ def test_the_first_question_that_departs_is_reported(store, change):
     assert not report.verified
     assert (17, places[16][0].round + 1, 16) == (report.number, report.round, report.questions)
     assert report.recorded != report.found
+    assert "at question 17: it comes out otherwise" in str(report)
     assert (report.engine_then, report.engine_now) == (retrace.__version__,) * 2
-    assert (16, False) == (trace.steps, trace.complete)
+    assert (16, False, trace.reached) == (trace.steps, trace.complete, trace.counts.sum())
     assert places[15][2].tobytes() == trace.step(16).place.weights.tobytes()
 
 
@@ -189,7 +190,7 @@ def test_a_digest_that_departs_is_reported(store):
     store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ? AND answers = 50", [opened.id])
     report = verify(store, opened.id)
     assert (50, places[49][0].round + 1, 50, 0) == (report.number, report.round, report.answers, report.digests)
-    assert "after 50 answers" in str(report)
+    assert "at question 50: the state after it is not the one recorded" in str(report)
     opened, _ = labelled(store)
     (number, question) = next(
         (e["number"], e["id"]) for e in store.log(opened.id) if e["number"] > 9 and e["label"] == 1

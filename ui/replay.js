@@ -142,13 +142,14 @@ class Player {
     clearTimeout(this.asking);
     const missing = this.log && this.known === this.version
       ? this.ahead().filter((name) => !this.places.has(name)) : [nameOf(this.at)];
-    const hurry = missing.includes(nameOf(this.at)) || (this.timer && missing.length > AHEAD_PLAYING / 2);
+    const here = missing[0] === nameOf(this.at);
+    const hurry = here || (this.timer && missing.length > AHEAD_PLAYING / 2);
     if (!missing.length) return;
     this.asking = setTimeout(() => {
       while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
       this.asked += 1;
-      this.send({ known: this.known ?? null, want: missing, asked: this.asked });
-    }, hurry ? 30 : 150);
+      this.send({ known: this.known ?? null, want: here && !this.timer ? missing.slice(0, 1) : missing, asked: this.asked });
+    }, hurry ? 20 : 150);
   }
 
   ahead() {
@@ -433,9 +434,9 @@ class Player {
     put(this.title, place.item?.title ?? "");
     const { passed, progress } = place;
     this.passed.replaceChildren(...this.gap(passed));
-    put(this.used, `${number(progress.labels)} of ${number(progress.budget)} labels used before it · `
-      + log.names.slice(0, FEW).map(([label, name]) => `${number(progress.answers[label])} ${name}`).join(" · ")
-      + (progress.skipped ? ` · ${number(progress.skipped)} skipped` : ""));
+    const tally = log.names.length > FEW ? [] : log.names.map(([label, name]) => `${number(progress.answers[label])} ${name}`);
+    if (progress.skipped) tally.push(`${number(progress.skipped)} skipped`);
+    put(this.used, [`${number(progress.labels)} of ${number(progress.budget)} labels used before it`, ...tally].join(" · "));
     this.budget.style.transform = `scaleX(${progress.labels / progress.budget})`;
     this.changes.replaceChildren(h("h4", {}, "What the answer changed"), this.moved(place.moved));
     const table = place.tables[this.evaluation];
