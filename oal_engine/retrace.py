@@ -100,7 +100,8 @@ class Report:
         )
         versions = f"It was made with engine {self.engine_then} and is checked with {self.engine_now}."
         if self.verified:
-            return f"Verified bit for bit: {checked} come out again. {versions}"
+            how = "bit for bit" if self.engine_then == self.engine_now else "to rounding"
+            return f"Verified {how}: {checked} come out again. {versions}"
         wrong = (
             "the state after it is not the one recorded" if self.answers == self.number else "it comes out otherwise"
         )
@@ -238,7 +239,7 @@ class Trace(Run):
     def report(self):
         """What was checked, and where it departs."""
         answers, about = len(self._answers), self.about
-        checked = sum(done <= answers for done in self.digests)
+        checked = sum(done <= answers for done in self.digests) * self.exact
         report = Report(self.id, about["name"], len(self.log), answers, checked, about["engine"], __version__)
         if not self.departed:
             return report

@@ -320,13 +320,13 @@ class Run:
         """Run a log again, checking every question and digest: yields the state at each question, changed in place,
         and after the last answer; Departed where something differs.
 
-        The log of another engine must come out to rounding: it may have summed in another order; digests are of its bits.
+        The log of another engine must come out to rounding, for it may have summed in another order; its digests are of
+        other bits.
         """
         state, about = self.fresh(), self.about
-        own = about["engine"] == __version__
         for answers, entry in enumerate(log, 1):
             found = None if self.ended(state) else self._facts(state.question)
-            if not (found and all((eq if own else _near)(found[key], entry[key]) for key in FACTS)):
+            if not (found and all((eq if self.exact else _near)(found[key], entry[key]) for key in FACTS)):
                 raise Departed(
                     f"question {entry['number']} of the session {about['name']} does not come out of its log: "
                     f"it was asked in round {entry['round'] + 1}. The session was made with engine "
@@ -339,7 +339,7 @@ class Run:
             if entry["label"] is None:
                 return
             state = self.advance(state, entry["label"])
-            if own and answers in digests and state.digest() != digests[answers]:
+            if self.exact and answers in digests and state.digest() != digests[answers]:
                 raise Departed(
                     f"the state of the session {about['name']} after {answers} answers is not the one "
                     f"recorded by engine {about['engine']}; its labels are safe and can be exported.",
@@ -348,6 +348,11 @@ class Run:
                     None,
                 )
         yield state
+
+    @property
+    def exact(self):
+        """Whether this engine made the log, which then comes out bit for bit."""
+        return self.about["engine"] == __version__
 
     def ended(self, state):
         """Whether no question is left."""
