@@ -101,11 +101,10 @@ class Specification:
                 raise ExperimentError(
                     f"{name} of a comparison must be one of {', '.join(map(str, allowed))}. Got {getattr(self, name)}."
                 )
-        for name, kind, what in (("data", (list, tuple), "a list"), ("algorithms", dict, "a table"),
-                                 ("budgets", (list, tuple), "a list")):  # fmt: skip
+        for name in ("data", "budgets"):
             value = getattr(self, name)
-            if not isinstance(value, kind) or not value:
-                raise ExperimentError(f"{name} of a comparison must be {what} of at least one. Got {value}.")
+            if not isinstance(value, (list, tuple)) or not value:
+                raise ExperimentError(f"{name} of a comparison must be a list of at least one. Got {value}.")
         for entry in self.data:
             if not isinstance(entry, (str, dict)):
                 raise ExperimentError(f"a data set of a comparison must be a name or a table. Got {entry}.")
@@ -116,7 +115,7 @@ class Specification:
             raise ExperimentError(f"budgets of a comparison must differ. Got {', '.join(map(str, self.budgets))}.")
         for key in FREE:
             _allowed("a comparison", key, getattr(self, key))
-        for name, values in self.algorithms.items():
+        for name, values in tables(self.algorithms).items():
             grid(name, values, self.tune)
         if self.held_out and self.tune == "2:1":
             raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
@@ -144,6 +143,16 @@ def _allowed(owner, key, value):
         words = "auto, laplace or " * (key == "rho")
         raise ExperimentError(f"{key} of {owner} must be {words}a number. Got {value}.")
     FREE[key].check(value, key, owner)
+
+
+def tables(algorithms):
+    """The algorithms of a specification, where they are {name: {key: values}}."""
+    if not isinstance(algorithms, dict) or not algorithms:
+        raise ExperimentError(f"algorithms of a comparison must be a table of at least one. Got {algorithms}.")
+    for name, values in algorithms.items():
+        if not isinstance(values, dict):
+            raise ExperimentError(f"the parameters of {name} must be a table. Got {values}.")
+    return algorithms
 
 
 def specification(values):
@@ -188,8 +197,6 @@ def powers(value):
 def grid(name, values, tune):
     """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
     about = chosen(name)
-    if not isinstance(values, dict):
-        raise ExperimentError(f"the parameters of {name} must be a table. Got {values}.")
     if tune != "none" and not values:
         usual = {key: USUAL.get(key.rpartition(".")[2]) for key in about.parameters}
         values = {key: value for key, value in usual.items() if value}
@@ -274,8 +281,8 @@ class Job(NamedTuple):
 PLACES = {}  # fingerprint: the folder of rows that were uploaded to this worker
 
 
-def read(source, folder):
-    """The rows and labels (-1 and +1, or 1..K) of a source in a folder, mapped into memory."""
+def read(folder):
+    """The rows and labels (-1 and +1, or 1..K) in a folder, mapped into memory."""
     y = rows.read_only(np.load(Path(folder) / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
     return rows.load(folder), y
 
@@ -761,7 +768,7 @@ class Comparison:
         def run(counts):
             weights = _weights(self.spec, line.setting)
             found = {name: metrics.told(counts, name, weights, line.classes) for name in metrics.EVALUATIONS}
-            return {"queried": int(_asked(counts)), **found}
+            return found if self.spec.held_out else {"queried": int(_asked(counts)), **found}
 
         runs = [run(counts) for counts in line.counts[:, -1]]
         return {

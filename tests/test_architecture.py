@@ -22,6 +22,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"datasets"},
     {"session", "demo"},
     {"export", "reproduce", "experiments"},
+    {"cluster"},
     {"cli"},
     {"__main__"},
     {"ui"},
