@@ -558,8 +558,7 @@ def _print_comparison(found):
     tests = found.tests()
     for (source, budget), lines in found.blocks().items():
         print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
-        values = [Column(title, no_wrap=True) for title in _columns(lines)]
-        table = Table("", Column("settings", overflow="fold"), "labels", *values, "", box=box.SIMPLE)
+        table = Table("", Column("settings", no_wrap=True), "labels", *_columns(lines), "", box=box.SIMPLE)
         for name, line in lines.items():
             cells = []
             for metric, evaluation in _columns(lines, pairs=True):
@@ -569,7 +568,9 @@ def _print_comparison(found):
             verdict = tests[source, budget][name]
             mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
-            table.add_row(escape(line.algorithm), experiments.outlined(line.setting), asked, *cells, mark)
+            table.add_row(
+                escape(line.algorithm), experiments.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
+            )
         Console().print(table)
     print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
     ranks = found.ranks()

@@ -8,18 +8,20 @@ from distributed import Client, WorkerPlugin
 from . import experiments
 from .datasets import fingerprint
 
+PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
+
 
 @contextmanager
 def executor(address, sources):
     """A concurrent.futures.Executor on the cluster of a scheduler (tcp://... or tls://...), whose workers have the rows
     of the sources and run the same versions as this process."""
     try:
-        client = Client(address, timeout=10, set_as_default=False)
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise experiments.ExperimentError(f"there is no Dask scheduler at {address}: {error}.") from None
     with client:
         try:
-            client.wait_for_workers(1, timeout=30)
+            client.wait_for_workers(1, timeout=3 * PATIENCE)
         except TimeoutError:
             raise experiments.ExperimentError(f"the cluster at {address} has no workers.") from None
         _same_versions(client)

@@ -38,6 +38,7 @@ PROTOCOLS = {
     "cv": "settings are the best of a five-fold cross-validation: one pass over four folds, tested on the fifth",
     "hindsight": "settings are the best on the very orders that are shown: a bound, not a fair comparison",
 }
+CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide between K classes
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
 CHUNK = 16  # replays that are sent to a worker together, at most
@@ -93,7 +94,7 @@ class Specification:
             ("tune", tuple(PROTOCOLS)),
             ("evaluation", metrics.EVALUATIONS),
             ("metric", ("sum", "cost")),
-            ("criterion", (*metrics.METRICS, "macro_f1", "macro_recall")),
+            ("criterion", tuple(dict.fromkeys((*metrics.METRICS, *CLASS_METRICS)))),
             ("average", (True, False)),
             ("held_out", (True, False)),
         ):
@@ -613,29 +614,39 @@ def run(spec, store, executor=None, *, folder=".", known=None, keep=None, progre
     executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
     again. keep: a function that is given {key: counts} of what is finished. progress: a function of (done, total).
     """
-    found = sources(spec, store, folder)
-    contests = [
+    return _run(contests(spec, store, folder), executor, known or {}, keep or (lambda found: None), progress)
+
+
+def contests(spec, store, folder="."):
+    """The contests of a comparison, which are known to fit their data."""
+    found = [
         Contest(spec, source, algorithm, budget)
-        for source in found
+        for source in sources(spec, store, folder)
         for budget in spec.budgets
         for algorithm in spec.algorithms
     ]
-    for each in contests:
+    for each in found:
         _fitting(each)
-    own = executor or ThreadPoolExecutor(os.cpu_count())
-    try:
-        return _drive(contests, own, dict(known or {}), keep or (lambda found: None), progress)
-    finally:
-        if executor is None:
-            own.shutdown()
+    return found
 
 
 def _fitting(contest):
-    many = chosen(contest.algorithm).multiclass
+    name, many = contest.source.name, chosen(contest.algorithm).multiclass
     if many != bool(contest.source.told_apart):
-        name = contest.source.name
         what = "two classes" if many else f"K classes: name one as {name}=CLASS"
         raise ExperimentError(f"{contest.algorithm} does not work on {name}, which has {what}.")
+    allowed, criterion = CLASS_METRICS if many else tuple(metrics.METRICS), contest.spec.criterion
+    if criterion not in allowed:
+        raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
+
+
+def _run(ready, executor, known, keep, progress):
+    own = executor or ThreadPoolExecutor(os.cpu_count())
+    try:
+        return _drive(ready, own, dict(known), keep, progress)
+    finally:
+        if executor is None:
+            own.shutdown()
 
 
 def _drive(contests, executor, known, keep, progress):
@@ -787,7 +798,7 @@ class Comparison:
 def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
     """Run a comparison and keep it under a name (by default one that its specification gives); what is kept of one with
     the same name and specification is not run again."""
-    told = asdict(spec)
+    ready, told = contests(spec, store, folder), asdict(spec)
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"comparison {digest}").strip()
     if not store.has_comparison(name):
@@ -795,13 +806,10 @@ def compare(spec, store, name=None, executor=None, *, folder=".", progress=None)
     about = store.comparison(name)
     if about["specification"] != json.loads(json.dumps(told)):
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
-    known = store.replays(about["id"])
-    lines = run(
-        spec, store, executor, folder=folder, known=known, progress=progress,
-        keep=lambda found: store.put_replays(about["id"], found),
-    )  # fmt: skip
+    key = about["id"]
+    lines = _run(ready, executor, store.replays(key), lambda found: store.put_replays(key, found), progress)
     kept = [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
-    store.finish_comparison(about["id"], kept)
+    store.finish_comparison(key, kept)
     return Comparison(name, spec, about["versions"], lines)
 
 
