@@ -8,6 +8,7 @@ from distributed import Client, WorkerPlugin
 from . import experiments
 from .datasets import fingerprint
 
+OURS = experiments.versions()
 PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
 
 
@@ -32,9 +33,8 @@ def executor(address, sources):
 
 
 def _same_versions(client):
-    ours = experiments.versions()
     for worker, theirs in client.run(experiments.versions).items():
-        for name, version in ours.items():
+        for name, version in OURS.items():
             if theirs[name] != version:
                 raise experiments.ExperimentError(
                     f"the worker {worker} must have {name} {version}, as this process has. It has {theirs[name]}."
