@@ -445,7 +445,7 @@ def compare(
     base = experiments.contents(spec) if spec else {}
     base |= _said(
         data=sources, budgets=budget, tune=tune, criterion=criterion, evaluation=evaluation, permutations=permutations,
-        trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _value(rho), alpha_p=alpha_p, c_p=c_p,
+        trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho), alpha_p=alpha_p, c_p=c_p,
         average=average, held_out=held_out,
     )  # fmt: skip
     known = base.get("algorithms", {})
@@ -484,7 +484,7 @@ def tune(
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     wanted = _said(
         data=[source], budgets=budget and [budget], tune=tune, criterion=criterion, evaluation=evaluation,
-        permutations=permutations, trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _value(rho),
+        permutations=permutations, trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho),
         algorithms=_gridded({algorithm: {}}, settings or ()),
     )  # fmt: skip
     found = _compared(experiments.specification(wanted), db, save, Path(), workers, processes, scheduler)
@@ -503,11 +503,8 @@ def _said(**options):
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _value(text):
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip()
+def _rho(text):
+    return text if text in experiments.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
 
 
 def _gridded(algorithms, settings):
@@ -518,7 +515,7 @@ def _gridded(algorithms, settings):
         owner, colon, key = key.strip().rpartition(":")
         if not equals or not key or (colon and owner not in found):
             raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
-        values = value if ".." in value else [_value(part) for part in value.split(",")]
+        values = experiments.typed(value, key)
         homes = [owner] if colon else [name for name in found if experiments.has(name, key)]
         if not homes:
             raise ValueError(f"none of {', '.join(found)} has a parameter {key}.")

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -42,6 +43,7 @@ CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide betw
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
 CHUNK = 16  # replays that are sent to a worker together, at most
+AHEAD = 128  # chunks that are with the workers before another contest begins
 FREE = {  # what a setting may hold beside the parameters of learner and rule
     "rho": Parameter(1.0, "Weight of positives in the update.", above=0),
     "alpha_p": Parameter(0.5, "Weight of sensitivity in sum.", above=0, below=1),
@@ -195,6 +197,18 @@ def powers(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def typed(text, key):
+    """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
+    if "^" in text:
+        return text
+    try:
+        return [part.strip() if part.strip() in ESTIMATES else float(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(
+            f"{key} must be a number, several (1, 10), or powers such as {TENS}. Got {text}."
+        ) from None
+
+
 def grid(name, values, tune):
     """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
     about = chosen(name)
@@ -308,7 +322,7 @@ def folds(rounds, seed):
     return np.concatenate(found), held
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def order(rounds, part):
     """The items of a part in the order of visit."""
     kind, seed = part
@@ -409,17 +423,16 @@ def outlined(setting):
 
 @dataclass(frozen=True)
 class Contest:
-    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns Lines."""
+    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Line.
+
+    grid: the values of each parameter that are tried; a single one where nothing is tuned.
+    """
 
     spec: Specification
     source: Source
     algorithm: str
     budget: int | None
-
-    @cached_property
-    def grid(self):
-        """The values of each key that is set or tuned."""
-        return grid(self.algorithm, self.spec.algorithms[self.algorithm], self.spec.tune)
+    grid: dict
 
     @cached_property
     def sizes(self):
@@ -450,9 +463,8 @@ class Contest:
         """About how many replays there are in all."""
         full, one_by_one = self.sizes
         tried = 0 if self.spec.tune == "none" else one_by_one if self.searched else full
-        lines = 1 if tried else full
-        scaled = (tried or lines) * STEPS if self.spec.hit else 0
-        return (tried + scaled) * len(self.tried) + lines * len(self.shown)
+        scaled = max(1, tried) * STEPS if self.spec.hit else 0
+        return (tried + scaled) * len(self.tried) + len(self.shown)
 
     def job(self, setting, part, points=1, budget=True):
         """The replay of a setting over a part, with the counts at so many marks; without a limit of labels if asked."""
@@ -474,35 +486,32 @@ class Contest:
         return 0.0 if rho == "laplace" else float(rho)
 
     def run(self):
-        """The lines: of every setting, or of the one that is best where settings are tuned."""
+        """The line of the only setting, or of the one that is best where settings are tuned."""
+        trials = []
         if self.spec.tune == "none":
-            choices, trials = (yield from self._hitting(settings(self.grid))), []
+            [best] = yield from self._hitting(settings(self.grid))
         else:
-            choices, trials = yield from self._tuned()
-        found = yield from self._over(choices, self.shown, self.spec.points)
-        about = self.source.name, self.algorithm, self.budget, self.source.told_apart
-        return [Line(*about, setting, trials, self._keys(setting), counts) for setting, counts in zip(choices, found)]
-
-    def _keys(self, setting):
-        return [job_key(self.source, self.job(setting, part, self.spec.points)) for part in self.shown]
+            best = yield from self._tuned(trials)
+        [counts] = yield from self._over([best], self.shown, self.spec.points)
+        keys = [job_key(self.source, self.job(best, part, self.spec.points)) for part in self.shown]
+        return Line(self.source.name, self.algorithm, self.budget, self.source.told_apart, best, trials, keys, counts)
 
     def _over(self, choices, parts, points=1, budget=True):
         """The counts (choices, parts, marks, ...); jobs over the same part are neighbours, for they share its order."""
         counts = yield [self.job(choice, part, points, budget) for part in parts for choice in choices]
         return np.reshape(counts, (len(parts), len(choices), *counts[0].shape)).swapaxes(0, 1)
 
-    def _tuned(self):
-        """The best choice, as a list, and the trials that it is the best of."""
-        trials = []
+    def _tuned(self, trials):
+        """The best choice of the grid; all that are tried are noted in trials."""
         if not self.searched:
-            return [(yield from self._best(settings(self.grid), trials))], trials
+            return (yield from self._best(settings(self.grid), trials))
         best = {key: values[len(values) // 2] for key, values in self.grid.items()}
         for key, values in [*self.grid.items()] * 2:
             best = yield from self._best([best | {key: value} for value in values], trials)
-        return [best], trials
+        return best
 
     def _best(self, choices, trials):
-        """The choice with the best criterion over the parts that are tried; all of them are noted in trials."""
+        """The choice with the best criterion over the parts that are tried."""
         choices = yield from self._hitting(choices)
         counts = yield from self._over(choices, self.tried)
         scores = [self._score(choice, found) for choice, found in zip(choices, counts)]
@@ -582,6 +591,14 @@ def _named(store, entry, folder):
     return (name, positive) if equals and not store.has_dataset(entry) else (entry, None)
 
 
+def data_name(entry):
+    """The name that an entry of a specification's data has or will have, with the class against the rest, if any."""
+    if isinstance(entry, str):
+        known = demo.DEMOS.get(entry.removeprefix("demo:"))
+        return known.name if known and entry.startswith("demo:") else entry
+    return entry.get("name") or Path(entry["file"]).name.split(".")[0]
+
+
 SEVERAL = ("text", "features", "positive")  # columns or words of which there may be more than one
 COLUMNS = {each.name: list if each.name in SEVERAL else bool if each.default is False else str
            for each in fields(formats.Columns)}  # fmt: skip
@@ -599,8 +616,7 @@ def imported(store, about, folder):
             raise ExperimentError(f"{key} of a data set of a comparison must be {what}. Got {value}.")
     if "file" not in about:
         raise ExperimentError(f"a data set of a comparison needs a file. Got {', '.join(about) or 'nothing'}.")
-    path = folder / about["file"]
-    name = about.get("name") or path.name.split(".")[0]
+    path, name = folder / about["file"], data_name(about)
     if not store.has_dataset(name):
         columns = {key: tuple(value) if key in SEVERAL else value for key, value in about.items() if key in COLUMNS}
         guess = replace(formats.peek(path).guess, **columns)
@@ -608,23 +624,41 @@ def imported(store, about, folder):
     return name
 
 
-def run(spec, store, executor=None, *, folder=".", known=None, keep=None, progress=None):
+def run(spec, store, executor=None, *, folder=".", known=None, keep=None, show=None, progress=None):
     """Run a comparison: its Lines, in the order of data sets, budgets and algorithms.
 
     executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
-    again. keep: a function that is given {key: counts} of what is finished. progress: a function of (done, total).
+    again. keep: a function that is given {key: counts} of what is finished. show: a function that is given the lines
+    that are complete, each time that there are more. progress: a function of (done, total).
     """
-    return _run(contests(spec, store, folder), executor, known or {}, keep or (lambda found: None), progress)
+    ready = _ready(spec, store, folder)
+    return _run(ready, executor, known or {}, keep or _nobody, show or _nobody, progress or _nobody)
 
 
-def contests(spec, store, folder="."):
-    """The contests of a comparison, which are known to fit their data."""
-    found = [
-        Contest(spec, source, algorithm, budget)
-        for source in sources(spec, store, folder)
+def _nobody(*told):
+    """Hear what is told, and do nothing."""
+
+
+def contests(spec, found):
+    """The contests of a comparison over some sources; without tuning, every setting is a contest of its own."""
+    return [
+        Contest(spec, source, algorithm, budget, values)
+        for source in found
         for budget in spec.budgets
-        for algorithm in spec.algorithms
+        for algorithm, given in spec.algorithms.items()
+        for values in _entries(grid(algorithm, given, spec.tune), spec.tune)
     ]
+
+
+def _entries(found, tune):
+    if tune != "none":
+        return [found]
+    return [{key: [value] for key, value in setting.items()} for setting in settings(found)]
+
+
+def _ready(spec, store, folder):
+    """The contests of a comparison, which are known to fit their data."""
+    found = contests(spec, sources(spec, store, folder))
     for each in found:
         _fitting(each)
     return found
@@ -640,18 +674,19 @@ def _fitting(contest):
         raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
 
 
-def _run(ready, executor, known, keep, progress):
+def _run(ready, executor, known, keep, show, progress):
     own = executor or ThreadPoolExecutor(os.cpu_count())
     try:
-        return _drive(ready, own, dict(known), keep, progress)
+        return _drive(ready, own, dict(known), keep, show, progress)
     finally:
         if executor is None:
             own.shutdown()
 
 
-def _drive(contests, executor, known, keep, progress):
-    """Advance all contests side by side until each has returned its lines."""
+def _drive(contests, executor, known, keep, show, progress):
+    """Advance contests side by side until each has returned its line."""
     runs, lines = [each.run() for each in contests], {}
+    fresh = iter(range(len(contests)))
     keys, missing = {}, {}  # by contest: of what it asked for last, and of what of that is not finished
     workers, finished = {}, SimpleQueue()  # what is out, and what is back
     total, done = sum(each.work() for each in contests), 0
@@ -663,6 +698,7 @@ def _drive(contests, executor, known, keep, progress):
             jobs = runs[number].send(counts)
         except StopIteration as end:
             lines[number] = end.value
+            show([lines[each] for each in sorted(lines)])
             return
         source = contests[number].source
         keys[number] = [job_key(source, job) for job in jobs]
@@ -678,9 +714,14 @@ def _drive(contests, executor, known, keep, progress):
         if not new:
             advance(number, [known[key] for key in keys[number]])
 
-    try:
-        for number in range(len(contests)):
+    def begin():
+        """Open contests as long as few replays wait, so that the first have their lines early."""
+        while len(workers) < AHEAD and (number := next(fresh, None)) is not None:
             advance(number)
+
+    try:
+        begin()
+        progress(done, max(done, total))
         while workers:
             future = finished.get()
             number, chunk = workers.pop(future)
@@ -688,15 +729,15 @@ def _drive(contests, executor, known, keep, progress):
             known |= found
             keep(found)
             done += len(found)
-            if progress:
-                progress(done, max(done, total))
+            progress(done, max(done, total))
             missing[number] -= found.keys()
             if not missing[number]:
                 advance(number, [known[key] for key in keys[number]])
+            begin()
     finally:
         for future in workers:
             future.cancel()
-    return [line for number in range(len(contests)) for line in lines[number]]
+    return [lines[number] for number in range(len(contests))]
 
 
 # ---- Comparisons that are kept
@@ -732,15 +773,14 @@ class Comparison:
             found.setdefault((line.data, line.budget), {})[name] = line
         return found
 
+    def test(self, lines, metric=None, evaluation=None):
+        """Who is best of the lines of a block, and who is not distinguishable from it."""
+        values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
+        return statistics.against_best(values, more_is_better(metric or self.spec.criterion))
+
     def tests(self, metric=None, evaluation=None):
-        """For each data set and budget: who is best, and who is not distinguishable from it."""
-        better = more_is_better(metric or self.spec.criterion)
-        return {
-            block: statistics.against_best(
-                {name: self.values(line, metric, evaluation) for name, line in lines.items()}, better
-            )
-            for block, lines in self.blocks().items()
-        }
+        """The test of each data set and budget."""
+        return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric=None, evaluation=None):
         """Average ranks over all data sets and budgets, of the names that are in each."""
@@ -795,26 +835,53 @@ class Comparison:
         }
 
 
-def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
-    """Run a comparison and keep it under a name (by default one that its specification gives); what is kept of one with
-    the same name and specification is not run again."""
-    ready, told = contests(spec, store, folder), asdict(spec)
+def begin(spec, store, name=None):
+    """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
+    told = json.loads(json.dumps(asdict(spec)))
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
-    name = (name or f"comparison {digest}").strip()
+    name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
-        store.add_comparison(name, told, versions())
+        return store.add_comparison(name, told, versions())
     about = store.comparison(name)
-    if about["specification"] != json.loads(json.dumps(told)):
+    if about["specification"] != told:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
-    key = about["id"]
-    lines = _run(ready, executor, store.replays(key), lambda found: store.put_replays(key, found), progress)
-    kept = [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
-    store.finish_comparison(key, kept)
-    return Comparison(name, spec, about["versions"], lines)
+    return about["id"]
+
+
+def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
+    """Run a comparison and keep it under a name; what is kept of one with the same name and specification is not run
+    again, and its lines can be loaded as soon as they are complete."""
+    ready = _ready(spec, store, folder)
+    comparison = begin(spec, store, name)
+    lines = _run(
+        ready, executor, store.replays(comparison), lambda found: store.put_replays(comparison, found),
+        _seldom(lambda lines: store.put_lines(comparison, _kept(lines))), progress or _nobody,
+    )  # fmt: skip
+    store.put_lines(comparison, _kept(lines), finished=True)
+    about = store.comparison(comparison)
+    return Comparison(about["name"], spec, about["versions"], lines)
+
+
+def _seldom(call, seconds=1):
+    """A call that is left out within so many seconds of the one before: for what is told in full each time."""
+    last = -seconds
+
+    def called(told):
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            call(told)
+            last = time.monotonic()
+
+    return called
+
+
+def _kept(lines):
+    """Lines without their counts, which the replays have."""
+    return [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
 
 
 def load(store, name):
-    """A comparison that was kept, or as much of it as has a result."""
+    """A comparison that was kept, by its name or id, or as much of it as has a result."""
     about = store.comparison(name)
     spec, known = specification(about["specification"]), store.replays(about["id"])
     lines = [

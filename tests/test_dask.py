@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
             first, second = client.run(os.getpid).values()
 
         def progress(done, total):
-            if not killed:
+            if done and not killed:
                 os.kill(first, signal.SIGKILL)
                 killed.append((done, total))
 
@@ -80,7 +80,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     """What is seen by path is not sent; else each worker, also a later one, gets it once into its own folder."""
     (source,) = experiments.sources(SPECIFICATION, store)
-    jobs = [experiments.Contest(SPECIFICATION, source, "PAA-I", 9).job({}, ("test", seed)) for seed in range(4)]
+    jobs = [experiments.Contest(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
     expected = [counts.tolist() for counts in experiments.replayed(source, jobs)]
     monkeypatch.chdir(store.path.parent)
     unseen = source._replace(folder=os.path.relpath(source.folder))  # seen from here, not from where the workers are
