@@ -1,8 +1,10 @@
 """Comparisons: the same numbers wherever they run, tuning that sees no test row, and every error in one sentence."""
 
 import json
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import fields
 from multiprocessing import get_context
 
 import numpy as np
@@ -752,3 +754,55 @@ def test_a_scheduler_needs_dask(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     message = "error: --scheduler needs Dask: pip install -r requirements-dask.txt.\n"
     assert (1, "", message) == command("compare", "a", "--algorithms", "PAA", "--scheduler", "tcp://127.0.0.1:1")
+
+
+# The guide
+
+GUIDE = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    """The blocks of the guide in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def test_the_guide_runs(tmp_path, monkeypatch, capsys):
+    """Its examples in Python run one after the other, and print a line for each of three settings."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks("python"):
+        exec(block, names)
+    assert 3 == capsys.readouterr().out.count("Demo: life satisfaction (synthetic) 100 ")
+
+
+def test_the_guide_names_every_key(tmp_path):
+    """Its specification is one, with the default of every key that it does not choose itself."""
+    (toml,) = blocks("toml")
+    (tmp_path / "x.toml").write_text(toml.replace("# hit", "hit"))
+    told = experiments.contents(tmp_path / "x.toml")
+    assert {each.name for each in fields(Specification)} == set(told)
+    chosen = {"data", "algorithms", "budgets", "tune", "hit"}
+    defaults = {each.name: each.default for each in fields(Specification) if each.name not in chosen}
+    assert defaults == {key: value for key, value in told.items() if key not in chosen}
+    assert "OAAL" in specification(told).algorithms
+
+
+def test_the_guide_names_every_protocol():
+    """Each way to tune is a line of its table."""
+    assert set(experiments.PROTOCOLS) == set(re.findall(r"^\| `(.+?)`", GUIDE, re.MULTILINE))
+
+
+def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
+    """Each command is read as it stands, down to what it would run."""
+    taken = []
+    monkeypatch.setattr(cli.experiments, "compare", lambda spec, *_, **__: taken.append(spec) or sys.exit(0))
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
+    monkeypatch.chdir(ROOT)
+    commands = [line.split()[1:] for block in blocks("sh") for line in block.splitlines() if " results " not in line]
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", command[1:])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+    assert ["2:1", "none", "2:1", "2:1"] == [spec.tune for spec in taken]
+    assert [{"C": "10^-2..10^2"}, (300,)] == [taken[2].algorithms["PAA-I"], taken[2].budgets]
