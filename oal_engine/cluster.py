@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from pathlib import Path
 
-from distributed import Client, WorkerPlugin
+from distributed import Client, Security, WorkerPlugin
 
 from . import experiments
 from .datasets import fingerprint
@@ -16,6 +16,10 @@ PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its
 def executor(address, sources):
     """A concurrent.futures.Executor on the cluster of a scheduler (tcp://... or tls://...), whose workers have the rows
     of the sources and run the same versions as this process."""
+    if address.startswith("tls:") and not Security().get_connection_args("client")["ssl_context"]:
+        raise experiments.ExperimentError(
+            f"{address} needs a certificate: see docs/cluster.md on DASK_DISTRIBUTED__COMM."
+        )
     try:
         client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -140,3 +140,9 @@ def test_a_scheduler_that_is_not_there(address, monkeypatch):
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass
     assert "\n" not in str(error.value)
+
+
+def test_tls_needs_a_certificate():
+    """An address of TLS is refused where no certificate is named, before anything is tried."""
+    with pytest.raises(experiments.ExperimentError, match=r"^tls://nowhere:1 needs a certificate"):
+        cluster.executor("tls://nowhere:1", []).__enter__()
