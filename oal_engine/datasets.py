@@ -103,6 +103,15 @@ def remove(store, dataset):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def fingerprint(rows, y, classes):
+    """A digest of rows, labels and the names of classes."""
+    told = hashlib.sha256(json.dumps([type(rows).__name__, rows.columns, classes]).encode())
+    for part in (*rows, y):
+        if isinstance(part, np.ndarray):
+            told.update(part.data)
+    return told.hexdigest()[:32]
+
+
 class Dataset:
     """A stored data set: rows and labels mapped into memory, vocabulary and items from the database when asked for."""
 
@@ -121,11 +130,7 @@ class Dataset:
     @cached_property
     def fingerprint(self):
         """What tells these rows and labels from all others, whatever they are called."""
-        told = hashlib.sha256(json.dumps([type(self.rows).__name__, self.rows.columns, self.classes]).encode())
-        for part in (*self.rows, self.y):
-            if isinstance(part, np.ndarray):
-                told.update(part.data)
-        return told.hexdigest()[:32]
+        return fingerprint(self.rows, self.y, self.classes)
 
     @property
     def labelled(self):

@@ -11,12 +11,15 @@ import json
 import os
 import platform
 import re
+import time
 import tomllib
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
+from math import prod
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +27,7 @@ import numpy as np
 from . import __version__, datasets, demo, formats, metrics, rows, statistics, stream
 from .algorithms import Strategy, strategy
 from .datasets import Dataset, relabelled
-from .parameters import named
+from .parameters import Parameter, named
 
 TENS = "10^-5..10^5"
 USUAL = dict.fromkeys(("C", "eta", "r", "delta", "delta_plus", "delta_minus", "b", "beta", "tau"), TENS) | {
@@ -36,10 +39,20 @@ PROTOCOLS = {
     "cv": "settings are the best of a five-fold cross-validation: one pass over four folds, tested on the fifth",
     "hindsight": "settings are the best on the very orders that are shown: a bound, not a fair comparison",
 }
+CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide between K classes
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
-CHUNK = 16  # replays that are sent to a worker together
-FREE = ("rho", "alpha_p", "c_p", "theta")  # keys of a setting that are no parameters of learner or rule
+CHUNK = 16  # replays that are sent to a worker together, at most
+AHEAD = 128  # chunks that are with the workers before another contest begins
+FREE = {  # what a setting may hold beside the parameters of learner and rule
+    "rho": Parameter(1.0, "Weight of positives in the update.", above=0),
+    "alpha_p": Parameter(0.5, "Weight of sensitivity in sum.", above=0, below=1),
+    "c_p": Parameter(0.9, "Cost of a missed positive.", above=0, below=1),
+    "theta": Parameter(0.0, "Margins from here on predict positive."),
+}
+ESTIMATES = ("auto", "laplace")  # of rho: out of the labels of the data, or of those that were asked
+SMOOTHING = {"delta", "delta_plus", "delta_minus", "b", "beta", "tau", "q"}  # of a rule: what decides how much is asked
+STEPS = 12  # of the bisection that scales it
 
 
 class ExperimentError(ValueError):
@@ -50,10 +63,11 @@ class ExperimentError(ValueError):
 class Specification:
     """What a comparison runs; `algorithms` maps a name (or learner + rule) to its parameters.
 
-    data: names of stored data sets, `demo:NAME`, or {name, file, label, ...} to import; `NAME=CLASS` sets one of K
-    classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: the
+    data: names of stored data sets, `demo:NAME`, files, or {name, file, label, ...} to import; `NAME=CLASS` sets one of
+    K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: the
     smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget.
-    permutations: seeds seed, seed + 1, ... of orders and draws.
+    permutations: seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five and is
+    measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
     """
 
     data: tuple = ()
@@ -73,37 +87,75 @@ class Specification:
     average: bool = False
     points: int = 100
     hit: float | None = None
+    held_out: bool = False
 
     def __post_init__(self):
         for name, low in (("permutations", 1), ("trials", 1), ("points", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < low:
-                raise ExperimentError(f"{name} of a comparison must be a whole number >= {low}. Got {value}.")
+            _whole(getattr(self, name), f"{name} of a comparison", low)
         for name, allowed in (
-            ("tune", PROTOCOLS),
+            ("tune", tuple(PROTOCOLS)),
             ("evaluation", metrics.EVALUATIONS),
             ("metric", ("sum", "cost")),
-            ("criterion", (*metrics.METRICS, "macro_f1", "macro_recall")),
+            ("criterion", tuple(dict.fromkeys((*metrics.METRICS, *CLASS_METRICS)))),
+            ("average", (True, False)),
+            ("held_out", (True, False)),
         ):
             if getattr(self, name) not in allowed:
                 raise ExperimentError(
-                    f"{name} of a comparison must be one of {', '.join(allowed)}. Got {getattr(self, name)}."
+                    f"{name} of a comparison must be one of {', '.join(map(str, allowed))}. Got {getattr(self, name)}."
                 )
-        if not self.data or not self.algorithms:
-            raise ExperimentError("a comparison needs at least one data set and one algorithm.")
+        for name in ("data", "budgets"):
+            value = getattr(self, name)
+            if not isinstance(value, (list, tuple)) or not value:
+                raise ExperimentError(f"{name} of a comparison must be a list of at least one. Got {value}.")
+        for entry in self.data:
+            if not isinstance(entry, (str, dict)):
+                raise ExperimentError(f"a data set of a comparison must be a name or a table. Got {entry}.")
         for budget in self.budgets:
-            if budget is not None and (not isinstance(budget, int) or budget < 1):
-                raise ExperimentError(f"a budget must be a whole number >= 1. Got {budget}.")
-        if self.hit is not None and not self.hit > 0:
-            raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
-        metrics.Weights(self.alpha_p, self.c_p)
-        for name, values in self.algorithms.items():
+            if budget is not None:
+                _whole(budget, "a budget", 1)
+        if len(set(self.budgets)) < len(self.budgets):
+            raise ExperimentError(f"budgets of a comparison must differ. Got {', '.join(map(str, self.budgets))}.")
+        for key in FREE:
+            _allowed("a comparison", key, getattr(self, key))
+        for name, values in tables(self.algorithms).items():
             grid(name, values, self.tune)
+        if self.held_out and self.tune == "2:1":
+            raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
+        if self.hit is not None:
+            if not _is_number(self.hit) or not self.hit > 0:
+                raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
+            for name in self.algorithms:
+                smoothing(name)
 
-    @property
-    def sign(self):
-        """+1 where more of the criterion is better, -1 where less is."""
-        return -1 if self.criterion == "cost" else 1
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _whole(value, what, low):
+    if type(value) is not int or not low <= value < 2**63:
+        raise ExperimentError(f"{what} must be a whole number >= {low}. Got {value}.")
+
+
+def _allowed(owner, key, value):
+    """Refuse what rho, alpha_p, c_p or theta cannot be."""
+    if key == "rho" and value in ESTIMATES:
+        return
+    if not _is_number(value):
+        words = "auto, laplace or " * (key == "rho")
+        raise ExperimentError(f"{key} of {owner} must be {words}a number. Got {value}.")
+    FREE[key].check(value, key, owner)
+
+
+def tables(algorithms):
+    """The algorithms of a specification, where they are {name: {key: values}}."""
+    if not isinstance(algorithms, dict) or not algorithms:
+        raise ExperimentError(f"algorithms of a comparison must be a table of at least one. Got {algorithms}.")
+    for name, values in algorithms.items():
+        if not isinstance(values, dict):
+            raise ExperimentError(f"the parameters of {name} must be a table. Got {values}.")
+    return algorithms
 
 
 def specification(values):
@@ -112,8 +164,7 @@ def specification(values):
     for key in values:
         if key not in known:
             raise ExperimentError(f"a comparison has no setting {key}. It has {', '.join(sorted(known))}.")
-    lists = {key: tuple(values[key]) for key in ("data", "budgets") if key in values}
-    return Specification(**values | lists)
+    return Specification(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
 def contents(path):
@@ -121,7 +172,7 @@ def contents(path):
     text = Path(path).read_text(encoding="utf-8")
     try:
         return json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None
 
 
@@ -136,50 +187,71 @@ def chosen(name, values=()):
 
 
 def powers(value):
-    """The numbers that a value of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*([\d.]+)\^(-?\d+)\s*\.\.\s*\1\^(-?\d+)\s*", value)
-        if found:
+    """The values that one of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
+    if found:
+        try:
             return [float(found[1]) ** k for k in range(int(found[2]), int(found[3]) + 1)]
+        except ArithmeticError:
+            raise ExperimentError(f"powers must be within the numbers of a computer. Got {value}.") from None
     return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def typed(text, key):
+    """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
+    if "^" in text:
+        return text
+    try:
+        return [part.strip() if part.strip() in ESTIMATES else float(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(
+            f"{key} must be a number, several (1, 10), or powers such as {TENS}. Got {text}."
+        ) from None
 
 
 def grid(name, values, tune):
     """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
-    base = chosen(name)
-    found = {key: powers(value) for key, value in values.items()}
+    about = chosen(name)
     if tune != "none" and not values:
-        found = {
-            key: powers(USUAL[key.rpartition(".")[2]]) for key in base.parameters if key.rpartition(".")[2] in USUAL
-        }
-        found = {key: value for key, value in found.items() if _settable(name, key, value[0])}
-    for key, numbers in found.items():
-        for number in numbers:
-            if key == "rho" and number in ("auto", "laplace"):
-                continue
-            if not isinstance(number, (int, float)):
-                raise ExperimentError(f"{key} of {name} must be numbers or powers such as {TENS}. Got {number}.")
-            if key not in FREE:
-                chosen(name, {key: number})
-    return found
+        usual = {key: USUAL.get(key.rpartition(".")[2]) for key in about.parameters}
+        values = {key: value for key, value in usual.items() if value}
+    if "rho" in values and about.rho is not None:
+        raise ExperimentError(f"rho of {name} is fixed at {about.rho:g}. Got {values['rho']}.")
+    return {key: _checked(name, key, powers(value)) for key, value in values.items()}
+
+
+def _checked(name, key, values):
+    if not values:
+        raise ExperimentError(f"{key} of {name} needs at least one value.")
+    for value in values:
+        if key in FREE:
+            _allowed(name, key, value)
+        elif _is_number(value):
+            chosen(name, {key: value})
+        else:
+            raise ExperimentError(f"{key} of {name} must be numbers or powers such as {TENS}. Got {value}.")
+    return list(dict.fromkeys(values))
 
 
 def has(name, key):
     """Whether an algorithm has a parameter, or a setting that every one has."""
-    return key in FREE or key in chosen(name).parameters or (key == "delta" and _settable(name, key, 1.0))
-
-
-def _settable(name, key, value):
-    """Whether a name leaves a parameter free, as D-AMD does not with a."""
-    try:
-        return bool(chosen(name, {key: value}))
-    except ValueError:
-        return False
+    about = chosen(name)
+    both = key == "delta" and {"delta_plus", "delta_minus"} <= about.parameters.keys()
+    return key in FREE or key in about.parameters or both
 
 
 def settings(found):
     """Every combination of the values of a grid."""
     return [dict(zip(found, values)) for values in product(*found.values())]
+
+
+def smoothing(name):
+    """The keys of an algorithm's parameters that its rule asks more with the larger they are."""
+    about = chosen(name)
+    found = [key for key in about.parameters if key.removeprefix("rule.") in about.rule_parameters.keys() & SMOOTHING]
+    if not found:
+        raise ExperimentError(f"{name} has no smoothing that could hit a number of labels.")
+    return found
 
 
 # ---- Replays, wherever they run
@@ -195,11 +267,17 @@ class Source(NamedTuple):
     classes: tuple
     positive: str | None
 
+    @property
+    def told_apart(self):
+        """The names of the classes that are told apart, none for one against the rest."""
+        return self.classes if self.positive is None else ()
+
 
 class Job(NamedTuple):
     """One replay, in numbers: what runs, and over which part of the items in which order.
 
-    part: ("all", seed), ("tune", seed) or ("test", seed) of a 2:1 split, or ("fold", its number).
+    part: what is streamed, and a seed of its order and of the draws: ("all", seed), ("tune", seed) or ("test", seed) of
+    a 2:1 split, ("fold", seed) for all folds but one, ("held", seed) for the same stream, counted over that one after.
     """
 
     learner: str
@@ -215,49 +293,74 @@ class Job(NamedTuple):
     points: int
 
 
-@lru_cache(maxsize=8)
-def opened(source):
-    """The rows and labels of a source, mapped into memory once in each worker."""
-    folder = Path(source.folder)
-    y = rows.read_only(np.load(folder / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
-    if source.positive is not None:
-        y = relabelled(y, source.classes, positive=source.positive)
+PLACES = {}  # fingerprint: the folder of rows that were uploaded to this worker
+
+
+def read(folder):
+    """The rows and labels (-1 and +1, or 1..K) in a folder, mapped into memory."""
+    y = rows.read_only(np.load(Path(folder) / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
     return rows.load(folder), y
 
 
-def visits(rounds, part):
-    """The orders of visit of a part: rows that are streamed, and rows that only test the learner afterwards."""
+@lru_cache(maxsize=8)
+def opened(source):
+    """The rows and labels of a source, opened once in each worker."""
+    table, y = read(PLACES.get(source.fingerprint, source.folder))
+    return table, y if source.positive is None else relabelled(y, source.classes, positive=source.positive)
+
+
+def split(rounds):
+    """A 2:1 split of the items: those that settings are tuned over, and those that test them."""
+    mixed, third = stream.shuffled(rounds, 0), rounds // 3
+    return mixed[:-third], mixed[-third:]
+
+
+def folds(rounds, seed):
+    """The items that are streamed, and the fold that is held out; five seeds in a row hold out each item once."""
+    found = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
+    held = found.pop(seed % FOLDS)
+    return np.concatenate(found), held
+
+
+@lru_cache(maxsize=32)
+def order(rounds, part):
+    """The items of a part in the order of visit."""
     kind, seed = part
-    nobody = np.zeros(0, np.int64)
     if kind == "all":
-        return stream.shuffled(rounds, seed), nobody
-    mixed = stream.shuffled(rounds, 0)
-    if kind == "fold":
-        folds = np.array_split(mixed, FOLDS)
-        return np.concatenate([fold for k, fold in enumerate(folds) if k != seed]), folds[seed]
-    third = rounds // 3
-    rest = mixed[:-third] if kind == "tune" else mixed[-third:]
-    return rest[stream.shuffled(rest.size, seed)][:third], nobody
+        return stream.shuffled(rounds, seed)
+    if kind in ("fold", "held"):
+        return folds(rounds, seed)[0]
+    rest = split(rounds)[kind == "test"]
+    return rest[stream.shuffled(rest.size, seed)][: rounds // 3]
+
+
+@lru_cache(maxsize=64)
+def imbalance(source, part):
+    """T_n / T_p of the items that a run over a part may know: none that only test it."""
+    kind, seed = part
+    y = opened(source)[1]
+    if kind != "all":
+        y = y[split(y.size)[0] if kind in ("tune", "test") else folds(y.size, seed)[0]]
+    return float((y < 0).sum() / max(1, (y > 0).sum()))
 
 
 def replayed(source, jobs):
-    """The tables of counts at each mark of some jobs; of a fold, those of the rows that are held out."""
-    table, y = opened(source)
-    return [_replayed(table, y, len(source.classes) * (source.positive is None), job) for job in jobs]
+    """The tables of counts of each job: at marks over its stream, or one of the items that are held out."""
+    return [_replayed(*opened(source), len(source.told_apart), job) for job in jobs]
 
 
 def _replayed(table, y, classes, job):
-    order, held = visits(y.size, job.part)
+    visits, seed = order(y.size, job.part), job.part[1]
     parts = Strategy("", *job[:4], None).build(table.columns, classes)
     goal = stream.objective(job.theta, job.rho, job.ratio)
-    marks = np.unique(np.linspace(0, order.size, min(job.points, order.size) + 1).astype(np.int64)[1:])
+    marks = np.linspace(0, visits.size, min(job.points, visits.size) + 1).astype(np.int64)[1:]
     done = stream.replay(
-        table, y, order, *parts, goal, budget=job.budget, seed=job.part[1], averaged=job.average, marks=marks
+        table, y, visits, *parts, goal, budget=job.budget, seed=seed, averaged=job.average, marks=marks
     )
-    if not held.size:
+    if job.part[0] != "held":
         return done.curve
-    counts, held = metrics.empty(classes), stream.checked_order(held, table)
-    stream.until_query(table, y, held, *parts, goal, 0, 0, held.size, False, counts)
+    held, counts = stream.checked_order(folds(y.size, seed)[1], table), metrics.empty(classes)
+    stream.until_query(table, y, held, *parts, goal, seed, 0, held.size, False, counts)
     return counts[None]
 
 
@@ -273,6 +376,16 @@ def evaluate(spec, classes, setting, counts, evaluation):
 
 def _weights(spec, setting):
     return metrics.Weights(*(setting.get(key, getattr(spec, key)) for key in ("alpha_p", "c_p")))
+
+
+def more_is_better(metric):
+    """Whether a larger value of a metric is a better one."""
+    return metric != "cost"
+
+
+def _asked(counts):
+    """How many labels were asked, of tables of counts."""
+    return counts[..., 1].sum((-2, -1))
 
 
 @dataclass(frozen=True)
@@ -295,138 +408,143 @@ class Line:
     @property
     def name(self):
         """The algorithm, with the setting where there is one."""
-        return self.algorithm + (
-            " "
-            + ", ".join(
-                f"{key}={value:g}" if isinstance(value, (int, float)) else f"{key}={value}"
-                for key, value in self.setting.items()
-            )
-            if self.setting
-            else ""
-        )
+        return f"{self.algorithm} {outlined(self.setting)}".strip()
+
+    @property
+    def asked(self):
+        """The labels that each run asked for."""
+        return _asked(self.counts[:, -1])
+
+
+def outlined(setting):
+    """A setting in words: C=0.1, delta=1."""
+    return ", ".join(f"{key}={value:g}" if _is_number(value) else f"{key}={value}" for key, value in setting.items())
 
 
 @dataclass(frozen=True)
 class Contest:
-    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns Lines."""
+    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Line.
+
+    grid: the values of each parameter that are tried; a single one where nothing is tuned.
+    """
 
     spec: Specification
     source: Source
     algorithm: str
     budget: int | None
+    grid: dict
+
+    @cached_property
+    def sizes(self):
+        """How many settings the grid has, and how many a search one parameter at a time would try."""
+        sizes = [len(values) for values in self.grid.values()]
+        return prod(sizes), 2 * sum(sizes)
 
     @property
-    def classes(self):
-        """The names of the classes that are told apart, none for one against the rest."""
-        return self.source.classes if self.source.positive is None else ()
-
-    @property
-    def grid(self):
-        return grid(self.algorithm, self.spec.algorithms[self.algorithm], self.spec.tune)
+    def searched(self):
+        """Whether the grid is too large to be tried as a whole."""
+        full, one_by_one = self.sizes
+        return full > max(MOST_SETTINGS, one_by_one)
 
     @property
     def shown(self):
         """The parts that the result is over."""
         spec = self.spec
-        kind = "test" if spec.tune == "2:1" else "all"
+        kind = "held" if spec.held_out else "test" if spec.tune == "2:1" else "all"
         return [(kind, spec.seed + k) for k in range(spec.permutations)]
 
     @property
     def tried(self):
         """The parts that settings are tuned over."""
-        kind, count = {"2:1": ("tune", self.spec.trials), "cv": ("fold", FOLDS)}.get(self.spec.tune, (None, 0))
+        kind, count = {"2:1": ("tune", self.spec.trials), "cv": ("held", FOLDS)}.get(self.spec.tune, (None, 0))
         return [(kind, k) for k in range(count)] or self.shown
 
     def work(self):
         """About how many replays there are in all."""
-        sizes = [len(values) for values in self.grid.values()]
-        full = int(np.prod(sizes, dtype=float))
-        lines, steps = 1, min(full, 2 * sum(sizes)) if full > MOST_SETTINGS else full
-        if self.spec.tune == "none":
-            lines, steps = full, 0
-        hits = (lines + steps) * STEPS * len(self.tried) if self.spec.hit else 0
-        return steps * len(self.tried) + hits + lines * len(self.shown)
+        full, one_by_one = self.sizes
+        tried = 0 if self.spec.tune == "none" else one_by_one if self.searched else full
+        scaled = max(1, tried) * STEPS if self.spec.hit else 0
+        return (tried + scaled) * len(self.tried) + len(self.shown)
 
     def job(self, setting, part, points=1, budget=True):
+        """The replay of a setting over a part, with the counts at so many marks; without a limit of labels if asked."""
         about, spec = chosen(self.algorithm, setting), self.spec
         free = {key: setting.get(key, getattr(spec, key)) for key in FREE}
         weights = _weights(spec, setting)
-        rho = about.rho if about.rho is not None else 1.0 if about.multiclass else self._rho(free["rho"], weights)
+        rho = 1.0 if about.multiclass else self._rho(free["rho"], weights, part) if about.rho is None else about.rho
         return Job(
             about.learner, about.rule, about.learner_parameters, about.rule_parameters, rho, weights.ratio("sum"),
             free["theta"], self.budget if budget else None, spec.average, part, points,
         )  # fmt: skip
 
-    def _rho(self, rho, weights):
+    def _rho(self, rho, weights, part):
         """The weight of positives: of the cost, estimated (0), or as a number; auto takes it from the labels."""
-        if rho in ("auto", "laplace") and self.spec.metric == "cost":
+        if rho in ESTIMATES and self.spec.metric == "cost":
             return weights.ratio("cost")
         if rho == "auto":
-            y = opened(self.source)[1]
-            return weights.ratio("sum") * float((y < 0).sum() / max(1, (y > 0).sum()))
+            return weights.ratio("sum") * imbalance(self.source, part)
         return 0.0 if rho == "laplace" else float(rho)
 
     def run(self):
-        found, best, trials = self.grid, {}, []
+        """The line of the only setting, or of the one that is best where settings are tuned."""
+        trials = []
         if self.spec.tune == "none":
-            choices = yield from self._hitting(settings(found))
+            [best] = yield from self._hitting(settings(self.grid))
         else:
-            if np.prod([len(values) for values in found.values()], dtype=float) <= MOST_SETTINGS:
-                best = yield from self._best(settings(found), trials)
-            else:
-                best = {key: values[len(values) // 2] for key, values in found.items()}
-                for key, values in [*found.items()] * 2:
-                    best = yield from self._best([best | {key: value} for value in values], trials)
-            choices = [best]
-        lines = []
-        for setting in choices:
-            jobs = [self.job(setting, part, self.spec.points) for part in self.shown]
-            counts = np.array((yield jobs))
-            keys = [job_key(self.source, job) for job in jobs]
-            about = self.source.name, self.algorithm, self.budget, self.classes, setting
-            lines.append(Line(*about, trials, keys, counts))
-        return lines
+            best = yield from self._tuned(trials)
+        [counts] = yield from self._over([best], self.shown, self.spec.points)
+        keys = [job_key(self.source, self.job(best, part, self.spec.points)) for part in self.shown]
+        return Line(self.source.name, self.algorithm, self.budget, self.source.told_apart, best, trials, keys, counts)
+
+    def _over(self, choices, parts, points=1, budget=True):
+        """The counts (choices, parts, marks, ...); jobs over the same part are neighbours, for they share its order."""
+        counts = yield [self.job(choice, part, points, budget) for part in parts for choice in choices]
+        return np.reshape(counts, (len(parts), len(choices), *counts[0].shape)).swapaxes(0, 1)
+
+    def _tuned(self, trials):
+        """The best choice of the grid; all that are tried are noted in trials."""
+        if not self.searched:
+            return (yield from self._best(settings(self.grid), trials))
+        best = {key: values[len(values) // 2] for key, values in self.grid.items()}
+        for key, values in [*self.grid.items()] * 2:
+            best = yield from self._best([best | {key: value} for value in values], trials)
+        return best
 
     def _best(self, choices, trials):
-        """The choice with the best criterion over the parts that are tried; all of them are noted in trials."""
+        """The choice with the best criterion over the parts that are tried."""
         choices = yield from self._hitting(choices)
-        size = len(self.tried)
-        counts = yield [self.job(choice, part) for choice in choices for part in self.tried]
-        scores = [self._score(choice, counts[k * size : (k + 1) * size]) for k, choice in enumerate(choices)]
-        trials += [[choice, abs(score)] for choice, score in zip(choices, scores)]
-        return choices[int(np.argmax(scores))]
+        counts = yield from self._over(choices, self.tried)
+        scores = [self._score(choice, found) for choice, found in zip(choices, counts)]
+        trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
+        return choices[(np.argmax if more_is_better(self.spec.criterion) else np.argmin)(scores)]
 
     def _score(self, setting, counts):
-        found = evaluate(self.spec, self.classes, setting, np.array(counts)[:, -1], self.spec.evaluation)
-        return float(self.spec.sign * found[self.spec.criterion].mean())
+        """The criterion, on average over the parts."""
+        found = evaluate(self.spec, self.source.told_apart, setting, counts[:, -1], self.spec.evaluation)
+        return float(found[self.spec.criterion].mean())
 
     def _hitting(self, choices):
         """The choices with the smoothing of the query rule scaled so that `hit` labels (or their share) are asked."""
-        if self.spec.hit is None:
+        hit = self.spec.hit
+        if hit is None:
             return choices
-        smooth = [key for key in chosen(self.algorithm).parameters if key.rpartition(".")[2] in SMOOTHING]
-        if not smooth:
-            raise ExperimentError(f"{self.algorithm} has no smoothing that could hit a number of labels.")
-        start = [{key: chosen(self.algorithm, choice).parameters[key] for key in smooth} for choice in choices]
+        keys, parts = smoothing(self.algorithm), [("fold" if kind == "held" else kind, k) for kind, k in self.tried]
+        start = [{key: chosen(self.algorithm, choice).parameters[key] for key in keys} for choice in choices]
         low, high = np.full(len(choices), -20.0), np.full(len(choices), 20.0)
         for _ in range(STEPS):
             middle = (low + high) / 2
             scaled = [choice | _scaled(base, power) for choice, base, power in zip(choices, start, middle)]
-            counts = yield [self.job(choice, part, budget=False) for choice in scaled for part in self.tried]
-            counts = np.array(counts)[:, -1].reshape(len(choices), len(self.tried), *counts[0].shape[1:])
-            items = counts.sum(axis=tuple(range(2, counts.ndim)))
-            asked = counts[..., 1].sum(axis=tuple(range(2, counts.ndim - 1)))
-            enough = asked.mean(1) >= (self.spec.hit if self.spec.hit > 1 else self.spec.hit * items.mean(1))
+            counts = (yield from self._over(scaled, parts, budget=False))[:, :, -1]
+            wanted = hit if hit > 1 else hit * counts.sum((-3, -2, -1)).mean(1)
+            enough = _asked(counts).mean(1) >= wanted
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return scaled
 
 
-STEPS = 12  # of a bisection
-SMOOTHING = ("delta", "delta_plus", "delta_minus", "b", "beta", "tau", "q")
-
-
 def _scaled(base, power):
-    return {key: min(1.0, value * 2.0**power) if key == "q" else value * 2.0**power for key, value in base.items()}
+    return {
+        key: min(1.0, value * 2.0**power) if key.endswith("q") else value * 2.0**power for key, value in base.items()
+    }
 
 
 def job_key(source, job):
@@ -440,7 +558,10 @@ def job_key(source, job):
 
 def sources(spec, store, folder="."):
     """The data sets of a specification; what it names by a file is imported at its first use."""
-    return [_source(store, entry, Path(folder)) for entry in spec.data]
+    found = [_source(store, entry, Path(folder)) for entry in spec.data]
+    if len({source.name for source in found}) < len(found):
+        raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in found)}.")
+    return found
 
 
 def _source(store, entry, folder):
@@ -450,6 +571,8 @@ def _source(store, entry, folder):
         raise ExperimentError(f"{name} has no class {positive}. It has {', '.join(data.classes) or 'two'}.")
     if not data.labelled:
         raise ExperimentError(f"a comparison needs a label for every item, and {name} has some without.")
+    if data.y.size < FOLDS:
+        raise ExperimentError(f"a comparison needs {FOLDS} items or more. {name} has {data.y.size}.")
     shown = name if positive is None else f"{name}={positive}"
     return Source(shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive)
 
@@ -457,98 +580,164 @@ def _source(store, entry, folder):
 def _named(store, entry, folder):
     """The name of a stored data set, and the class that stands against the rest, if any."""
     if not isinstance(entry, str):
-        return imported(store, dict(entry), folder), None
+        return imported(store, entry, folder), None
     if entry.startswith("demo:"):
         which = named(demo.DEMOS, entry.removeprefix("demo:"), "demo")
         demo.dataset(store, which)
         return demo.DEMOS[which].name, None
+    if not store.has_dataset(entry) and (folder / entry).is_file():
+        return imported(store, {"file": entry}, folder), None
     name, equals, positive = entry.rpartition("=")
     return (name, positive) if equals and not store.has_dataset(entry) else (entry, None)
 
 
+def data_name(entry):
+    """The name that an entry of a specification's data has or will have, with the class against the rest, if any."""
+    if isinstance(entry, str):
+        known = demo.DEMOS.get(entry.removeprefix("demo:"))
+        return known.name if known and entry.startswith("demo:") else entry
+    return entry.get("name") or Path(entry["file"]).name.split(".")[0]
+
+
+SEVERAL = ("text", "features", "positive")  # columns or words of which there may be more than one
+COLUMNS = {each.name: list if each.name in SEVERAL else bool if each.default is False else str
+           for each in fields(formats.Columns)}  # fmt: skip
+
+
 def imported(store, about, folder):
     """The name of the data set that {name, file, scale, and columns as `formats.Columns` has them} is imported as."""
-    name = about.pop("name", None) or Path(about["file"]).name.split(".")[0]
+    kinds = {"name": str, "file": str, "scale": str} | COLUMNS
+    about = {key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in about.items()}
+    for key, value in about.items():
+        if key not in kinds:
+            raise ExperimentError(f"a data set of a comparison has no setting {key}. It has {', '.join(kinds)}.")
+        if not isinstance(value, kinds[key]) or (key in SEVERAL and not all(isinstance(each, str) for each in value)):
+            what = {str: "a text", bool: "true or false", list: "a list of texts"}[kinds[key]]
+            raise ExperimentError(f"{key} of a data set of a comparison must be {what}. Got {value}.")
+    if "file" not in about:
+        raise ExperimentError(f"a data set of a comparison needs a file. Got {', '.join(about) or 'nothing'}.")
+    path, name = folder / about["file"], data_name(about)
     if not store.has_dataset(name):
-        path, scale = folder / about.pop("file"), about.pop("scale", "l2")
-        guess = formats.peek(path).guess
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
-        datasets.import_file(store, path, name, replace(guess, **given), scale)
+        columns = {key: tuple(value) if key in SEVERAL else value for key, value in about.items() if key in COLUMNS}
+        guess = replace(formats.peek(path).guess, **columns)
+        datasets.import_file(store, path, name, guess, about.get("scale", "l2"))
     return name
 
 
-def run(spec, store, executor=None, *, folder=".", known=None, keep=None, progress=None):
+def run(spec, store, executor=None, *, folder=".", known=None, keep=None, show=None, progress=None):
     """Run a comparison: its Lines, in the order of data sets, budgets and algorithms.
 
     executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
-    again. keep: a function that is given {key: counts} of what is finished. progress: a function of (done, total).
+    again. keep: a function that is given {key: counts} of what is finished. show: a function that is given the lines
+    that are complete, each time that there are more. progress: a function of (done, total).
     """
-    contests = [
-        Contest(spec, source, algorithm, budget)
-        for source in sources(spec, store, folder)
+    ready = _ready(spec, store, folder)
+    return _run(ready, executor, known or {}, keep or _nobody, show or _nobody, progress or _nobody)
+
+
+def _nobody(*told):
+    """Hear what is told, and do nothing."""
+
+
+def contests(spec, found):
+    """The contests of a comparison over some sources; without tuning, every setting is a contest of its own."""
+    return [
+        Contest(spec, source, algorithm, budget, values)
+        for source in found
         for budget in spec.budgets
-        for algorithm in spec.algorithms
+        for algorithm, given in spec.algorithms.items()
+        for values in _entries(grid(algorithm, given, spec.tune), spec.tune)
     ]
-    for each in contests:
+
+
+def _entries(found, tune):
+    if tune != "none":
+        return [found]
+    return [{key: [value] for key, value in setting.items()} for setting in settings(found)]
+
+
+def _ready(spec, store, folder):
+    """The contests of a comparison, which are known to fit their data."""
+    found = contests(spec, sources(spec, store, folder))
+    for each in found:
         _fitting(each)
-    own = executor or ThreadPoolExecutor(os.cpu_count())
-    try:
-        return _drive(contests, own, dict(known or {}), keep or (lambda found: None), progress)
-    finally:
-        if executor is None:
-            own.shutdown(cancel_futures=True)
+    return found
 
 
 def _fitting(contest):
-    many = chosen(contest.algorithm).multiclass
-    if many != bool(contest.classes):
-        what = f"K classes: name one as {contest.source.name}=CLASS" if contest.classes else "two classes"
-        raise ExperimentError(f"{contest.algorithm} does not work on {contest.source.name}, which has {what}.")
+    name, many = contest.source.name, chosen(contest.algorithm).multiclass
+    if many != bool(contest.source.told_apart):
+        what = "two classes" if many else f"K classes: name one as {name}=CLASS"
+        raise ExperimentError(f"{contest.algorithm} does not work on {name}, which has {what}.")
+    allowed, criterion = CLASS_METRICS if many else tuple(metrics.METRICS), contest.spec.criterion
+    if criterion not in allowed:
+        raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
 
 
-def _drive(contests, executor, known, keep, progress):
-    """Advance all contests side by side until each has returned its lines."""
-    running, results, waiting, futures = [each.run() for each in contests], {}, {}, {}
+def _run(ready, executor, known, keep, show, progress):
+    own = executor or ThreadPoolExecutor(os.cpu_count())
+    try:
+        return _drive(ready, own, dict(known), keep, show, progress)
+    finally:
+        if executor is None:
+            own.shutdown()
+
+
+def _drive(contests, executor, known, keep, show, progress):
+    """Advance contests side by side until each has returned its line."""
+    runs, lines = [each.run() for each in contests], {}
+    fresh = iter(range(len(contests)))
+    keys, missing = {}, {}  # by contest: of what it asked for last, and of what of that is not finished
+    workers, finished = {}, SimpleQueue()  # what is out, and what is back
     total, done = sum(each.work() for each in contests), 0
 
-    def advance(number, counts):
-        """Send a contest its counts, and hand what it asks for next to the workers."""
+    def advance(number, counts=None):
+        """Send a contest the counts that it waits for, and hand what it asks for next to the workers."""
         nonlocal done
-        while True:
-            try:
-                jobs = running[number].send(counts)
-            except StopIteration as end:
-                results[number] = end.value
-                return
-            source = contests[number].source
-            keys = [job_key(source, job) for job in jobs]
-            counts = [known.get(each) for each in keys]
-            missing = [k for k, found in enumerate(counts) if found is None]
-            done += len(jobs) - len(missing)
-            if missing:
-                break
-        waiting[number] = counts
-        for start in range(0, len(missing), CHUNK):
-            places = missing[start : start + CHUNK]
-            future = executor.submit(replayed, source, [jobs[k] for k in places])
-            futures[future] = number, places, [keys[k] for k in places]
+        try:
+            jobs = runs[number].send(counts)
+        except StopIteration as end:
+            lines[number] = end.value
+            show([lines[each] for each in sorted(lines)])
+            return
+        source = contests[number].source
+        keys[number] = [job_key(source, job) for job in jobs]
+        new = {key: job for key, job in zip(keys[number], jobs) if key not in known}
+        done += len(jobs) - len(new)
+        missing[number] = set(new)
+        size = min(CHUNK, 1 + len(new) // CHUNK)  # few replays are spread over all workers
+        for start in range(0, len(new), size):
+            chunk = list(new)[start : start + size]
+            future = executor.submit(replayed, source, [new[key] for key in chunk])
+            workers[future] = number, chunk
+            future.add_done_callback(finished.put)
+        if not new:
+            advance(number, [known[key] for key in keys[number]])
 
-    for number in range(len(contests)):
-        advance(number, None)
-    while futures:
-        for future in wait(futures, return_when=FIRST_COMPLETED).done:
-            number, places, keys = futures.pop(future)
-            found = dict(zip(keys, future.result()))
+    def begin():
+        """Open contests as long as few replays wait, so that the first have their lines early."""
+        while len(workers) < AHEAD and (number := next(fresh, None)) is not None:
+            advance(number)
+
+    try:
+        begin()
+        progress(done, max(done, total))
+        while workers:
+            future = finished.get()
+            number, chunk = workers.pop(future)
+            found = dict(zip(chunk, future.result()))
             known |= found
             keep(found)
-            done += len(places)
-            if progress:
-                progress(done, max(done, total))
-            for place, each in zip(places, keys):
-                waiting[number][place] = found[each]
-            if all(counts is not None for counts in waiting[number]):
-                advance(number, waiting.pop(number))
-    return [line for number in range(len(contests)) for line in results[number]]
+            done += len(found)
+            progress(done, max(done, total))
+            missing[number] -= found.keys()
+            if not missing[number]:
+                advance(number, [known[key] for key in keys[number]])
+            begin()
+    finally:
+        for future in workers:
+            future.cancel()
+    return [lines[number] for number in range(len(contests))]
 
 
 # ---- Comparisons that are kept
@@ -572,7 +761,7 @@ class Comparison:
         """Rounds and mean labels spent at each mark, and the mean and standard deviation of a metric over the runs."""
         found = evaluate(self.spec, line.classes, line.setting, line.counts, evaluation)[metric]
         items = line.counts[0].sum((-3, -2, -1))
-        asked = line.counts[..., 1].sum((-2, -1)).mean(0)
+        asked = _asked(line.counts).mean(0)
         return items, asked, found.mean(0), found.std(0, ddof=1) if len(found) > 1 else np.zeros(found.shape[1])
 
     def blocks(self):
@@ -584,15 +773,14 @@ class Comparison:
             found.setdefault((line.data, line.budget), {})[name] = line
         return found
 
+    def test(self, lines, metric=None, evaluation=None):
+        """Who is best of the lines of a block, and who is not distinguishable from it."""
+        values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
+        return statistics.against_best(values, more_is_better(metric or self.spec.criterion))
+
     def tests(self, metric=None, evaluation=None):
-        """For each data set and budget: who is best, and who is not distinguishable from it."""
-        better = (metric or self.spec.criterion) != "cost"
-        return {
-            block: statistics.against_best(
-                {name: self.values(line, metric, evaluation) for name, line in lines.items()}, better
-            )
-            for block, lines in self.blocks().items()
-        }
+        """The test of each data set and budget."""
+        return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric=None, evaluation=None):
         """Average ranks over all data sets and budgets, of the names that are in each."""
@@ -600,17 +788,18 @@ class Comparison:
             {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
             for lines in self.blocks().values()
         ]
-        everywhere = [name for name in blocks[0] if all(name in block for block in blocks)]
+        everywhere = [name for name in next(iter(blocks), ()) if all(name in block for block in blocks)]
         table = {name: [block[name] for block in blocks] for name in everywhere}
-        return statistics.average_ranks(table, (metric or self.spec.criterion) != "cost")
+        return statistics.average_ranks(table, more_is_better(metric or self.spec.criterion))
 
     def trials(self):
         """What was tried when settings were tuned, each with its criterion; the best of an algorithm first."""
-        sign = 1 if self.spec.criterion != "cost" else -1
         return [
             {"data": line.data, "budget": line.budget, "algorithm": line.algorithm, "settings": tried, "score": score}
             for line in self.lines
-            for tried, score in sorted(line.trials, key=lambda trial: -sign * trial[1])
+            for tried, score in sorted(
+                line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion)
+            )
         ]
 
     def told(self):
@@ -630,7 +819,7 @@ class Comparison:
         def run(counts):
             weights = _weights(self.spec, line.setting)
             found = {name: metrics.told(counts, name, weights, line.classes) for name in metrics.EVALUATIONS}
-            return {"queried": int(counts[..., 1].sum()), **found}
+            return found if self.spec.held_out else {"queried": int(_asked(counts)), **found}
 
         runs = [run(counts) for counts in line.counts[:, -1]]
         return {
@@ -646,29 +835,53 @@ class Comparison:
         }
 
 
-def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
-    """Run a comparison and keep it under a name (by default one that its specification gives); what is kept of one with
-    the same name and specification is not run again."""
-    told = asdict(spec)
+def begin(spec, store, name=None):
+    """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
+    told = json.loads(json.dumps(asdict(spec)))
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
-    name = (name or f"comparison {digest}").strip()
+    name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
-        store.add_comparison(name, told, versions())
+        return store.add_comparison(name, told, versions())
     about = store.comparison(name)
-    if about["specification"] != json.loads(json.dumps(told)):
+    if about["specification"] != told:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
-    known = store.replays(about["id"])
-    lines = run(
-        spec, store, executor, folder=folder, known=known, progress=progress,
-        keep=lambda found: store.put_replays(about["id"], found),
+    return about["id"]
+
+
+def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
+    """Run a comparison and keep it under a name; what is kept of one with the same name and specification is not run
+    again, and its lines can be loaded as soon as they are complete."""
+    ready = _ready(spec, store, folder)
+    comparison = begin(spec, store, name)
+    lines = _run(
+        ready, executor, store.replays(comparison), lambda found: store.put_replays(comparison, found),
+        _seldom(lambda lines: store.put_lines(comparison, _kept(lines))), progress or _nobody,
     )  # fmt: skip
-    kept = [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
-    store.finish_comparison(about["id"], kept)
-    return Comparison(name, spec, about["versions"], lines)
+    store.put_lines(comparison, _kept(lines), finished=True)
+    about = store.comparison(comparison)
+    return Comparison(about["name"], spec, about["versions"], lines)
+
+
+def _seldom(call, seconds=1):
+    """A call that is left out within so many seconds of the one before: for what is told in full each time."""
+    last = -seconds
+
+    def called(told):
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            call(told)
+            last = time.monotonic()
+
+    return called
+
+
+def _kept(lines):
+    """Lines without their counts, which the replays have."""
+    return [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
 
 
 def load(store, name):
-    """A comparison that was kept, or as much of it as has a result."""
+    """A comparison that was kept, by its name or id, or as much of it as has a result."""
     about = store.comparison(name)
     spec, known = specification(about["specification"]), store.replays(about["id"])
     lines = [

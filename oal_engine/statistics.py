@@ -19,31 +19,37 @@ def against_best(values, more_is_better=True, level=0.05):
     """For each name in {name: a value for each run}, runs paired by their place: its mean, whether it is the best, and
     the p-values against the best of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method.
 
-    A name is `level` with the best unless its t-test says otherwise below the level; without runs to pair p is NaN.
+    A name is `level` with the best unless its t-test says otherwise below the level; of a single run p is None.
     """
-    from scipy.stats import ttest_rel, wilcoxon
-
     sign = 1 if more_is_better else -1
     means = {name: float(np.mean(runs)) for name, runs in values.items()}
     best = max(means, key=lambda name: sign * means[name])
     others = [name for name in values if name != best]
-
-    def p(test, name):
-        apart = np.subtract(values[best], values[name])
-        if apart.size < 2:
-            return float("nan")
-        if np.ptp(apart) == 0:  # no spread: the same every time, or better every time
-            return 1.0 if apart[0] == 0 else 0.0
-        return float(test(values[best], values[name]).pvalue)
-
     tests = {
-        kind: holm([p(test, name) for name in others]) for kind, test in (("t", ttest_rel), ("wilcoxon", wilcoxon))
+        kind: holm([test(np.subtract(values[best], values[name])) for name in others])
+        for kind, test in (("t", _t), ("wilcoxon", _wilcoxon))
+        if len(values[best]) > 1
     }
     found = {best: {"mean": means[best], "best": True, "t": None, "wilcoxon": None, "level": True}}
     for k, name in enumerate(others):
-        found[name] = {"mean": means[name], "best": False} | {kind: float(each[k]) for kind, each in tests.items()}
-        found[name]["level"] = not found[name]["t"] < level
+        p = dict.fromkeys(("t", "wilcoxon")) | {kind: float(each[k]) for kind, each in tests.items()}
+        found[name] = {"mean": means[name], "best": False, **p, "level": p["t"] is None or p["t"] >= level}
     return {name: found[name] for name in values}
+
+
+def _t(apart):
+    """The p-value of a paired t-test; without a spread it is one of always the same, or of never."""
+    from scipy.stats import ttest_1samp
+
+    if np.allclose(apart, apart[0], rtol=1e-9, atol=1e-12):
+        return float(abs(apart[0]) <= 1e-12)
+    return ttest_1samp(apart, 0).pvalue
+
+
+def _wilcoxon(apart):
+    from scipy.stats import wilcoxon
+
+    return wilcoxon(apart).pvalue if np.any(apart) else 1.0
 
 
 def average_ranks(table, more_is_better=True, level=0.05):
@@ -51,12 +57,13 @@ def average_ranks(table, more_is_better=True, level=0.05):
     difference of Nemenyi's: ranks that are further apart differ. None where there are too few blocks or names."""
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-    values = np.array(list(table.values()), float) * (-1 if more_is_better else 1)
-    names, blocks = values.shape
-    ranks = dict(zip(table, rankdata(values, axis=0).mean(1).tolist()))
+    names, blocks = len(table), len(next(iter(table.values()), ()))
+    values = np.reshape(list(table.values()), (names, blocks)) * (-1 if more_is_better else 1)
+    ranks = dict(zip(table, rankdata(values, axis=0).mean(1).tolist())) if table else {}
     if names < 2 or blocks < 2:
         return {"ranks": ranks, "blocks": blocks, "friedman": None, "critical_difference": None}
-    friedman = float(friedmanchisquare(*values).pvalue) if names > 2 else None
+    tied = np.ptp(values, axis=0).max() == 0  # in every block: there is nothing to test
+    friedman = None if names < 3 else 1.0 if tied else float(friedmanchisquare(*values).pvalue)
     q = studentized_range.ppf(1 - level, names, np.inf) / sqrt(2)
     return {
         "ranks": ranks,

@@ -400,22 +400,30 @@ class Store:
         with self.transaction():
             return self.db["comparisons"].insert(values | {"created_at": now()}).last_pk
 
-    def finish_comparison(self, comparison, lines):
-        """Keep the lines of its result."""
-        self.db["comparisons"].update(comparison, {"lines": json.dumps(lines), "finished_at": now()})
+    def put_lines(self, comparison, lines, finished=False):
+        """Keep the lines of its result that are complete, in the end all of them."""
+        with self.transaction():
+            self.db.execute(
+                "UPDATE comparisons SET lines = ?, finished_at = coalesce(finished_at, ?) WHERE id = ?",
+                [json.dumps(lines), now() if finished else None, comparison],
+            )
+
+    COMPARISONS = (
+        "SELECT comparisons.*, (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
+        " FROM comparisons"
+    )
 
     def comparisons(self):
         """All comparisons, the newest first, with the number of replays that each has kept."""
-        found = self.query(
-            "SELECT comparisons.*, (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
-            " FROM comparisons ORDER BY id DESC"
-        )
-        return [_decoded(row, "specification", "versions", "lines") for row in found]
+        return [
+            _decoded(row, "specification", "versions", "lines")
+            for row in self.query(f"{self.COMPARISONS} ORDER BY id DESC")
+        ]
 
     def comparison(self, key):
         """One comparison by its id or name."""
         column = "id" if isinstance(key, int) else "name"
-        found = self.one(f"SELECT * FROM comparisons WHERE {column} = ?", key)
+        found = self.one(f"{self.COMPARISONS} WHERE {column} = ?", key)
         if found is None:
             names = ", ".join(row["name"] for row in self.comparisons()) or "none"
             raise StoreError(f"comparison {key} does not exist. There are: {names}.")

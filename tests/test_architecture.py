@@ -22,7 +22,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},
     {"export", "published", "experiments", "retrace", "bundle"},
-    {"reproduce"},
+    {"reproduce", "cluster"},
     {"cli"},
     {"__main__"},
     {"ui"},
