@@ -308,21 +308,21 @@ class Line:
 
 @dataclass(frozen=True)
 class Contest:
-    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns Lines."""
+    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Line.
+
+    grid: the values of each parameter that are tried; a single one where nothing is tuned.
+    """
 
     spec: Specification
     source: Source
     algorithm: str
     budget: int | None
+    grid: dict
 
     @property
     def classes(self):
         """The names of the classes that are told apart, none for one against the rest."""
         return self.source.classes if self.source.positive is None else ()
-
-    @property
-    def grid(self):
-        return grid(self.algorithm, self.spec.algorithms[self.algorithm], self.spec.tune)
 
     @property
     def shown(self):
@@ -341,11 +341,11 @@ class Contest:
         """About how many replays there are in all."""
         sizes = [len(values) for values in self.grid.values()]
         full = int(np.prod(sizes, dtype=float))
-        lines, steps = 1, min(full, 2 * sum(sizes)) if full > MOST_SETTINGS else full
+        steps = min(full, 2 * sum(sizes)) if full > MOST_SETTINGS else full
         if self.spec.tune == "none":
-            lines, steps = full, 0
-        hits = (lines + steps) * STEPS * len(self.tried) if self.spec.hit else 0
-        return steps * len(self.tried) + hits + lines * len(self.shown)
+            steps = 0
+        hits = max(1, steps) * STEPS * len(self.tried) if self.spec.hit else 0
+        return steps * len(self.tried) + hits + len(self.shown)
 
     def job(self, setting, part, points=1, budget=True):
         about, spec = chosen(self.algorithm, setting), self.spec
@@ -367,25 +367,19 @@ class Contest:
         return 0.0 if rho == "laplace" else float(rho)
 
     def run(self):
-        found, best, trials = self.grid, {}, []
+        found, trials = self.grid, []
         if self.spec.tune == "none":
-            choices = yield from self._hitting(settings(found))
+            [best] = yield from self._hitting(settings(found))
+        elif np.prod([len(values) for values in found.values()], dtype=float) <= MOST_SETTINGS:
+            best = yield from self._best(settings(found), trials)
         else:
-            if np.prod([len(values) for values in found.values()], dtype=float) <= MOST_SETTINGS:
-                best = yield from self._best(settings(found), trials)
-            else:
-                best = {key: values[len(values) // 2] for key, values in found.items()}
-                for key, values in [*found.items()] * 2:
-                    best = yield from self._best([best | {key: value} for value in values], trials)
-            choices = [best]
-        lines = []
-        for setting in choices:
-            jobs = [self.job(setting, part, self.spec.points) for part in self.shown]
-            counts = np.array((yield jobs))
-            keys = [job_key(self.source, job) for job in jobs]
-            about = self.source.name, self.algorithm, self.budget, self.classes, setting
-            lines.append(Line(*about, trials, keys, counts))
-        return lines
+            best = {key: values[len(values) // 2] for key, values in found.items()}
+            for key, values in [*found.items()] * 2:
+                best = yield from self._best([best | {key: value} for value in values], trials)
+        jobs = [self.job(best, part, self.spec.points) for part in self.shown]
+        counts = np.array((yield jobs))
+        keys = [job_key(self.source, job) for job in jobs]
+        return Line(self.source.name, self.algorithm, self.budget, self.classes, best, trials, keys, counts)
 
     def _best(self, choices, trials):
         """The choice with the best criterion over the parts that are tried; all of them are noted in trials."""
@@ -477,26 +471,43 @@ def imported(store, about, folder):
     return name
 
 
-def run(spec, store, executor=None, *, folder=".", known=None, keep=None, progress=None):
+def run(spec, store, executor=None, *, folder=".", known=None, keep=None, show=None, progress=None):
     """Run a comparison: its Lines, in the order of data sets, budgets and algorithms.
 
     executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
-    again. keep: a function that is given {key: counts} of what is finished. progress: a function of (done, total).
+    again. keep: a function that is given {key: counts} of what is finished. show: a function that is given the lines
+    that are complete, each time that there are more. progress: a function of (done, total).
     """
-    contests = [
-        Contest(spec, source, algorithm, budget)
-        for source in sources(spec, store, folder)
-        for budget in spec.budgets
-        for algorithm in spec.algorithms
-    ]
-    for each in contests:
+    found = contests(spec, sources(spec, store, folder))
+    for each in found:
         _fitting(each)
     own = executor or ThreadPoolExecutor(os.cpu_count())
     try:
-        return _drive(contests, own, dict(known or {}), keep or (lambda found: None), progress)
+        return _drive(found, own, dict(known or {}), keep or _nobody, show or _nobody, progress or _nobody)
     finally:
         if executor is None:
             own.shutdown(cancel_futures=True)
+
+
+def _nobody(*told):
+    """Hear what is told, and do nothing."""
+
+
+def contests(spec, found):
+    """The contests of a comparison over some sources; without tuning, every setting is a contest of its own."""
+    return [
+        Contest(spec, source, algorithm, budget, values)
+        for source in found
+        for budget in spec.budgets
+        for algorithm, given in spec.algorithms.items()
+        for values in _entries(grid(algorithm, given, spec.tune), spec.tune)
+    ]
+
+
+def _entries(found, tune):
+    if tune != "none":
+        return [found]
+    return [{key: [value] for key, value in setting.items()} for setting in settings(found)]
 
 
 def _fitting(contest):
@@ -506,8 +517,8 @@ def _fitting(contest):
         raise ExperimentError(f"{contest.algorithm} does not work on {contest.source.name}, which has {what}.")
 
 
-def _drive(contests, executor, known, keep, progress):
-    """Advance all contests side by side until each has returned its lines."""
+def _drive(contests, executor, known, keep, show, progress):
+    """Advance all contests side by side until each has returned its line."""
     running, results, waiting, futures = [each.run() for each in contests], {}, {}, {}
     total, done = sum(each.work() for each in contests), 0
 
@@ -519,6 +530,7 @@ def _drive(contests, executor, known, keep, progress):
                 jobs = running[number].send(counts)
             except StopIteration as end:
                 results[number] = end.value
+                show([results[each] for each in sorted(results)])
                 return
             source = contests[number].source
             keys = [job_key(source, job) for job in jobs]
@@ -535,6 +547,7 @@ def _drive(contests, executor, known, keep, progress):
 
     for number in range(len(contests)):
         advance(number, None)
+    progress(done, max(done, total))
     while futures:
         for future in wait(futures, return_when=FIRST_COMPLETED).done:
             number, places, keys = futures.pop(future)
@@ -542,13 +555,12 @@ def _drive(contests, executor, known, keep, progress):
             known |= found
             keep(found)
             done += len(places)
-            if progress:
-                progress(done, max(done, total))
+            progress(done, max(done, total))
             for place, each in zip(places, keys):
                 waiting[number][place] = found[each]
             if all(counts is not None for counts in waiting[number]):
                 advance(number, waiting.pop(number))
-    return [line for number in range(len(contests)) for line in results[number]]
+    return [results[number] for number in range(len(contests))]
 
 
 # ---- Comparisons that are kept
@@ -600,7 +612,7 @@ class Comparison:
             {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
             for lines in self.blocks().values()
         ]
-        everywhere = [name for name in blocks[0] if all(name in block for block in blocks)]
+        everywhere = [name for name in (blocks or [{}])[0] if all(name in block for block in blocks)]
         table = {name: [block[name] for block in blocks] for name in everywhere}
         return statistics.average_ranks(table, (metric or self.spec.criterion) != "cost")
 
@@ -646,29 +658,40 @@ class Comparison:
         }
 
 
-def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
-    """Run a comparison and keep it under a name (by default one that its specification gives); what is kept of one with
-    the same name and specification is not run again."""
-    told = asdict(spec)
+def begin(spec, store, name=None):
+    """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
+    told = json.loads(json.dumps(asdict(spec)))
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"comparison {digest}").strip()
     if not store.has_comparison(name):
-        store.add_comparison(name, told, versions())
+        return store.add_comparison(name, told, versions())
     about = store.comparison(name)
-    if about["specification"] != json.loads(json.dumps(told)):
+    if about["specification"] != told:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
-    known = store.replays(about["id"])
+    return about["id"]
+
+
+def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
+    """Run a comparison and keep it under a name; what is kept of one with the same name and specification is not run
+    again, and its lines can be loaded as soon as they are complete."""
+    comparison = begin(spec, store, name)
     lines = run(
-        spec, store, executor, folder=folder, known=known, progress=progress,
-        keep=lambda found: store.put_replays(about["id"], found),
+        spec, store, executor, folder=folder, known=store.replays(comparison), progress=progress,
+        keep=lambda found: store.put_replays(comparison, found),
+        show=lambda lines: store.put_lines(comparison, _kept(lines)),
     )  # fmt: skip
-    kept = [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
-    store.finish_comparison(about["id"], kept)
-    return Comparison(name, spec, about["versions"], lines)
+    store.put_lines(comparison, _kept(lines), finished=True)
+    about = store.comparison(comparison)
+    return Comparison(about["name"], spec, about["versions"], lines)
+
+
+def _kept(lines):
+    """Lines without their counts, which the replays have."""
+    return [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
 
 
 def load(store, name):
-    """A comparison that was kept, or as much of it as has a result."""
+    """A comparison that was kept, by its name or id, or as much of it as has a result."""
     about = store.comparison(name)
     spec, known = specification(about["specification"]), store.replays(about["id"])
     lines = [

@@ -19,7 +19,7 @@ def against_best(values, more_is_better=True, level=0.05):
     """For each name in {name: a value for each run}, runs paired by their place: its mean, whether it is the best, and
     the p-values against the best of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method.
 
-    A name is `level` with the best unless its t-test says otherwise below the level; without runs to pair p is NaN.
+    A name is `level` with the best unless its t-test says otherwise below the level; without runs to pair p is None.
     """
     from scipy.stats import ttest_rel, wilcoxon
 
@@ -41,8 +41,9 @@ def against_best(values, more_is_better=True, level=0.05):
     }
     found = {best: {"mean": means[best], "best": True, "t": None, "wilcoxon": None, "level": True}}
     for k, name in enumerate(others):
-        found[name] = {"mean": means[name], "best": False} | {kind: float(each[k]) for kind, each in tests.items()}
-        found[name]["level"] = not found[name]["t"] < level
+        found[name] = {"mean": means[name], "best": False}
+        found[name] |= {kind: None if np.isnan(each[k]) else float(each[k]) for kind, each in tests.items()}
+        found[name]["level"] = not tests["t"][k] < level
     return {name: found[name] for name in values}
 
 
@@ -51,6 +52,8 @@ def average_ranks(table, more_is_better=True, level=0.05):
     difference of Nemenyi's: ranks that are further apart differ. None where there are too few blocks or names."""
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
+    if not table:
+        return {"ranks": {}, "blocks": 0, "friedman": None, "critical_difference": None}
     values = np.array(list(table.values()), float) * (-1 if more_is_better else 1)
     names, blocks = values.shape
     ranks = dict(zip(table, rankdata(values, axis=0).mean(1).tolist()))

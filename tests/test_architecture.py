@@ -22,6 +22,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"datasets"},
     {"session", "demo"},
     {"export", "reproduce", "experiments"},
+    {"jobs", "report"},
     {"cli"},
     {"__main__"},
     {"ui"},
@@ -130,7 +131,7 @@ def test_no_path_of_a_machine():
     assert [] == found
 
 
-HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly")
+HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib")
 IMPORT = (
     f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r})); import oal_engine.cli, oal_engine.session; print(1)"
 )
