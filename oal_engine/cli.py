@@ -459,7 +459,7 @@ def _gridded(algorithms, settings):
         owner, colon, key = key.strip().rpartition(":")
         if not equals or not key or (colon and owner not in found):
             raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
-        values = value if "^" in value else [_number(part, key, "numbers or powers") for part in value.split(",")]
+        values = experiments.typed(value, key)
         homes = [owner] if colon else [name for name in found if experiments.has(name, key)]
         if not homes:
             raise ValueError(f"none of {', '.join(found) or 'the algorithms'} has a parameter {key}.")

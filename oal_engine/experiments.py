@@ -144,6 +144,18 @@ def powers(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def typed(text, key):
+    """The values of a parameter as somebody types them: powers, or numbers separated by commas."""
+    if "^" in text:
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(
+            f"{key} must be a number, several (1, 10), or powers such as {TENS}. Got {text}."
+        ) from None
+
+
 def grid(name, values, tune):
     """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
     base = chosen(name)
@@ -460,9 +472,18 @@ def _named(store, entry, folder):
     return (name, positive) if equals and not store.has_dataset(entry) else (entry, None)
 
 
+def data_name(entry):
+    """The name that an entry of a specification's data has or will have, with the class against the rest, if any."""
+    if isinstance(entry, str):
+        known = demo.DEMOS.get(entry.removeprefix("demo:"))
+        return known.name if known and entry.startswith("demo:") else entry
+    return entry.get("name") or Path(entry["file"]).name.split(".")[0]
+
+
 def imported(store, about, folder):
     """The name of the data set that {name, file, scale, and columns as `formats.Columns` has them} is imported as."""
-    name = about.pop("name", None) or Path(about["file"]).name.split(".")[0]
+    name = data_name(about)
+    about.pop("name", None)
     if not store.has_dataset(name):
         path, scale = folder / about.pop("file"), about.pop("scale", "l2")
         guess = formats.peek(path).guess
@@ -596,15 +617,14 @@ class Comparison:
             found.setdefault((line.data, line.budget), {})[name] = line
         return found
 
+    def test(self, lines, metric=None, evaluation=None):
+        """Who is best of the lines of a block, and who is not distinguishable from it."""
+        values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
+        return statistics.against_best(values, (metric or self.spec.criterion) != "cost")
+
     def tests(self, metric=None, evaluation=None):
-        """For each data set and budget: who is best, and who is not distinguishable from it."""
-        better = (metric or self.spec.criterion) != "cost"
-        return {
-            block: statistics.against_best(
-                {name: self.values(line, metric, evaluation) for name, line in lines.items()}, better
-            )
-            for block, lines in self.blocks().items()
-        }
+        """The test of each data set and budget."""
+        return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric=None, evaluation=None):
         """Average ranks over all data sets and budgets, of the names that are in each."""
@@ -662,7 +682,7 @@ def begin(spec, store, name=None):
     """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
     told = json.loads(json.dumps(asdict(spec)))
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
-    name = (name or f"comparison {digest}").strip()
+    name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
         return store.add_comparison(name, told, versions())
     about = store.comparison(name)

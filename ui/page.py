@@ -25,7 +25,7 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
-PAGES = {"Home": "app.py", "Label": "pages/1_Label.py", "Data": "pages/4_Data.py"}
+PAGES = {"Home": "app.py", "Label": "pages/1_Label.py", "Compare": "pages/2_Compare.py", "Data": "pages/4_Data.py"}
 
 
 def open_page(title):
