@@ -39,6 +39,7 @@ PROTOCOLS = {
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
 CHUNK = 16  # replays that are sent to a worker together
+AHEAD = 32  # chunks that are with the workers before another contest begins
 FREE = ("rho", "alpha_p", "c_p", "theta")  # keys of a setting that are no parameters of learner or rule
 
 
@@ -539,7 +540,7 @@ def _fitting(contest):
 
 
 def _drive(contests, executor, known, keep, show, progress):
-    """Advance all contests side by side until each has returned its line."""
+    """Advance contests side by side until each has returned its line."""
     running, results, waiting, futures = [each.run() for each in contests], {}, {}, {}
     total, done = sum(each.work() for each in contests), 0
 
@@ -566,8 +567,13 @@ def _drive(contests, executor, known, keep, show, progress):
             future = executor.submit(replayed, source, [jobs[k] for k in places])
             futures[future] = number, places, [keys[k] for k in places]
 
-    for number in range(len(contests)):
-        advance(number, None)
+    def begin():
+        """Open contests as long as few replays wait, so that the first have their lines early."""
+        while len(futures) < AHEAD and (number := next(fresh, None)) is not None:
+            advance(number, None)
+
+    fresh = iter(range(len(contests)))
+    begin()
     progress(done, max(done, total))
     while futures:
         for future in wait(futures, return_when=FIRST_COMPLETED).done:
@@ -581,6 +587,7 @@ def _drive(contests, executor, known, keep, show, progress):
                 waiting[number][place] = found[each]
             if all(counts is not None for counts in waiting[number]):
                 advance(number, waiting.pop(number))
+        begin()
     return [results[number] for number in range(len(contests))]
 
 

@@ -149,7 +149,8 @@ def ranks_caption(ranks):
 TABLE_STYLE = """.oal-table{overflow-x:auto}.oal-table table{border-collapse:collapse;width:100%;font-size:.92rem;
 font-variant-numeric:tabular-nums}.oal-table td,.oal-table th{padding:.28rem .5rem;text-align:right;
 border-bottom:1px solid rgba(128,128,128,.25);white-space:nowrap}.oal-table th:first-child,.oal-table td.words,
-.oal-table th.words{text-align:left}.oal-table th{font-weight:600}.oal-table tbody th{font-weight:400}.oal-table small{opacity:.75}
+.oal-table th.words{text-align:left}.oal-table th{font-weight:600}.oal-table tbody th{font-weight:400}
+.oal-table small{opacity:.75}
 .oal-table td.words{white-space:normal;min-width:9rem;font-size:.85rem;opacity:.85}
 .oal-table .best b{font-weight:750}.oal-table .level u{text-decoration-thickness:1.5px;text-underline-offset:3px}"""
 

@@ -339,7 +339,7 @@ def _view(found):
     axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.get, key="compare-axis")
     view = figures.view(found, *block, metric=metric, evaluation=evaluation, axis=axis)
     with columns[4].popover("Lines", width="stretch"):
-        names = st.multiselect("Lines that are drawn", lines, view.names, key=f"compare-lines-{block}")
+        names = st.multiselect("Lines that are drawn", lines, view.names, key=f"compare-lines-{block}-{len(lines)}")
         bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="compare-bands")
     view = replace(view, names=tuple(names), bands=bands)
     with columns[5].popover("Download", width="stretch"):
