@@ -237,9 +237,8 @@ def draw_ranks(axes, comparison, ranks):
 
 
 def plain(words):
-    """Words of the data on one line, without what XML cannot hold, so that a legend does not take them as hidden."""
-    told = " ".join(re.sub(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]", " ", str(words)).split())
-    return "\u200b" + told if told.startswith("_") else told
+    """Words of the data on one line, without what XML cannot hold."""
+    return " ".join(re.sub(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]", " ", str(words)).split())
 
 
 def figure(kind, comparison, view):

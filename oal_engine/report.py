@@ -100,7 +100,7 @@ LATEX = str.maketrans({
 
 def escaped(words):
     """Words as LaTeX prints them, on one line."""
-    return " ".join(str(words).split()).translate(LATEX)
+    return figures.plain(words).translate(LATEX)
 
 
 def latex(comparison, view=None):
@@ -288,7 +288,7 @@ h2{font-size:1.15rem;margin:2.2rem 0 .5rem}
 h1,h2,p,td,th{overflow-wrap:anywhere}figure{margin:.8rem 0;display:flex;flex-wrap:wrap;gap:1rem}svg{max-width:100%;
 height:auto}pre{background:#f4f5f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer;margin:.5rem 0}
 .about{color:#4a5158}"""
-NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'"
+NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
 
 
