@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import time
 import tomllib
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -705,11 +706,24 @@ def compare(spec, store, name=None, executor=None, *, folder=".", progress=None)
     lines = run(
         spec, store, executor, folder=folder, known=store.replays(comparison), progress=progress,
         keep=lambda found: store.put_replays(comparison, found),
-        show=lambda lines: store.put_lines(comparison, _kept(lines)),
+        show=_seldom(lambda lines: store.put_lines(comparison, _kept(lines))),
     )  # fmt: skip
     store.put_lines(comparison, _kept(lines), finished=True)
     about = store.comparison(comparison)
     return Comparison(about["name"], spec, about["versions"], lines)
+
+
+def _seldom(call, seconds=1):
+    """A call that is left out within so many seconds of the one before: for what is told in full each time."""
+    last = -seconds
+
+    def called(told):
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            call(told)
+            last = time.monotonic()
+
+    return called
 
 
 def _kept(lines):

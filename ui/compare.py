@@ -39,6 +39,7 @@ def compare(store):
     st.html(STYLE)
     asked = st.query_params.get("comparison", "")
     if not asked:
+        st.query_params.from_dict(st.query_params.to_dict())  # a link from here to here leaves the old address standing
         left, right = st.columns([3, 2], gap="large")
         with left:
             _new(store)
@@ -176,7 +177,10 @@ def _more(tune, many):
         help="A share or a number of labels that each query rule is scaled to. Empty: rules ask as they do.",
     )
     if hit.strip():
-        (found["hit"],) = experiments.typed(hit.strip(), "labels to hit")
+        try:
+            found["hit"] = float(hit)
+        except ValueError:
+            raise experiments.ExperimentError(f"labels to hit must be a share, or their number. Got {hit}.") from None
     if tune == "2:1":
         found["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
