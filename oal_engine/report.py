@@ -178,9 +178,8 @@ def _figure(text):
     return f"<td>{html.escape(str(text))}</td>"
 
 
-def block_table(comparison, data, budget, evaluation):
-    """The table of a data set and budget as HTML: the best bold, what is level with it underlined."""
-    rows = table(comparison, data, budget, evaluation)
+def block_table(rows):
+    """The Rows of a data set and budget as HTML: the best bold, what is level with it underlined."""
 
     def cell(metric, mean, spread, mark):
         words = number(metric, mean)
@@ -285,8 +284,9 @@ def svg(comparison, view=None):
 PAGE_STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;color:#1c2024;background:#fff;
 max-width:70rem;margin:2rem auto;padding:0 1.2rem}h1{font-size:1.6rem;margin:0}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem}
-h1,h2,p,td,th{overflow-wrap:anywhere}figure{margin:.8rem 0;display:flex;flex-wrap:wrap;gap:1rem}svg{max-width:100%;
-height:auto}pre{background:#f4f5f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer;margin:.5rem 0}
+h1,h2,p,td,th{overflow-wrap:anywhere}figure{margin:.8rem 0;display:grid;gap:1rem;
+grid-template-columns:repeat(auto-fit,minmax(min(24rem,100%),1fr))}svg{max-width:100%;height:auto}
+pre{background:#f4f5f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer;margin:.5rem 0}
 .about{color:#4a5158}"""
 NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
@@ -299,9 +299,12 @@ def page(comparison, view=None):
     for block in comparison.blocks():
         shown = figures.view(comparison, *block, evaluation=evaluation)
         parts.append(f'<h2 dir="auto">{html.escape(block[0])}, {budget_name(block[1])}</h2>')
-        parts.append(block_table(comparison, *block, evaluation))
+        rows = table(comparison, *block, evaluation)
+        parts.append(block_table(rows))
+        others = [replace(shown, metric=metric) for metric in rows[0].cells if metric != shown.metric]
         drawn = [
-            figures.drawn("svg", figures.draw_curves, comparison, replace(shown, axis=axis)) for axis in figures.AXES
+            figures.drawn("svg", figures.draw_curves, comparison, each)
+            for each in (*(replace(shown, axis=axis) for axis in figures.AXES), *others)
         ]
         drawn += [
             figures.drawn("svg", figures.draw_sweep, comparison, shown, sweep)

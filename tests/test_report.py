@@ -51,10 +51,14 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
 
 COMPARISONS = {
     "two classes": {},
-    "three classes": {"algorithms": {"MPAA-I": {}, "MD-AMD": {}}, "classes": ("a", EVIL, "c")},
+    "three classes": {"algorithms": {"MPAA-I": {}, "MD-AMD": {}}, "data": (EVIL,), "classes": ("a", EVIL, "c")},
     "one of each": {"algorithms": {"OAAL": {}}, "data": ("one",), "budgets": (5,), "permutations": 1},
-    "a sweep": {"algorithms": {"OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1]}}, "budgets": (5,)},
-    "tuned": {"tune": "2:1", "criterion": "cost"},
+    "a sweep": {
+        "algorithms": {"OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1]}},
+        "data": (EVIL,),
+        "budgets": (5,),
+    },
+    "tuned": {"tune": "2:1", "criterion": "cost", "data": ("one",)},
 }
 
 
@@ -142,10 +146,12 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert "default-src 'none'" in text
     assert all(line.algorithm in page.text and line.data in page.text for line in comparison.lines)
     assert comparison.name in page.text
-    figures_wanted = 2 * len(comparison.blocks()) + len([*figures.sweeps(comparison, figures.view(comparison))]) * 2
+    metrics = figures.METRICS[bool(comparison.lines[0].classes)]
+    swept = len([*figures.sweeps(comparison, figures.view(comparison))])
+    wanted = len(comparison.blocks()) * (len(metrics) + 1 + swept)
     ranked = comparison.ranks()["critical_difference"] is not None
     drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert figures_wanted + ranked == len(drawn)
+    assert wanted + ranked == len(drawn)
     identities = [set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in drawn]
     assert sum(map(len, identities)) == len(set.union(*identities))  # a figure's parts are not those of another
     told = html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1])

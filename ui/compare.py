@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, replace
 from functools import partial
 
+import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -299,7 +300,7 @@ def _loaded(path, comparison, name, jobs, _store):
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _table(path, comparison, name, jobs, data, budget, evaluation, _found):
-    return report.block_table(_found, data, budget, evaluation)
+    return report.block_table(report.table(_found, data, budget, evaluation))
 
 
 def _result(store, about, found):
@@ -451,6 +452,11 @@ def _curves(found, view):
     })  # fmt: skip
 
 
+def _bars(mean, spread):
+    """Bars of a standard deviation; no metric is below 0."""
+    return {"array": spread, "arrayminus": np.minimum(spread, mean), "symmetric": False, "thickness": 1.3}
+
+
 def _ends(found, view):
     """The value at the end of each budget, with the standard deviation over the runs."""
     blocks = {budget: lines for (data, budget), lines in found.blocks().items() if data == view.data}
@@ -464,7 +470,10 @@ def _ends(found, view):
         color, _, _, mark, _ = looks[name]
         traces.append(go.Scatter(
             x=[*values], y=[each.mean() for each in values.values()], mode="markers", name=html.escape(name),
-            error_y={"array": [each.std(ddof=1) if len(each) > 1 else 0 for each in values.values()], "thickness": 1.3},
+            error_y=_bars(
+                np.array([each.mean() for each in values.values()]),
+                np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values.values()]),
+            ),
             marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name,
             hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
         ))  # fmt: skip
@@ -481,7 +490,7 @@ def _sweep(sweep, view):
     title = f"{TITLES[view.metric]} of {sweep.algorithm}"
     if not above:
         line = go.Scatter(
-            x=sweep.labels(key), y=sweep.mean, error_y={"array": sweep.spread}, mode="lines+markers",
+            x=sweep.labels(key), y=sweep.mean, error_y=_bars(sweep.mean, sweep.spread), mode="lines+markers",
             line={"color": figures.STYLES[0][0]}, hovertemplate=f"{key} %{{x}}: %{{y:.3f}}<extra></extra>",
         )  # fmt: skip
         return go.Figure(line, {"height": 340, "xaxis": axis, "yaxis": {"title": title}})
