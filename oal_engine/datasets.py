@@ -112,6 +112,12 @@ def fingerprint(rows, y, classes):
     return told.hexdigest()[:32]
 
 
+def labelled(about):
+    """Whether every item of a data set, as the store tells of it, has a label."""
+    known = about["classes"] or {"positive": about["positives"], "negative": about["negatives"]}
+    return sum(known.values()) == about["items"]
+
+
 class Dataset:
     """A stored data set: rows and labels mapped into memory, vocabulary and items from the database when asked for."""
 
@@ -135,8 +141,7 @@ class Dataset:
     @property
     def labelled(self):
         """Whether every item has a label of its own, so that metrics are exact."""
-        known = self.about["classes"] or {"positive": self.about["positives"], "negative": self.about["negatives"]}
-        return sum(known.values()) == self.about["items"]
+        return labelled(self.about)
 
     @property
     def classes(self):

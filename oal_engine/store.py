@@ -87,6 +87,16 @@ def m2026_11_20_comparisons(db):
             shape TEXT NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (comparison, job)) STRICT, WITHOUT ROWID""")
 
 
+@migrations()
+def m2026_11_20_jobs(db):
+    """The process that runs a comparison, or ran it last."""
+    db.execute("""
+        CREATE TABLE jobs (
+            comparison INTEGER PRIMARY KEY REFERENCES comparisons ON DELETE CASCADE, pid INTEGER NOT NULL,
+            started TEXT NOT NULL, state TEXT NOT NULL, known INTEGER, done INTEGER, total INTEGER, message TEXT,
+            begun_at TEXT) STRICT""")
+
+
 def default_path():
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))
@@ -450,3 +460,31 @@ class Store:
         """The counts of the replays that are kept, by the keys of their jobs."""
         rows = self.query("SELECT job, shape, counts FROM replays WHERE comparison = ?", comparison)
         return {row["job"]: np.frombuffer(row["counts"], np.int64).reshape(json.loads(row["shape"])) for row in rows}
+
+    # The jobs of comparisons
+
+    def job(self, comparison):
+        """The job of a comparison, or None."""
+        return self.one("SELECT * FROM jobs WHERE comparison = ?", comparison)
+
+    def put_job(self, comparison, pid, started):
+        """Note the process that runs a comparison from now on."""
+        values = {"comparison": comparison, "pid": pid, "started": started, "state": "running"}
+        self.db["jobs"].insert(values, replace=True)
+
+    def advance_job(self, comparison, pid, done, total):
+        """Note how many replays are done; what was at the first time was known before."""
+        with self.transaction():
+            self.db.execute(
+                "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
+                " WHERE comparison = ? AND pid = ? AND state = 'running'",
+                [done, total, done, now(), comparison, pid],
+            )
+
+    def end_job(self, comparison, pid, state, message=None):
+        """Note how a job ended, unless it had ended before."""
+        with self.transaction():
+            self.db.execute(
+                "UPDATE jobs SET state = ?, message = ? WHERE comparison = ? AND pid = ? AND state = 'running'",
+                [state, message, comparison, pid],
+            )

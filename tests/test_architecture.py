@@ -22,7 +22,8 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},
     {"export", "published", "experiments", "retrace", "bundle"},
-    {"reproduce", "cluster"},
+    {"reproduce", "cluster", "jobs", "figures"},
+    {"report"},
     {"cli"},
     {"__main__"},
     {"ui"},
@@ -132,7 +133,7 @@ def test_no_path_of_a_machine():
     assert [] == found
 
 
-HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly")
+HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib")
 IMPORT = (
     f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r})); import oal_engine.cli, oal_engine.session; print(1)"
 )

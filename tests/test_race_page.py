@@ -14,7 +14,7 @@ from oal_engine.query_rules import QUERY_RULES
 from oal_engine.store import Store
 from ui.race import RULES
 
-PAGE = "/Compare"
+PAGE = "/Compare?view=race"
 LOST = [f"{word} {MARKUP}" for word in ("lost", "found", "sold", "torn", "new", "old", "worn")]
 
 
@@ -184,7 +184,9 @@ def run_page(tmp_path, monkeypatch):
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     st.cache_resource.clear()
-    return AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).switch_page("pages/2_Compare.py").run()
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).switch_page("pages/2_Compare.py")
+    at.query_params["view"] = "race"
+    return at.run()
 
 
 def test_every_choice_races(tmp_path, monkeypatch):

@@ -1,0 +1,308 @@
+"""The Compare page: without a browser what it offers, starts and refuses; with one, a comparison from click to file."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from browser import DESKTOP, MARKUP, RUN, Server, Visitors
+from conftest import ROOT
+from playwright.sync_api import expect
+from streamlit.testing.v1 import AppTest
+
+from oal_engine import datasets, experiments, formats, jobs, report
+from oal_engine.algorithms import ALGORITHMS
+from oal_engine.learners import is_multiclass
+from oal_engine.store import Store
+
+WAIT = 60  # seconds
+NAME = f"made {MARKUP}"
+
+
+def imported(store, folder, name=NAME, classes=2, items=90, **columns):
+    """A small data set, whose name tries to be markup; its labels are 0 and 1, or letters."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, items)
+    words = [str(k) if classes == 2 else f"{'abc'[k]}{MARKUP}" for k in y]
+    path = folder / f"{classes}.jsonl"
+    rows = [{"a": x + k, "b": z, "label": word} for (x, z), k, word in zip(rng.normal(size=(items, 2)), y, words)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    columns = formats.Columns(label="label", features=("a", "b"), multiclass=classes > 2, **columns)
+    return datasets.import_file(store, path, name, columns)[0]
+
+
+# ---- Without a browser
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """The store of an app of its own, in which jobs are noted but nothing runs."""
+    import streamlit as st
+
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(jobs, "start", lambda store, comparison: store.put_job(comparison, os.getpid(), "never"))
+    st.cache_resource.clear()
+    yield Store(tmp_path / "studio.db")
+    st.cache_resource.clear()
+
+
+def run(**query):
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).switch_page("pages/2_Compare.py")
+    for key, value in query.items():
+        at.query_params[key] = str(value)
+    return at.run()
+
+
+def words(at):
+    return " ".join(str(element.proto.body) for element in at.get("html"))
+
+
+def test_the_page_opens_on_an_empty_database_and_two_clicks_start_something(store):
+    """The demo's stream, five algorithms, tuned."""
+    at = run()
+    assert not at.exception
+    at.button(key="compare-send").click().run()
+    assert not at.exception
+    (row,) = store.comparisons()
+    assert ["demo:tweets"] == row["specification"]["data"]
+    assert ("2:1", [100, 300]) == (row["specification"]["tune"], row["specification"]["budgets"])
+    assert at.query_params["comparison"] in (str(row["id"]), [str(row["id"])])
+
+
+def test_what_is_chosen_is_what_is_compared(store, tmp_path):
+    """Data, algorithms, values and settings of the form reach the specification."""
+    imported(store, tmp_path)
+    at = run()
+    at.selectbox(key="compare-tune").select("none").run()
+    at.multiselect(key="compare-algorithms-False").set_value(["OAAL", "cspaa + asymmetric"]).run()
+    at.text_input(key="compare-OAAL-delta_plus").set_value("10^-1..10^1")
+    at.text_input(key="compare-OAAL-delta_minus").set_value("0.1, 1")
+    at.text_input(key="compare-cspaa + asymmetric-C").set_value("2")
+    at.text_input(key="compare-budgets").set_value("5, none")
+    at.number_input(key="compare-runs").set_value(3)
+    at.selectbox(key="compare-criterion-False").select("cost")
+    at.text_input(key="compare-name").set_value("my own").run()
+    assert "about 42 replays" in [text.value for text in at.text]
+    at.button(key="compare-send").click().run()
+    assert not at.exception
+    found = store.comparison("my own")["specification"]
+    assert {
+        "OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1.0]},
+        "cspaa + asymmetric": {"C": [2.0]},
+    } == found["algorithms"]
+    expected = {"data": [NAME], "budgets": [5, None], "permutations": 3, "criterion": "cost", "tune": "none"}
+    assert expected == {key: found[key] for key in expected}
+
+
+def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path):
+    """Fixing C does not silently fix delta."""
+    imported(store, tmp_path)
+    at = run()
+    at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
+    at.text_input(key="compare-PAA-I-C").set_value("2").run()
+    at.button(key="compare-send").click().run()
+    (row,) = store.comparisons()
+    assert {"C": [2.0], "delta": experiments.powers(experiments.TENS)} == row["specification"]["algorithms"]["PAA-I"]
+
+
+def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
+    """K classes for algorithms of K classes, or one of them against the rest."""
+    imported(store, tmp_path, classes=3)
+    at = run()
+    offered = at.multiselect(key="compare-algorithms-True").options
+    assert [name for name, each in ALGORITHMS.items() if is_multiclass(each.learner)] == [
+        name for name in offered if "+" not in name
+    ]
+    assert "m-pa-i + symmetric" in offered
+    one = f"{NAME}=a{MARKUP}"
+    at.multiselect(key="compare-data").set_value([one]).run()
+    assert not at.exception
+    assert {"OAAL", "cspaa + asymmetric"} <= {*at.multiselect(key="compare-algorithms-False").options}
+    at.multiselect(key="compare-data").set_value([NAME, one]).run()
+    assert not at.exception
+    assert "choose one kind" in words(at)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("compare-budgets", "ten", "budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
+        ("compare-budgets", "0", "a budget must be a whole number &gt;= 1. Got 0."),
+        ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
+        ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
+        ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
+        ("compare-hit", "some", "labels to hit must be a share, or their number. Got some."),
+        ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
+        ("compare-algorithms-False", [], "a comparison needs at least one data set and one algorithm."),
+        ("compare-data", [], "a comparison needs at least one data set and one algorithm."),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(store, tmp_path, field, value, sentence):
+    """No traceback, nothing that starts."""
+    imported(store, tmp_path)
+    at = run()
+    element = at.multiselect(key=field) if isinstance(value, list) else at.text_input(key=field)
+    element.set_value(value).run()
+    assert not at.exception
+    assert sentence in words(at)
+    assert "compare-send" not in [button.key for button in at.button]
+
+
+@pytest.mark.parametrize("asked", ["77", "x", "-1", "1.5"])
+def test_a_comparison_that_does_not_exist_is_said_to(store, asked):
+    """An address that leads nowhere leads back."""
+    at = run(comparison=asked)
+    assert not at.exception
+    assert f"Comparison {asked} does not exist." in words(at)
+
+
+def compared(store, name, **values):
+    spec = experiments.specification({"algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 3}
+                                     | values)  # fmt: skip
+    experiments.compare(spec, store, name)
+    return store.comparison(name)["id"]
+
+
+def test_a_result_has_its_tables_and_details(store, tmp_path):
+    """All details on demand, beside another comparison too; nothing of a name is markup."""
+    imported(store, tmp_path)
+    one = compared(store, f"one {MARKUP}", data=[NAME], tune="2:1", algorithms={"PAA-I": {"C": [1, 10]}, "OAAL": {}})
+    compared(store, "two", data=[NAME], seed=5)
+    at = run(comparison=one)
+    assert not at.exception
+    assert MARKUP not in words(at)
+    (choice,) = [each for each in at.get("button_group") if each.key == "compare-details"]
+    shown = {"p-values": "Wilcoxon", "Beside another": "Difference", "Average ranks": "Nemenyi", "Settings tried": "",
+             "Specification": ""}  # fmt: skip
+    for kind, expected in shown.items():
+        at.segmented_control(key="compare-details").set_value(kind).run()
+        assert not at.exception, kind
+        assert expected in words(at)
+    assert sorted(choice.options) == sorted(shown)
+    at.selectbox(key="compare-shown").select("cost").run()
+    at.selectbox(key="compare-axis").select("rounds").run()
+    at.selectbox(key="compare-shown-evaluation").select("push_query").run()
+    assert not at.exception
+    assert "push-and-query evaluation" in words(at)
+
+
+def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
+    """A heat map for two parameters, a line for one, accuracy and macro F1 for K classes."""
+    imported(store, tmp_path)
+    imported(store, tmp_path, "three", classes=3)
+    values = {"delta_plus": [0.1, 1], "delta_minus": [0.1, 1]}
+    sweep = compared(store, "sweep", data=[NAME], algorithms={"OAAL": values}, budgets=[20])
+    line = compared(store, "line", data=[NAME], algorithms={"OAAL": {"delta": [0.1, 1]}}, budgets=[20])
+    many = compared(store, "many", data=["three"], algorithms={"MPAA-I": {}}, criterion="accuracy")
+    for comparison, charts in ((sweep, 3), (line, 3), (many, 2)):
+        at = run(comparison=comparison)
+        assert not at.exception
+        assert charts == len(at.get("plotly_chart"))
+    assert "Balanced accuracy" in words(at)
+
+
+def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
+    """The newest first; one that lost its process says so and can go on."""
+    imported(store, tmp_path)
+    spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
+    first, second = (experiments.begin(spec, store, name) for name in ("first", "second"))
+    store.put_job(second, os.getpid(), "long ago")
+    at = run()
+    found = words(at)
+    assert found.index("lost its process") < found.index("not finished")
+    at.button(key=f"compare-delete-{first}").click().run()
+    assert ["second"] == [row["name"] for row in store.comparisons()]
+    at = run(comparison=second)
+    assert "the process ended without a word" in words(at)
+    at.button(key="compare-go-on").click().run()
+    assert "running" == store.job(second)["state"] or "lost" == store.job(second)["state"]
+
+
+# ---- With a browser
+
+
+@pytest.fixture
+def app(browser, tmp_path):
+    """The running app; its output holds no traceback in the end."""
+    server = Server(tmp_path)
+    yield server
+    found = Store(server.database)
+    for row in found.comparisons():
+        jobs.cancel(found, row["id"])
+    found.close()
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+def start(page, name, budgets):
+    """Compare two of the algorithms that are offered, and see that it runs."""
+    for field, words in (("Budgets", budgets), ("Name", name)):
+        page.get_by_role("textbox", name=field, exact=True).fill(words)
+        page.get_by_role("textbox", name=field, exact=True).press("Enter")
+    page.get_by_role("combobox", name="Parameters").click()
+    page.get_by_role("option", name="As given").click()
+    for algorithm in ("RPA-I", "OA3-diag", "CSOAL"):
+        page.get_by_role("combobox", name="Algorithms").press("Backspace")
+        expect(page.get_by_text(algorithm, exact=True)).to_have_count(0)
+    expect(page.get_by_text(f"about {2 * 10 * len(budgets.split(',')):,} replays")).to_be_visible()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+
+
+def test_a_comparison_from_click_to_files(app, browser, tmp_path):
+    """See curves while one runs, reload in the middle, cancel it; finish another, and open every file that it gives."""
+    import pandas
+
+    kept = Store(app.database)
+    imported(kept, tmp_path)
+    with browser.new_context(viewport=DESKTOP, accept_downloads=True) as context:
+        visitors = Visitors(browser, context)
+        page = visitors(app, "/Compare")
+        start(page, "long", ",".join(map(str, range(1, 1001))))
+        expect(page.locator(".js-plotly-plot")).to_have_count(2)
+        expect(page.get_by_role("progressbar")).to_be_visible()
+        pid = kept.job(1)["pid"]
+        page.reload()
+        expect(page.get_by_role("progressbar")).to_be_visible()
+        expect(page.locator(".js-plotly-plot")).to_have_count(2)
+        assert ("running", pid) == (kept.job(1)["state"], kept.job(1)["pid"])
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_text("Go on runs the rest")).to_be_visible()
+        assert "cancelled" == kept.job(1)["state"]
+        page.get_by_role("link", name="All comparisons").click()
+        start(page, MARKUP, "5, 20")
+        app.kill()  # a job does not end with the server
+        app.start()
+        page.goto(app.url("/Compare?comparison=2"))
+        expect(page.get_by_text("finished ·")).to_be_visible()
+        expect(page.locator(".js-plotly-plot")).to_have_count(2)
+        page.get_by_role("button", name="Download").click()
+        files = {}
+        for suffix, (_, _, label) in report.FILES.items():
+            with page.expect_download() as download:
+                page.get_by_role("button", name=label).click()
+            files[suffix] = tmp_path / f"got.{suffix}"
+            download.value.save_as(files[suffix])
+            assert download.value.suggested_filename.endswith(f".{suffix}")
+        found = experiments.load(kept, 2)
+        rows = len(found.lines) * found.spec.permutations
+        assert rows == len(pandas.read_parquet(files["parquet"])) == len(pandas.read_csv(files["csv"]))
+        assert json.loads(json.dumps(found.told())) == json.loads(files["json"].read_text())
+        assert files["png"].read_bytes().startswith(b"\x89PNG")
+        assert r"\toprule" in files["tex"].read_text()
+        for suffix in ("html", "svg"):
+            opened, requests = context.new_page(), []
+            opened.on("request", lambda request, seen=requests: seen.append(request.url))
+            opened.on("pageerror", lambda error: visitors.problems.append(str(error)))
+            opened.on("console", lambda message: visitors.problems.append(message.text))
+            opened.goto(files[suffix].as_uri())
+            assert [files[suffix].as_uri()] == [url for url in requests if not url.startswith("data:")]
+            assert opened.locator("svg").count()
+        expect(opened.locator("svg").first).to_be_visible()
+        assert 0 == page.locator(RUN).count()
+        page.get_by_role("link", name="All comparisons").click()
+        expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
+        visitors.leave()
+        assert [] == visitors.problems
+    kept.close()

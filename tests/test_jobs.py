@@ -1,0 +1,135 @@
+"""Jobs: a comparison in a process of its own, whatever becomes of that process."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets, experiments, formats, jobs
+from oal_engine.store import Store, StoreError
+
+PATIENCE = 60  # seconds; what comes at once is not waited for
+SHORT = {"data": ["made"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 2}
+LONG = SHORT | {"budgets": list(range(1, 2001))}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A database with a small labelled data set."""
+    rng = np.random.default_rng(0)
+    y = rng.random(90) < 0.3
+    x = rng.normal(size=(90, 3)) + 2 * y[:, None]
+    path = tmp_path / "made.csv"
+    path.write_text("a,b,c,label\n" + "".join(f"{a},{b},{c},{int(k)}\n" for (a, b, c), k in zip(x, y)))
+    found = Store(tmp_path / "studio.db")
+    datasets.import_file(found, path, "made", formats.Columns(label="label", features=("a", "b", "c")))
+    yield found
+    for row in found.comparisons():
+        jobs.cancel(found, row["id"])
+    found.close()
+
+
+def begun(store, values, name=None):
+    return experiments.begin(experiments.specification(values), store, name)
+
+
+def until(condition):
+    """The first true value of a condition, which must come in time."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
+
+
+def ended(store, comparison):
+    """The status of a job that no longer runs."""
+    return until(lambda: (found := jobs.status(store, comparison))["state"] != "running" and found)
+
+
+def test_a_job_gives_what_a_run_in_this_process_gives(store):
+    """Another process, and the same bits; all replays are done in the end, and its row says so."""
+    comparison = begun(store, SHORT)
+    assert "stopped" == jobs.status(store, comparison)["state"]
+    jobs.start(store, comparison)
+    done = ended(store, comparison)
+    assert ("finished", 8, 8, None) == (done["state"], done["done"], done["total"], done["message"])
+    here = experiments.compare(experiments.specification(SHORT), store, "here")
+    assert here.told()["results"] == experiments.load(store, comparison).told()["results"]
+
+
+def test_a_job_goes_on_where_another_run_stopped(store):
+    """What was kept is known to the job, whoever ran it, and is not run again."""
+
+    def stop(done, total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        experiments.compare(experiments.specification(SHORT), store, "short", progress=stop)
+    kept = len(store.replays(1))
+    assert 0 < kept < 8
+    jobs.start(store, 1)
+    assert ("finished", kept, 8) == tuple(ended(store, 1)[key] for key in ("state", "known", "done"))
+
+
+def test_a_running_job_shows_its_lines_and_is_cancelled(store):
+    """Lines that are complete can be loaded while it runs, politely; Cancel ends the process and keeps what it has."""
+    comparison = begun(store, LONG)
+    jobs.start(store, comparison)
+    pid = store.job(comparison)["pid"]
+    jobs.start(store, comparison)
+    assert pid == store.job(comparison)["pid"]  # a second click starts nothing
+    until(lambda: jobs.status(store, comparison)["remaining"] is not None)
+    until(lambda: store.comparison(comparison)["lines"])
+    assert jobs.NICE == os.getpriority(os.PRIO_PROCESS, pid)
+    assert 0 < len(experiments.load(store, comparison).lines) < 4000
+    jobs.cancel(store, comparison)
+    assert "cancelled" == jobs.status(store, comparison)["state"]
+    until(lambda: jobs.started(pid) is None)
+    kept = store.comparison(comparison)["replays"]
+    jobs.start(store, comparison)
+    until(lambda: jobs.status(store, comparison)["done"])
+    assert kept <= store.job(comparison)["known"]
+    pid = store.job(comparison)["pid"]
+    jobs.remove(store, comparison)
+    until(lambda: jobs.started(pid) is None)
+    with pytest.raises(StoreError, match="does not exist"):
+        store.comparison(comparison)
+
+
+def test_a_process_that_is_gone_is_found_to_be_lost(store):
+    """A killed process is not waited for forever, and another one takes over."""
+    comparison = begun(store, SHORT)
+    jobs.start(store, comparison)
+    os.kill(store.job(comparison)["pid"], signal.SIGKILL)
+    found = ended(store, comparison)
+    assert ("lost", jobs.LOST) == (found["state"], found["message"])
+    jobs.start(store, comparison)
+    assert "finished" == ended(store, comparison)["state"]
+
+
+def test_a_recycled_pid_is_not_mistaken_for_the_job(store):
+    """A process with the pid of a job that began at another time is neither the job, nor ended by Cancel."""
+    comparison = begun(store, SHORT)
+    store.put_job(comparison, os.getpid(), "long ago")
+    jobs.cancel(store, comparison)
+    assert "lost" == jobs.status(store, comparison)["state"]
+
+
+def test_a_job_that_cannot_work_says_why_in_a_sentence(store):
+    """What is wrong with a specification is kept for the page."""
+    comparison = begun(store, SHORT | {"data": ["nothing"]})
+    jobs.start(store, comparison)
+    found = ended(store, comparison)
+    assert ("failed", "data set nothing does not exist. There are: made.") == (found["state"], found["message"])
+
+
+def test_a_process_that_is_not_the_job_does_nothing(store):
+    """Work is done by the process that the database names, and by no other."""
+    comparison = begun(store, SHORT)
+    store.put_job(comparison, os.getpid() + 1, "now")
+    jobs.work(store.path, comparison)
+    assert 0 == store.comparison(comparison)["replays"]

@@ -1,0 +1,506 @@
+"""The Compare page: what to compare, the job that does it, and its result."""
+
+import html
+import json
+import re
+from dataclasses import asdict, replace
+from functools import partial
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from oal_engine import datasets, experiments, figures, jobs, metrics, report
+from oal_engine.algorithms import ALGORITHMS
+from oal_engine.demo import DEMOS
+from oal_engine.experiments import PROTOCOLS
+from oal_engine.figures import AXES, NAMES, TITLES, budget_name
+from oal_engine.learners import is_multiclass
+from oal_engine.query_rules import QUERY_RULES, partners
+
+from .page import complain, entry, literal, note
+
+PAGE = "pages/2_Compare.py"
+FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
+BUDGETS = "100, 300"
+BANDS = 6  # lines; more bands are mud
+STYLE = """<style>
+[class*="st-key-compare-link"] { gap: .1rem; }
+[class*="st-key-compare-link"] a:not(:hover) { background: none; }
+[class*="st-key-compare-link"] a { padding-left: 0; }
+</style>"""
+STATES = {
+    "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
+    "lost": "lost its process", "stopped": "not finished",
+}  # fmt: skip
+
+
+def compare(store):
+    """The comparison in the address, or a form of a new one beside those that are kept."""
+    st.html(STYLE)
+    asked = st.query_params.get("comparison", "")
+    if not asked:
+        st.query_params.from_dict(st.query_params.to_dict())  # a link from here to here leaves the old address standing
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            _new(store)
+        with right:
+            _saved(store)
+    elif asked.isdigit() and store.one("SELECT 1 FROM comparisons WHERE id = ?", int(asked)):
+        _shown(store, int(asked))
+    else:
+        complain(f"Comparison {asked} does not exist.")
+        st.page_link(PAGE, label="All comparisons")
+
+
+def _open(comparison):
+    st.query_params["comparison"] = str(comparison)
+    st.rerun()
+
+
+# ---- A new one
+
+
+def _new(store):
+    st.subheader("New comparison")
+    data, many = _data(store)
+    tune = st.selectbox(
+        "Parameters", PROTOCOLS, 1, format_func=lambda key: f"{_tuning(key)}: {PROTOCOLS[key]}", key="compare-tune"
+    )
+    left, middle, right = st.columns([2, 1, 2])
+    budgets = left.text_input(
+        "Budgets", BUDGETS, key="compare-budgets", help="Labels, separated by commas; empty for no limit."
+    )
+    permutations = middle.number_input("Runs", 1, 10_000, 10, key="compare-runs", help="Each over an order of its own.")
+    criteria = [*figures.METRICS[many]]
+    criterion = right.selectbox(
+        "Criterion",
+        criteria,
+        criteria.index("macro_f1" if many else "f1"),
+        format_func=TITLES.get,
+        key=f"compare-criterion-{many}",
+    )
+    algorithms = st.multiselect(
+        "Algorithms",
+        _fitting(many),
+        FIRST[many],
+        key=f"compare-algorithms-{many}",
+        help="Published names, or a learner + a query rule.",
+    )
+    try:
+        with st.expander("Values of parameters"):
+            chosen = {name: _parameters(name, tune) for name in algorithms}
+        with st.expander("More settings"):
+            more = _more(tune, many)
+        name = st.text_input("Name", placeholder="its algorithms", max_chars=120, key="compare-name").strip()
+        spec = experiments.specification(
+            {"data": data, "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
+            | {"permutations": permutations, "criterion": criterion} | more
+        )  # fmt: skip
+    except ValueError as error:
+        complain(error)
+        return
+    replays = sum(contest.work() for contest in experiments.contests(spec, [None] * len(data)))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        sent = st.button("Compare", type="primary", key="compare-send")
+        st.text(f"about {replays:,} replays")
+    if sent:
+        try:
+            comparison = experiments.begin(spec, store, name)
+            jobs.start(store, comparison)
+        except (ValueError, OSError) as error:
+            complain(error)
+        else:
+            _open(comparison)
+
+
+def _tuning(key):
+    return "As given" if key == "none" else f"Tuned, {key}"
+
+
+def _data(store):
+    """The data sets as a specification names them, and whether they have several classes."""
+    words, several = {}, set()
+    for row in store.datasets():
+        if datasets.labelled(row):
+            kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
+            words[row["name"]] = f"{row['name']} ({row['items']:,} items, {kinds})"
+            if row["classes"]:
+                several.add(row["name"])
+            words |= {f"{row['name']}={one}": f"{row['name']}: {one} against the rest" for one in row["classes"] or ()}
+    words |= {f"demo:{key}": each.name for key, each in DEMOS.items() if each.name not in words}
+    data = st.multiselect("Labelled data", words, [*words][:1], format_func=words.get, key="compare-data")
+    many = {each in several for each in data}
+    if len(many) > 1:
+        complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")
+        st.stop()
+    return data, many == {True}
+
+
+def _fitting(many):
+    """The names of algorithms, and every learner + rule, for two or for several classes."""
+    own = [
+        f"{learner} + {rule}" for rule in QUERY_RULES for learner in partners(rule) if is_multiclass(learner) == many
+    ]
+    return [name for name, found in ALGORITHMS.items() if is_multiclass(found.learner) == many] + own
+
+
+def _parameters(name, tune):
+    """What is typed for the parameters of an algorithm; what is left empty is its default, or tuned."""
+    defaults, usual = experiments.chosen(name).parameters, experiments.grid(name, {}, tune)
+    fixed = getattr(ALGORITHMS.get(name), "fixed", {})
+    free = {key: value for key, value in defaults.items() if key not in fixed}
+    st.html(f"<b>{html.escape(name)}</b>" + ("" if free else " has none."))
+    typed = {}
+    for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
+        text = column.text_input(
+            literal(key),
+            placeholder="tuned" if key in usual else f"{value:g}",
+            key=f"compare-{name}-{key}",
+            help=literal(f"A number, several (1, 10), or powers ({experiments.TENS}). Default {value:g}."),
+        ).strip()
+        if text:
+            typed[key] = experiments.typed(text, f"{key} of {name}")
+    return (usual | typed) if typed else {}
+
+
+def _more(tune, many):
+    left, middle, right = st.columns(3)
+    found = {
+        "evaluation": left.selectbox("Evaluation", NAMES, format_func=NAMES.get, key="compare-evaluation"),
+        "seed": middle.number_input("First seed", 0, 2**31, 0, key="compare-seed"),
+        "average": right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="compare-average")
+        == "Averaged weights",
+    }
+    hit = left.text_input(
+        "Labels to hit",
+        key="compare-hit",
+        help="A share or a number of labels that each query rule is scaled to. Empty: rules ask as they do.",
+    )
+    if hit.strip():
+        try:
+            found["hit"] = float(hit)
+        except ValueError:
+            raise experiments.ExperimentError(f"labels to hit must be a share, or their number. Got {hit}.") from None
+    if tune == "2:1":
+        found["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
+    if not many:
+        aims = {"sum": "Weighted sum", "cost": "Cost"}
+        found["metric"] = right.selectbox("Learners aim at", aims, format_func=aims.get, key="compare-metric")
+        found["alpha_p"] = left.number_input("Weight of sensitivity", 0.01, 0.99, 0.5, key="compare-alpha")
+        found["c_p"] = middle.number_input("Cost of a miss", 0.01, 0.99, 0.9, key="compare-c")
+    return found
+
+
+def _budgets(text):
+    """Budgets out of what is typed; none is no limit."""
+    try:
+        return [None if part.strip() in ("", "none") else int(part) for part in text.split(",")]
+    except ValueError:
+        raise experiments.ExperimentError(
+            f"budgets must be whole numbers >= 1 separated by commas, or none. Got {text}."
+        ) from None
+
+
+# ---- Those that are kept
+
+
+def _saved(store):
+    st.subheader("Comparisons")
+    found = store.comparisons()
+    if not found:
+        note("None yet. Start the one on this page: it takes seconds.")
+    for row in found:
+        state = jobs.status(store, row["id"])["state"]
+        left, right = st.columns([6, 1], vertical_alignment="center")
+        with left.container(key=f"compare-link-{row['id']}"):
+            st.page_link(PAGE, label=f"**{literal(row['name'])}**", query_params={"comparison": str(row["id"])})
+            about = html.escape(_about(row, state))
+            st.html(f'<div class="oal-entry"><span>{about}</span></div>')
+        with right:
+            _more_menu(store, row["id"])
+
+
+def _about(row, state):
+    spec = row["specification"]
+    data = ", ".join(experiments.data_name(each) for each in spec["data"])
+    return " · ".join([STATES[state], data, row["created_at"][:16].replace("T", " ") + " UTC"])
+
+
+def _more_menu(store, comparison):
+    with st.popover("", icon=":material/more_horiz:", help="More"):
+        if st.button("Delete this comparison", key=f"compare-delete-{comparison}"):
+            jobs.remove(store, comparison)
+            st.query_params.pop("comparison", None)
+            st.rerun()
+
+
+# ---- One of them
+
+
+def _shown(store, comparison):
+    about, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
+    left, right = st.columns([3, 2], vertical_alignment="center")
+    with left.container(key="compare-link"):
+        st.page_link(PAGE, label="← All comparisons")
+        st.html(entry(about["name"], _about(about, state)))
+    with right.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+        if state == "running":
+            if st.button("Cancel", key="compare-cancel"):
+                jobs.cancel(store, comparison)
+                st.rerun()
+        elif state != "finished" and st.button("Go on", type="primary", key="compare-go-on"):
+            jobs.start(store, comparison)
+            st.rerun()
+        _more_menu(store, comparison)
+    st.fragment(_progress, run_every=1.0 if state == "running" else None)(store, comparison, state)
+
+
+def _progress(store, comparison, state):
+    """How the job is, and the result as far as it is known."""
+    job = jobs.status(store, comparison)
+    if job["state"] != state:
+        st.rerun()
+    if job["state"] == "running":
+        done, total = job["done"] or 0, job["total"]
+        st.progress(min(1.0, done / total) if total else 0.0, _told(done, total, job["remaining"]))
+    elif job["message"]:
+        complain(f"It {STATES[state]}: {job['message']}")
+    elif state in ("cancelled", "stopped"):
+        note("It was stopped before its end. What is finished is kept; Go on runs the rest.")
+    about = store.comparison(comparison)
+    if about["lines"]:
+        _result(store, about, _loaded(str(store.path), *_mark(about), store))
+    elif state == "running":
+        note("Curves appear here as soon as the first of them is complete.")
+
+
+def _told(done, total, remaining):
+    if not total:
+        return "Starting…"
+    left = "" if remaining is None else f", about {_duration(remaining)} left"
+    return f"{done:,} of {total:,} replays{left}"
+
+
+def _duration(seconds):
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _mark(about):
+    """What tells a result from the same one with more lines."""
+    return about["id"], about["name"], tuple(line["jobs"][0] for line in about["lines"])
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _loaded(path, comparison, name, jobs, _store):
+    return experiments.load(_store, comparison)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _table(path, comparison, name, jobs, data, budget, evaluation, _found):
+    return report.block_table(report.table(_found, data, budget, evaluation))
+
+
+def _result(store, about, found):
+    view = _view(found)
+    for sweep in figures.sweeps(found, view):
+        what = f"{TITLES[view.metric]} of {sweep.algorithm} over {' and '.join(sweep.values)}."
+        _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        _chart("curves", _curves(found, view), f"{TITLES[view.metric]} over {AXES[view.axis]} of {_names(view)}.")
+    with right:
+        _chart("ends", _ends(found, view), f"{TITLES[view.metric]} at the end for each budget of {_names(view)}.")
+    st.html(
+        f"<style>{report.TABLE_STYLE}</style>"
+        + _table(str(store.path), *_mark(about), view.data, view.budget, view.evaluation, found)
+        + f'<p style="opacity:.8;font-size:.88rem">{html.escape(report.caption(found, view.evaluation))}</p>'
+    )
+    _details(store, found, view)
+
+
+def _names(view):
+    return ", ".join(view.names)
+
+
+def _view(found):
+    """The controls of a result: which block, metric, evaluation, axis and lines are looked at, and as which file."""
+    blocks = found.blocks()
+    columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
+    block = columns[0].selectbox(
+        "Data and budget", blocks, format_func=lambda each: f"{each[0]}, {budget_name(each[1])}", key="compare-block"
+    )
+    lines = blocks[block]
+    criteria = figures.METRICS[bool(next(iter(lines.values())).classes)]
+    metric = columns[1].selectbox(
+        "Metric", criteria, criteria.index(found.spec.criterion), format_func=TITLES.get, key="compare-shown"
+    )
+    kinds = [*metrics.EVALUATIONS]
+    evaluation = columns[2].selectbox(
+        "Evaluation", kinds, kinds.index(found.spec.evaluation), format_func=NAMES.get, key="compare-shown-evaluation"
+    )
+    axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.get, key="compare-axis")
+    view = figures.view(found, *block, metric=metric, evaluation=evaluation, axis=axis)
+    with columns[4].popover("Lines", width="stretch"):
+        names = st.multiselect("Lines that are drawn", lines, view.names, key=f"compare-lines-{block}-{len(lines)}")
+        bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="compare-bands")
+    view = replace(view, names=tuple(names), bands=bands)
+    with columns[5].popover("Download", width="stretch"):
+        _downloads(found, view)
+    return view
+
+
+def _details(store, found, view):
+    """What is shown on demand under the table."""
+    kinds = {"p-values": _tests, "Average ranks": _ranks}
+    if found.spec.tune != "none":
+        kinds["Settings tried"] = _trials
+    kinds |= {"Beside another": _beside, "Specification": _specification}
+    kind = st.segmented_control("Details", kinds, key="compare-details", label_visibility="collapsed")
+    if kind:
+        kinds[kind](store, found, view)
+
+
+def _tests(store, found, view):
+    st.html(report.test_table(found, view.data, view.budget, view.metric, view.evaluation))
+
+
+def _ranks(store, found, view):
+    ranks = found.ranks(view.metric, view.evaluation)
+    if ranks["critical_difference"] is None:
+        note("Ranks need at least two algorithms on at least two data sets or budgets.")
+        return
+    ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
+    svg = figures.drawn("svg", figures.draw_ranks, found, ranks, size=figures.RANKS, ink=ink).decode()
+    told = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks["ranks"].items())
+    st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {told}")
+    note(f"{TITLES[view.metric]}, {NAMES[view.evaluation]}. {report.ranks_caption(ranks)}")
+
+
+def _trials(store, found, view):
+    tried = [each for each in found.trials() if (each["data"], each["budget"]) == (view.data, view.budget)]
+    title = f"{TITLES[found.spec.criterion]} ({NAMES[found.spec.evaluation]})"
+    rows = [
+        {"algorithm": each["algorithm"], "settings": figures.settings(each["settings"]), title: each["score"]}
+        for each in tried
+    ]
+    st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
+
+
+def _beside(store, found, view):
+    others = {row["id"]: row for row in store.comparisons() if row["lines"] and row["name"] != found.name}
+    if not others:
+        note("There is no other comparison with a result.")
+        return
+    chosen = st.selectbox("Compare with", others, format_func=lambda key: others[key]["name"], key="compare-other")
+    other = _loaded(str(store.path), *_mark(others[chosen]), store)
+    if len(other.lines[0].classes) != len(found.lines[0].classes) or not report.differences(
+        found, other, view.metric, view.evaluation
+    ):
+        note("They share no line: no algorithm ran on the same data with the same budget in both.")
+        return
+    st.html(report.difference_table(found, other, view.metric, view.evaluation))
+
+
+def _specification(store, found, view):
+    st.code(json.dumps(asdict(found.spec) | {"versions": found.versions}, indent=1), language=None)
+
+
+def _downloads(found, view):
+    base = re.sub(r"[^\w.-]+", "-", found.name).strip("-")[:60] or "comparison"
+    for suffix, (make, kind, words) in report.FILES.items():
+        st.download_button(
+            words,
+            partial(make, found, view),
+            f"{base}.{suffix}",
+            kind,
+            key=f"compare-download-{suffix}",
+            on_click="ignore",
+            width="stretch",
+        )
+
+
+# ---- Charts
+
+
+def _chart(key, figure, what):
+    figure.update_layout(
+        margin={"l": 8, "r": 8, "t": 8, "b": 8}, uirevision=key, hoverlabel={"namelength": -1},
+        legend={"orientation": "h", "y": -0.18, "yanchor": "top", "itemwidth": 50},
+    )  # fmt: skip
+    st.plotly_chart(figure, key=f"compare-chart-{key}", alt=what, config={"displayModeBar": False})
+
+
+def _curves(found, view):
+    traces = []
+    for name, x, mean, low, high, (color, dash, _, mark, _) in figures.curves(found, view):
+        about = {"legendgroup": name, "name": html.escape(name)}
+        if view.bands:
+            traces.append(go.Scatter(
+                x=[*x, *x[::-1]], y=[*high, *low[::-1]], fill="toself", fillcolor=color, opacity=0.1, mode="none",
+                hoverinfo="skip", showlegend=False, **about,
+            ))  # fmt: skip
+        traces.append(go.Scatter(
+            x=x, y=mean, mode="lines+markers", line={"color": color, "dash": dash, "width": 2},
+            marker={"symbol": mark, "size": 7, "maxdisplayed": 8}, hovertemplate="%{y:.3f}", **about,
+        ))  # fmt: skip
+    return go.Figure(traces, {
+        "height": 430, "hovermode": "x unified", "xaxis": {"title": AXES[view.axis], "rangemode": "tozero"},
+        "yaxis": {"title": TITLES[view.metric]},
+    })  # fmt: skip
+
+
+def _bars(mean, spread):
+    """Bars of a standard deviation; no metric is below 0."""
+    return {"array": spread, "arrayminus": np.minimum(spread, mean), "symmetric": False, "thickness": 1.3}
+
+
+def _ends(found, view):
+    """The value at the end of each budget, with the standard deviation over the runs."""
+    blocks = {budget: lines for (data, budget), lines in found.blocks().items() if data == view.data}
+    looks, traces = figures.styles(found, blocks[view.budget]), []
+    for name in view.names:
+        values = {
+            budget_name(budget): found.values(lines[name], view.metric, view.evaluation)
+            for budget, lines in blocks.items()
+            if name in lines
+        }
+        color, _, _, mark, _ = looks[name]
+        traces.append(go.Scatter(
+            x=[*values], y=[each.mean() for each in values.values()], mode="markers", name=html.escape(name),
+            error_y=_bars(
+                np.array([each.mean() for each in values.values()]),
+                np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values.values()]),
+            ),
+            marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name,
+            hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
+        ))  # fmt: skip
+    return go.Figure(traces, {
+        "height": 430, "scattermode": "group", "scattergap": 0.35, "xaxis": {"type": "category"},
+        "yaxis": {"title": f"{TITLES[view.metric]} at the end"},
+    })  # fmt: skip
+
+
+def _sweep(sweep, view):
+    """A line over one parameter, or a heat map over two with a ring around the best."""
+    *above, key = sweep.values
+    axis = {"type": "category", "title": key}
+    title = f"{TITLES[view.metric]} of {sweep.algorithm}"
+    if not above:
+        line = go.Scatter(
+            x=sweep.labels(key), y=sweep.mean, error_y=_bars(sweep.mean, sweep.spread), mode="lines+markers",
+            line={"color": figures.STYLES[0][0]}, hovertemplate=f"{key} %{{x}}: %{{y:.3f}}<extra></extra>",
+        )  # fmt: skip
+        return go.Figure(line, {"height": 340, "xaxis": axis, "yaxis": {"title": title}})
+    row, column = sweep.best(view.metric)
+    heat = go.Heatmap(
+        z=sweep.mean, x=sweep.labels(key), y=sweep.labels(above[0]), colorscale="Viridis", texttemplate="%{z:.3f}",
+        colorbar={"title": title}, hovertemplate=f"{above[0]} %{{y}}, {key} %{{x}}: %{{z:.4f}}<extra></extra>",
+    )  # fmt: skip
+    ring = go.Scatter(
+        x=[sweep.labels(key)[column]], y=[sweep.labels(above[0])[row]], mode="markers", hoverinfo="skip",
+        marker={"symbol": "square-open", "size": 34, "color": "#e00000", "line": {"width": 3}}, showlegend=False,
+    )  # fmt: skip
+    return go.Figure([heat, ring], {"height": 420, "xaxis": axis, "yaxis": {"type": "category", "title": above[0]}})
