@@ -21,6 +21,7 @@ METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:]}  # by whether ther
 NAMES = {"push": "push", "push_query": "push-and-query"}
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
 RANKS = (7.2, 2.4)  # inches of a critical-difference diagram
+WIDE = 20  # times the smallest value: an axis of larger ones is logarithmic
 MOST = 8  # lines in one figure
 # Okabe and Ito's colours with a dash and a mark of their own: each line is told without its colour too.
 STYLES = (
@@ -119,6 +120,13 @@ class Sweep:
         place = (np.nanargmin if metric == "cost" else np.nanargmax)(self.mean)
         return np.unravel_index(place, self.mean.shape)
 
+    def scale(self, key):
+        """The kind of axis that the values of a key need: log for powers, category where some are words."""
+        values = self.values[key]
+        if any(isinstance(each, str) for each in values):
+            return "category"
+        return "log" if min(values) > 0 and max(values) / min(values) >= WIDE else "linear"
+
     def labels(self, key):
         """The values of a key in words."""
         return [each if isinstance(each, str) else f"{each:g}" for each in self.values[key]]
@@ -198,7 +206,8 @@ def draw_curves(axes, comparison, view):
 def draw_sweep(axes, comparison, view, sweep):
     """A line over one parameter, or a heat map over two with a ring around the best."""
     *above, key = sweep.values
-    place = np.arange(len(sweep.values[key]))
+    even = above or sweep.scale(key) == "category"
+    place = np.arange(len(sweep.values[key])) if even else sweep.values[key]
     if above:
         shown, best = axes.imshow(sweep.mean, cmap="viridis", origin="lower", aspect="auto"), sweep.best(view.metric)
         axes.figure.colorbar(shown)
@@ -211,10 +220,12 @@ def draw_sweep(axes, comparison, view, sweep):
     else:
         axes.errorbar(place, sweep.mean, sweep.spread, color=STYLES[0][0], marker="o", capsize=3)
         axes.set_ylabel(f"{TITLES[view.metric]} ({NAMES[view.evaluation]})")
+        axes.set_xscale("linear" if even else sweep.scale(key))
     axes.set_title(plain(f"{sweep.algorithm}: {TITLES[view.metric]} ({NAMES[view.evaluation]})\n"
                          f"{view.data}, {budget_name(view.budget)}"), fontsize=9)  # fmt: skip
     axes.set_xlabel(plain(key))
     axes.set_xticks(place, sweep.labels(key))
+    axes.minorticks_off()
 
 
 def draw_ranks(axes, comparison, ranks):

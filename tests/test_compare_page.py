@@ -106,6 +106,23 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
     assert {"C": [2.0], "delta": experiments.powers(experiments.TENS)} == row["specification"]["algorithms"]["PAA-I"]
 
 
+def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
+    """One value is the comparison's, several are each algorithm's."""
+    imported(store, tmp_path)
+    at = run()
+    at.selectbox(key="compare-tune").select("none").run()
+    at.multiselect(key="compare-algorithms-False").set_value(["PAA-I", "CSOAL"]).run()
+    at.text_input(key="compare-c_p").set_value("0.5, 0.9")
+    at.text_input(key="compare-rho").set_value("laplace")
+    at.text_input(key="compare-alpha_p").set_value("0.7").run()
+    at.button(key="compare-send").click().run()
+    assert not at.exception
+    (row,) = store.comparisons()
+    found = row["specification"]
+    assert {"PAA-I": {"c_p": [0.5, 0.9]}, "CSOAL": {"c_p": [0.5, 0.9]}} == found["algorithms"]
+    assert (0.7, "laplace") == (found["alpha_p"], found["rho"])
+
+
 def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
     """K classes for algorithms of K classes, or one of them against the rest."""
     imported(store, tmp_path, classes=3)
@@ -134,6 +151,9 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
         ("compare-hit", "some", "labels to hit must be a share, or their number. Got some."),
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
+        ("compare-alpha_p", "2", "alpha_p of the metric weights must be &gt; 0 and &lt; 1. Got 2.0."),
+        ("compare-c_p", "0.5, 0.9", "several weights are a sweep, which needs parameters as given, not tuned."),
+        ("compare-rho", "much", "Weight of positives in learning (ρ) must be a number"),
         ("compare-algorithms-False", [], "a comparison needs at least one data set and one algorithm."),
         ("compare-data", [], "a comparison needs at least one data set and one algorithm."),
     ],
@@ -303,6 +323,7 @@ def test_a_comparison_from_click_to_files(app, browser, tmp_path):
         assert 0 == page.locator(RUN).count()
         page.get_by_role("link", name="All comparisons").click()
         expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
+        assert 0 == page.locator(RUN).count()
         visitors.leave()
         assert [] == visitors.problems
     kept.close()

@@ -58,6 +58,7 @@ COMPARISONS = {
         "data": (EVIL,),
         "budgets": (5,),
     },
+    "a sweep of one": {"algorithms": {"OAAL": {"delta_plus": "10^-1..10^1"}}, "data": (EVIL,), "budgets": (5,)},
     "tuned": {"tune": "2:1", "criterion": "cost", "data": ("one",)},
 }
 
@@ -209,6 +210,15 @@ def test_a_sweep_of_one_parameter_is_a_line_and_of_three_none():
         comparison = made(algorithms={"OAAL": dict([*values.items()][:size])}, data=("one",))
         found = [sweep.mean.shape for sweep in figures.sweeps(comparison, figures.view(comparison))]
         assert expected == found
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([1, 2], "linear"), ([0.1, 10], "log"), ([0, 100], "linear"), ([1, "auto"], "category")],
+)
+def test_the_axis_of_a_sweep_suits_its_values(values, expected):
+    """Powers are evenly spaced, other numbers as they are, and words in a row."""
+    assert expected == figures.Sweep("OAAL", {"rho": values}, np.zeros(2), np.zeros(2)).scale("rho")
 
 
 def test_a_line_keeps_its_style_whichever_others_are_drawn():

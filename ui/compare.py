@@ -23,6 +23,11 @@ from .page import complain, entry, literal, note
 PAGE = "pages/2_Compare.py"
 FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
 BUDGETS = "100, 300"
+WEIGHTS = {
+    "alpha_p": ("Weight of sensitivity", "0.5"),
+    "c_p": ("Cost of a miss", "0.9"),
+    "rho": ("Weight of positives in learning (ρ)", "auto"),
+}
 BANDS = 6  # lines; more bands are mud
 STYLE = """<style>
 [class*="st-key-compare-link"] { gap: .1rem; }
@@ -92,6 +97,13 @@ def _new(store):
             chosen = {name: _parameters(name, tune) for name in algorithms}
         with st.expander("More settings"):
             more = _more(tune, many)
+        swept = {key: more.pop(key) for key in WEIGHTS if isinstance(more.get(key), list) and len(more[key]) > 1}
+        if swept and tune != "none":
+            raise experiments.ExperimentError(
+                "several weights are a sweep, which needs parameters as given, not tuned."
+            )
+        chosen = {name: values | swept for name, values in chosen.items()}
+        more = {key: value[0] if isinstance(value, list) else value for key, value in more.items()}
         name = st.text_input("Name", placeholder="its algorithms", max_chars=120, key="compare-name").strip()
         spec = experiments.specification(
             {"data": data, "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
@@ -187,8 +199,9 @@ def _more(tune, many):
     if not many:
         aims = {"sum": "Weighted sum", "cost": "Cost"}
         found["metric"] = right.selectbox("Learners aim at", aims, format_func=aims.get, key="compare-metric")
-        found["alpha_p"] = left.number_input("Weight of sensitivity", 0.01, 0.99, 0.5, key="compare-alpha")
-        found["c_p"] = middle.number_input("Cost of a miss", 0.01, 0.99, 0.9, key="compare-c")
+        for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
+            text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
+            found[key] = text.strip() if text.strip() in ("auto", "laplace") else experiments.typed(text, label)
     return found
 
 
@@ -214,7 +227,7 @@ def _saved(store):
         state = jobs.status(store, row["id"])["state"]
         left, right = st.columns([6, 1], vertical_alignment="center")
         with left.container(key=f"compare-link-{row['id']}"):
-            st.page_link(PAGE, label=f"**{literal(row['name'])}**", query_params={"comparison": str(row["id"])})
+            st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
             about = html.escape(_about(row, state))
             st.html(f'<div class="oal-entry"><span>{about}</span></div>')
         with right:
@@ -486,11 +499,11 @@ def _ends(found, view):
 def _sweep(sweep, view):
     """A line over one parameter, or a heat map over two with a ring around the best."""
     *above, key = sweep.values
-    axis = {"type": "category", "title": key}
     title = f"{TITLES[view.metric]} of {sweep.algorithm}"
     if not above:
+        axis = {"type": sweep.scale(key), "title": key, "tickvals": sweep.values[key], "ticktext": sweep.labels(key)}
         line = go.Scatter(
-            x=sweep.labels(key), y=sweep.mean, error_y=_bars(sweep.mean, sweep.spread), mode="lines+markers",
+            x=sweep.values[key], y=sweep.mean, error_y=_bars(sweep.mean, sweep.spread), mode="lines+markers",
             line={"color": figures.STYLES[0][0]}, hovertemplate=f"{key} %{{x}}: %{{y:.3f}}<extra></extra>",
         )  # fmt: skip
         return go.Figure(line, {"height": 340, "xaxis": axis, "yaxis": {"title": title}})
@@ -503,4 +516,7 @@ def _sweep(sweep, view):
         x=[sweep.labels(key)[column]], y=[sweep.labels(above[0])[row]], mode="markers", hoverinfo="skip",
         marker={"symbol": "square-open", "size": 34, "color": "#e00000", "line": {"width": 3}}, showlegend=False,
     )  # fmt: skip
-    return go.Figure([heat, ring], {"height": 420, "xaxis": axis, "yaxis": {"type": "category", "title": above[0]}})
+    return go.Figure([heat, ring], {
+        "height": 420, "xaxis": {"type": "category", "title": key},
+        "yaxis": {"type": "category", "title": above[0]},
+    })  # fmt: skip
