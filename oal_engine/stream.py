@@ -77,27 +77,22 @@ def _rho(objective):
 
 
 @njit(**INLINE)
-def _decide(rows, y, order, learner, rule, rho, theta, seed, t, counts):
-    """Round t: predict, count it, and decide whether its label is asked."""
-    hurry(rows, order, t)
-    i = order[t]
-    x = Row(rows, i)
-    p, predicted = predict(learner, x, theta)
-    v = look(rule, learner, x)
-    pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
-    u = draw(seed, t)
-    a, b = cell(learner, predicted, y[i])
-    counts[a, b, int(u < pi)] += 1
-    return Question(t, p, v, pi, u, predicted)
-
-
-@njit(**INLINE)
-def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts):
+def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts, every):
+    """Run to the next question, or, if `every` is True, through the one round t."""
     rho, theta = _rho(objective), objective.theta
     while t < stop:
-        asked = _decide(rows, y, order, learner, rule, rho, theta, seed, t, counts)
-        if asked.draw < asked.probability:
-            return asked
+        hurry(rows, order, t)
+        i = order[t]
+        x = Row(rows, i)
+        p, predicted = predict(learner, x, theta)
+        v = look(rule, learner, x)
+        pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
+        u = draw(seed, t)
+        asked = u < pi
+        a, b = cell(learner, predicted, y[i])
+        counts[a, b, int(asked)] += 1
+        if asked or every:
+            return Question(t, p, v, pi, u, predicted)
         t += 1
     return Question(stop, 0.0, 0.0, 0.0, 0.0, 0)
 
@@ -147,7 +142,7 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
     """Run rounds t .. stop - 1 until a label is asked: count every prediction in counts and return the Question, or one
     with t = stop. y is -1, 0 (unknown) or +1, or a class from 1; with asking False nothing is asked."""
     if asking:
-        return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts)
+        return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts, False)
     return _predict(rows, y, order, learner, objective, t, stop, counts)
 
 
@@ -156,7 +151,7 @@ def passed(rows, y, order, learner, rule, objective, seed, t, counts, found):
     """Look at the rounds from t on, for which a learner and a rule stay as they are: fill found, a round a line, with
     (margin, probability of asking, draw, class predicted), and count the predictions in counts."""
     for k in range(found.shape[0]):
-        q = _decide(rows, y, order, learner, rule, _rho(objective), objective.theta, seed, t + k, counts)
+        q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, counts, True)
         found[k, 0], found[k, 1], found[k, 2], found[k, 3] = q.margin, q.probability, q.draw, q.predicted
 
 
@@ -207,7 +202,7 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, mar
             if spent == budget:
                 t = _predict(rows, y, order, learner, objective, t, marks[m], curve[m]).t
                 break
-            asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], curve[m])
+            asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], curve[m], False)
             t = asked.t
             if t < marks[m]:
                 v = asked.variance if looks(rule) else variance(learner, Row(rows, order[t]))

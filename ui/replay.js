@@ -76,6 +76,8 @@ class Player {
     this.round = h("input", { type: "number", min: 1, "aria-label": "Round", ...testid("round") });
     this.round.onchange = () => this.openRound(Number(this.round.value));
     this.ofRounds = h("span", {});
+    const leave = (event) => event.key === "Enter" && event.target.blur(); // the keys are the player's again
+    this.number.onkeydown = this.round.onkeydown = leave;
     this.earlier = tool("‹", "One round back (Shift ←)", () => this.stepRound(-1), "earlier");
     this.later = tool("›", "One round on (Shift →)", () => this.stepRound(1), "later");
     this.jumps = { mistake: this.jump("mistake", "M"), positive: this.jump("positive", "P"),
