@@ -592,7 +592,7 @@ def test_unlabelled_data_is_refused(store):
 
 
 def test_a_failure_in_a_worker_is_told(store, monkeypatch):
-    """What a replay raises comes out, and the replays that wait are not run."""
+    """What a replay raises comes out as it is, in one sentence."""
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "8")
     with pytest.raises(ValueError, match="acog-ii keeps a full covariance"):
         experiments.run(spec(algorithms={"OA3": {}}), store)
