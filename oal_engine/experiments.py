@@ -90,8 +90,23 @@ class Specification:
     held_out: bool = False
 
     def __post_init__(self):
+        self._check_values()
+        self._check_data()
+        for name, values in tables(self.algorithms).items():
+            grid(name, values, self.tune)
+        if self.held_out and self.tune == "2:1":
+            raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
+        if self.hit is not None:
+            if not _is_number(self.hit) or not self.hit > 0:
+                raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
+            for name in self.algorithms:
+                smoothing(name)
+
+    def _check_values(self):
         for name, low in (("permutations", 1), ("trials", 1), ("points", 1), ("seed", 0)):
             _whole(getattr(self, name), f"{name} of a comparison", low)
+        for key in FREE:
+            _allowed("a comparison", key, getattr(self, key))
         for name, allowed in (
             ("tune", tuple(PROTOCOLS)),
             ("evaluation", metrics.EVALUATIONS),
@@ -101,9 +116,10 @@ class Specification:
             ("held_out", (True, False)),
         ):
             if getattr(self, name) not in allowed:
-                raise ExperimentError(
-                    f"{name} of a comparison must be one of {', '.join(map(str, allowed))}. Got {getattr(self, name)}."
-                )
+                words = ", ".join(map(str, allowed))
+                raise ExperimentError(f"{name} of a comparison must be one of {words}. Got {getattr(self, name)}.")
+
+    def _check_data(self):
         for name in ("data", "budgets"):
             value = getattr(self, name)
             if not isinstance(value, (list, tuple)) or not value:
@@ -116,17 +132,6 @@ class Specification:
                 _whole(budget, "a budget", 1)
         if len(set(self.budgets)) < len(self.budgets):
             raise ExperimentError(f"budgets of a comparison must differ. Got {', '.join(map(str, self.budgets))}.")
-        for key in FREE:
-            _allowed("a comparison", key, getattr(self, key))
-        for name, values in tables(self.algorithms).items():
-            grid(name, values, self.tune)
-        if self.held_out and self.tune == "2:1":
-            raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
-        if self.hit is not None:
-            if not _is_number(self.hit) or not self.hit > 0:
-                raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
-            for name in self.algorithms:
-                smoothing(name)
 
 
 def _is_number(value):
