@@ -151,11 +151,11 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
         ("compare-hit", "some", "labels to hit must be a share, or their number. Got some."),
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
-        ("compare-alpha_p", "2", "alpha_p of the metric weights must be &gt; 0 and &lt; 1. Got 2.0."),
+        ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
         ("compare-c_p", "0.5, 0.9", "several weights are a sweep, which needs parameters as given, not tuned."),
         ("compare-rho", "much", "Weight of positives in learning (ρ) must be a number"),
-        ("compare-algorithms-False", [], "a comparison needs at least one data set and one algorithm."),
-        ("compare-data", [], "a comparison needs at least one data set and one algorithm."),
+        ("compare-algorithms-False", [], "algorithms of a comparison must be a table of at least one."),
+        ("compare-data", [], "data of a comparison must be a list of at least one."),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(store, tmp_path, field, value, sentence):
@@ -280,12 +280,12 @@ def test_a_comparison_from_click_to_files(app, browser, tmp_path):
         visitors = Visitors(browser, context)
         page = visitors(app, "/Compare")
         start(page, "long", ",".join(map(str, range(1, 1001))))
-        expect(page.locator(".js-plotly-plot")).to_have_count(2)
+        expect(page.locator(".js-plotly-plot").first).to_be_visible()
         expect(page.get_by_role("progressbar")).to_be_visible()
         pid = kept.job(1)["pid"]
         page.reload()
         expect(page.get_by_role("progressbar")).to_be_visible()
-        expect(page.locator(".js-plotly-plot")).to_have_count(2)
+        expect(page.locator(".js-plotly-plot").first).to_be_visible()
         assert ("running", pid) == (kept.job(1)["state"], kept.job(1)["pid"])
         page.get_by_role("button", name="Cancel").click()
         expect(page.get_by_text("Go on runs the rest")).to_be_visible()

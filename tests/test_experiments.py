@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from oal_engine import cli, datasets, experiments, formats, metrics, reproduce, rows, stream
+from oal_engine import cli, datasets, experiments, formats, metrics, protocols, published, rows, stream
 from oal_engine.algorithms import strategy
 from oal_engine.experiments import Specification, specification
 from oal_engine.store import Store
@@ -235,13 +235,13 @@ def test_two_thirds_tune_and_one_third_tests(store):
     assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
     assert {30} == {order.size for order in tuning + testing}
     validation, test = mixed[:-30], mixed[-30:]
-    rho = reproduce.imbalance(data.y[validation])
+    rho = protocols.imbalance(data.y[validation])
     tuned, tested = (
-        reproduce.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
+        protocols.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
         for part in (validation, test)
     )
-    best = tuned.best(reproduce.F1, "OAAL", choices)
-    assert tuned.means(reproduce.F1, "OAAL", choices).tolist() == [score for _, score in line.trials]
+    best = tuned.best(published.F1, "OAAL", choices)
+    assert tuned.means(published.F1, "OAAL", choices).tolist() == [score for _, score in line.trials]
     assert best == line.setting
     assert tested.counts("OAAL", [best])[0].tolist() == line.counts[:, -1].tolist()
 
@@ -268,7 +268,7 @@ def held_out(data, algorithm, values, seed, budget=None):
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
     done = stream.replay(
         data.rows, data.y, visits, *strategy(algorithm, values=values).build(4),
-        stream.objective(rho=reproduce.imbalance(data.y[visits])), budget=budget, seed=seed,
+        stream.objective(rho=protocols.imbalance(data.y[visits])), budget=budget, seed=seed,
     )  # fmt: skip
     counts = metrics.empty()
     for i in folds[seed % 5]:
