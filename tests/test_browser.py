@@ -149,7 +149,7 @@ def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
     card.press("x")
     card.saved()
     card.says("Saved")
-    (session,) = store.sessions()
+    session, *_ = store.sessions()
     assert history(store, session["id"]) == pressed
     expect(card("counters")).to_contain_text("5 of 300 labels used, 295 left")
     expect(card("counters").locator("dd")).to_have_text(["2", "3", "1", re.compile(r"\d+"), re.compile(r"\d+")])
@@ -288,7 +288,7 @@ def test_the_end_says_why_and_what_came_of_it(label, keep, visit, app, store, it
     card.saved()
     ended = Session(store, session)
     push, both = (metrics.evaluate(ended.place.counts, name, ended.weights) for name in ("push", "push_query"))
-    result = f"sum {push['sum']:.3f} and F1 {push['f1']:.3f} under push, sum {both['sum']:.3f} and F1 {both['f1']:.3f}"
+    result = f"Weighted sum {push['sum']:.3f} and F1 {push['f1']:.3f} under push, Weighted sum {both['sum']:.3f} and F1 {both['f1']:.3f}"
     expect(card("text")).to_contain_text(sentence)
     expect(card("text")).to_contain_text(result)
     expect(card.page.locator(".oal-result")).to_contain_text(f"F1{push['f1']:.3f}{both['f1']:.3f}")
