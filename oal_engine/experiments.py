@@ -102,6 +102,11 @@ class Specification:
             for name in self.algorithms:
                 smoothing(name)
 
+    @property
+    def sign(self):
+        """+1 where more of the criterion is better, -1 where less is."""
+        return 1 if more_is_better(self.criterion) else -1
+
     def _check_values(self):
         for name, low in (("permutations", 1), ("trials", 1), ("points", 1), ("seed", 0)):
             _whole(getattr(self, name), f"{name} of a comparison", low)
@@ -521,7 +526,7 @@ class Contest:
         counts = yield from self._over(choices, self.tried)
         scores = [self._score(choice, found) for choice, found in zip(choices, counts)]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
-        return choices[(np.argmax if more_is_better(self.spec.criterion) else np.argmin)(scores)]
+        return choices[int(np.argmax(self.spec.sign * np.array(scores)))]
 
     def _score(self, setting, counts):
         """The criterion, on average over the parts."""
