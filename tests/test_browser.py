@@ -288,7 +288,8 @@ def test_the_end_says_why_and_what_came_of_it(label, keep, visit, app, store, it
     card.saved()
     ended = Session(store, session)
     push, both = (metrics.evaluate(ended.place.counts, name, ended.weights) for name in ("push", "push_query"))
-    result = f"Weighted sum {push['sum']:.3f} and F1 {push['f1']:.3f} under push, Weighted sum {both['sum']:.3f} and F1 {both['f1']:.3f}"
+    told = (f"Weighted sum {found['sum']:.3f} and F1 {found['f1']:.3f} under push" for found in (push, both))
+    result = ", ".join(told)
     expect(card("text")).to_contain_text(sentence)
     expect(card("text")).to_contain_text(result)
     expect(card.page.locator(".oal-result")).to_contain_text(f"F1{push['f1']:.3f}{both['f1']:.3f}")
