@@ -321,5 +321,5 @@ def test_the_example_of_the_readme_runs():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
-    assert 5 == len(code.strip().splitlines())
+    assert 5 == len([line for line in code.splitlines() if line])
     assert re.search(r"# (.*)$", code)[1] == printed.getvalue().strip()

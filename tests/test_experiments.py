@@ -754,6 +754,7 @@ def test_errors_of_the_commands_are_one_sentence(command, arguments, message):
 def test_a_scheduler_needs_dask(command, monkeypatch):
     """Without `distributed` the option says what to install."""
     monkeypatch.delitem(sys.modules, "oal_engine.cluster", raising=False)
+    monkeypatch.delattr("oal_engine.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
     message = "error: --scheduler needs Dask: pip install -r requirements-dask.txt.\n"
     assert (1, "", message) == command("compare", "a", "--algorithms", "PAA", "--scheduler", "tcp://127.0.0.1:1")
