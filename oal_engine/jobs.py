@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -97,7 +98,9 @@ def work(path, comparison):
     try:
         about = store.comparison(comparison)
         spec = experiments.specification(about["specification"])
-        experiments.compare(spec, store, about["name"], progress=partial(store.advance_job, comparison, pid))
+        with ThreadPoolExecutor(max(1, os.cpu_count() - 1)) as threads:  # a core is left for whoever labels
+            advance = partial(store.advance_job, comparison, pid)
+            experiments.compare(spec, store, about["name"], threads, progress=advance)
     except (ValueError, OSError) as error:
         end("failed", str(error))
     except Exception as error:

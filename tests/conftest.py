@@ -26,3 +26,23 @@ def browser():
 
     with chromium() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    """The browser that most visitors use, which has the app's scripts in its cache."""
+    from browser import DESKTOP
+
+    with browser.new_context(viewport=DESKTOP) as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser, context):
+    """A function that opens the app in a browser; nothing may go wrong in its console."""
+    from browser import Visitors
+
+    visitors = Visitors(browser, context)
+    yield visitors
+    visitors.leave()
+    assert visitors.problems == []

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from browser import DESKTOP, MARKUP, PHONE, RUN, Card, Server, Visitors, listeners
+from browser import DESKTOP, MARKUP, PHONE, RUN, Card, Server, listeners
 from conftest import ROOT
 from playwright.sync_api import Error, expect
 
@@ -36,22 +36,6 @@ def store(app):
     found = Store(app.database)
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def context(browser):
-    """The browser that most visitors use, which has the app's scripts in its cache."""
-    with browser.new_context(viewport=DESKTOP) as found:
-        yield found
-
-
-@pytest.fixture
-def visit(browser, context):
-    """A function that opens the app in a browser; nothing may go wrong in its console."""
-    visitors = Visitors(browser, context)
-    yield visitors
-    visitors.leave()
-    assert visitors.problems == []
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from browser import DESKTOP, MARKUP, PHONE, RUN, Server, Visitors
+from browser import MARKUP, PHONE, RUN, Server
 from conftest import ROOT
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
@@ -31,21 +31,6 @@ def app(browser, tmp_path_factory):
     yield server
     server.kill()
     assert "Traceback" not in server.log.read_text()
-
-
-@pytest.fixture(scope="module")
-def context(browser):
-    with browser.new_context(viewport=DESKTOP) as found:
-        yield found
-
-
-@pytest.fixture
-def visit(browser, context):
-    """A function that opens the app in a browser; nothing may go wrong in its console."""
-    visitors = Visitors(browser, context)
-    yield visitors
-    visitors.leave()
-    assert visitors.problems == []
 
 
 class Watched:

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from browser import DESKTOP, MARKUP, RUN, Server, Visitors, listeners
+from browser import DESKTOP, MARKUP, RUN, Server, listeners
 from playwright.sync_api import expect
 from test_pages import run, words
 from test_pages import store as page_store  # noqa: F401
@@ -170,21 +170,6 @@ def store(app):
 def session(store, tmp_path_factory):
     """A session of 40 labels."""
     return answer(store, add_texts(store, tmp_path_factory.mktemp("texts")), 80, budget=40, parameters={"delta": 1})
-
-
-@pytest.fixture(scope="module")
-def context(browser):
-    with browser.new_context(viewport=DESKTOP) as found:
-        yield found
-
-
-@pytest.fixture
-def visit(browser, context):
-    """A function that opens the app in a browser; nothing may go wrong in its console."""
-    visitors = Visitors(browser, context)
-    yield visitors
-    visitors.leave()
-    assert visitors.problems == []
 
 
 class Player:
