@@ -178,6 +178,8 @@ def create(
         {
             "name": (name or about["name"]).strip(),
             "dataset": about["id"],
+            "items": about["items"],
+            "horizon": about["items"],
             "algorithm": chosen.algorithm,
             "learner": chosen.learner,
             "rule": chosen.rule,

@@ -97,6 +97,42 @@ def m2026_11_20_jobs(db):
             begun_at TEXT) STRICT""")
 
 
+@migrations()
+def m2026_11_20_annotators(db):
+    """What annotators leave besides answers, and what a session plans with its budget and its growing stream."""
+    for column in (
+        "items INTEGER NOT NULL DEFAULT 0",  # length of the stream when the session began: the part that is shuffled
+        "horizon INTEGER NOT NULL DEFAULT 0",  # rounds that audits and pacing plan for
+        "audit REAL NOT NULL DEFAULT 0",  # share of the budget for uniform random checks
+        "audit_trains INTEGER NOT NULL DEFAULT 1",
+        "pace REAL",  # share of the horizon in which the rest of the budget is spent evenly; NULL: as the rule wants
+        "owner TEXT NOT NULL DEFAULT ''",
+        "guidelines TEXT NOT NULL DEFAULT ''",
+        "feedback_trains INTEGER NOT NULL DEFAULT 0",
+    ):
+        db.execute(f"ALTER TABLE sessions ADD COLUMN {column}")
+    db.execute("UPDATE sessions SET items = (SELECT items FROM datasets WHERE datasets.id = dataset)")
+    db.execute("UPDATE sessions SET horizon = items")
+    db.execute("ALTER TABLE questions ADD COLUMN audit INTEGER NOT NULL DEFAULT 0")
+    # A label with a position corrects another: so many answers stood when it was given.
+    db.execute("ALTER TABLE labels ADD COLUMN position INTEGER")
+    db.execute("ALTER TABLE labels ADD COLUMN highlighted INTEGER")  # whether terms were highlighted; NULL: not known
+    for statement in (
+        """CREATE TABLE notes (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, text TEXT NOT NULL, annotator TEXT NOT NULL, written_at TEXT NOT NULL) STRICT""",
+        "CREATE INDEX notes_session ON notes (session, item)",
+        """CREATE TABLE feedback (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, annotator TEXT NOT NULL,
+            given_at TEXT NOT NULL) STRICT""",  # with a position it trained: so many answers stood then
+        "CREATE INDEX feedback_session ON feedback (session, item)",
+        """CREATE TABLE annotators (
+            name TEXT PRIMARY KEY, preferences TEXT NOT NULL) STRICT""",
+    ):
+        db.execute(statement)
+
+
 def default_path():
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))

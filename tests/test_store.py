@@ -99,8 +99,8 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
     assert [*(m.name for m in later._migrations)] == applied
 
 
-def test_a_database_from_before_classes_keeps_everything(path, monkeypatch):
-    """Data set, session and labels of the first version open, have no classes, and work goes on."""
+def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
+    """Data set, session and labels of the first version open, have nothing of what came later, and work goes on."""
     first = Migrations("oal-studio")
     step = store_module.migrations._migrations[0]
     first(name=step.name)(step.fn)
@@ -114,9 +114,15 @@ def test_a_database_from_before_classes_keeps_everything(path, monkeypatch):
     old.close()
     monkeypatch.undo()
     store = Store(path)
+    new = {
+        "datasets": {"classes": None},
+        "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
+                     "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0},
+        "questions": {"audit": 0},
+        "labels": {"position": None, "highlighted": None},
+    }  # fmt: skip
     for table in TABLES:
-        new = {"datasets": {"classes": None}, "sessions": {"classes": None, "positive_class": None}}.get(table, {})
-        assert [row | new for row in kept[table]] == store.query(f"SELECT * FROM {table}")
+        assert [row | new.get(table, {}) for row in kept[table]] == store.query(f"SELECT * FROM {table}")
     assert [None] * 4 == [
         found["classes"] for found in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
     ]
