@@ -14,7 +14,7 @@ from .dispatch import METHOD, method
 from .query_rules import paceable
 
 RECENT = 256  # rounds whose chances a pace is set by
-EVERY = 64  # rounds between two settings of a pace, and the fewest that labels are spread over
+EVERY = 64  # rounds between two settings of a pace; in as many at both ends it is set in every round
 FLOOR = 0.1  # share of the rate that any item is asked with: no weight 1 / pi exceeds 10 / rate
 SURE = 1 - 2.0**-30  # a rule's certainty, made a chance with odds that can be lowered
 EASIEST = 2.0**60  # the largest factor of the odds; the smallest is its inverse
@@ -79,13 +79,13 @@ def _paced(plan, t, pi, left):
     """The chance of a rule, eased or hardened so that the labels left would be spent at an even rate.
 
     For pi = delta / (delta + |p|) multiplying the odds is multiplying every delta; odds serve every other rule too. The
-    factor is set by bisection: over the last rounds the mean chance is the rate. What is left behind the paced rounds
-    is spread over EVERY rounds again and again.
+    factor is set by bisection: over the last rounds the mean chance is the rate. A label that is left behind the paced
+    rounds, because an answer there was a skip, is asked for at once.
     """
     recent, force = plan.recent, plan.force
     recent[t % RECENT] = pi = min(pi, SURE)
-    if t < EVERY or t % EVERY == 0:
-        rate, known = min(1.0, left / max(EVERY, plan.paced - t)), min(t + 1, RECENT)
+    if t < EVERY or t % EVERY == 0 or t > plan.paced - EVERY:
+        rate, known = min(1.0, left / max(1, plan.paced - t)), min(t + 1, RECENT)
         low, high = 1 / EASIEST, EASIEST
         for _ in range(HALVINGS):
             factor, total = sqrt(low * high), 0.0
@@ -110,7 +110,7 @@ def plan(rule, budget, horizon, audit=0.0, trains=True, pace=None):
     if pace is not None and not 0 < pace <= 1:
         raise ValueError(f"pace must be > 0 and <= 1: the share of the horizon to spend the budget in. Got {pace}.")
     if pace is not None and rule not in paceable():
-        raise ValueError(f"only rules that draw can be paced: {', '.join(paceable())}. Got {rule}.")
+        raise ValueError(f"a pace needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
     if budget is None and (audit or pace):
         raise ValueError("audits and a pace need a budget. Got none.")
     if not audit and pace is None:
