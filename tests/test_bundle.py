@@ -67,6 +67,7 @@ def text(here):
         ("sparse", "D-AMD", {"shuffled": True, "metric": "cost"}),
         ("classes", "MPAA-I", {"averaged": True}),
         ("classes", "PAA-I", {"positive_class": "b"}),
+        ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290}),
     ],
 )
 def test_a_session_verifies_in_another_database(here, empty, data, algorithm, more):
@@ -137,11 +138,11 @@ def label(text):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: "", "this is no published session of version 1"),
+        (lambda text: "", "this is no published session of version 2"),
         (lambda text: "hello\n" + text, "line 1 is no JSON object"),
         (lambda text: "[1]\n" + text, "line 1 is no JSON object"),
         (lambda text: "[" * 100_000, "line 1 is no JSON object: it is nested too deeply"),
-        (lambda text: edited(text, 0, oal_session=2), "this is no published session of version 1"),
+        (lambda text: edited(text, 0, oal_session=1), "this is no published session of version 2"),
         (lambda text: text[: len(text) // 2], "is no JSON object|cut short"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
         (lambda text: text + text.splitlines()[1], "is behind the end of the session"),
@@ -168,6 +169,9 @@ def label(text):
         (lambda text: head(text, alpha_p=2), "alpha_p of the metric weights"),
         (lambda text: head(text, positive_class="a"), "positive_class must be"),
         (lambda text: head(text, rho=-1), "rho must be"),
+        (lambda text: head(text, audit=2), "audit must be >= 0 and < 1"),
+        (lambda text: head(text, pace=-1), "pace must be > 0 and <= 1"),
+        (lambda text: head(text, items=301), "items in the settings cannot be so"),
         (lambda text: " " * (bundle.LONGEST_LINE + 1), "the file is too large in line 1"),
     ],
 )  # fmt: skip

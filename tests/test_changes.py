@@ -16,6 +16,7 @@ RUNS = [
     ("sparse", "PAA-I", {}),
     ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
     ("classes", "MD-AMD", {"shuffled": True}),
+    ("sparse", "PAA-I", {"audit": 0.4, "audit_trains": False, "pace": 0.8}),
 ]
 EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 
