@@ -2,7 +2,9 @@
 
 import pytest
 from browser import MARKUP, listeners
-from conftest import ROOT
+
+from ui.card import SCRIPTS
+from ui.component import text
 
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {
@@ -52,7 +54,7 @@ class Script:
     def open(self):
         """Load the page, once more as after a reload."""
         self.page.goto(ADDRESS)
-        self.page.evaluate(MOUNT, (ROOT / "ui" / "card.js").read_text(encoding="utf-8"))
+        self.page.evaluate(MOUNT, text(SCRIPTS))
 
     def give(self, here, branches=(), **changes):
         """The server's next payload, painted."""
@@ -129,7 +131,7 @@ class Script:
 def page(browser):
     """A page with the look of the card and nothing else, whose clock stands still."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
-    body = HTML % (style, (ROOT / "ui" / "card.css").read_text(encoding="utf-8"))
+    body = HTML % (style, text(["card.css"]))
     with browser.new_context() as context:
         made = context.new_page()
         made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))

@@ -37,7 +37,8 @@ class Player {
     this.build();
     parent.append(this.root);
     this.listening = new AbortController();
-    document.addEventListener("keydown", (event) => this.onKey(event), { signal: this.listening.signal });
+    const { signal } = this.listening;
+    document.addEventListener("keydown", (event) => this.onKey(event), { signal });
   }
 
   remove() {
@@ -49,7 +50,6 @@ class Player {
   }
 
   build() {
-    const testid = (name) => ({ "data-testid": `oal-${name}` });
     this.bars = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
     this.cursor = h("i", { class: "cursor" });
     this.timeline = h("div", { class: "timeline", role: "slider", tabindex: "0", "aria-label": "Question",
@@ -514,17 +514,6 @@ function tool(words, title, act, id) {
   button.onmousedown = keepFocus;
   button.onclick = () => button.getAttribute("aria-disabled") !== "true" && act();
   return button;
-}
-
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function clamp(value, low, high) {
-  return Math.min(high, Math.max(low, value));
 }
 
 function quantile(values, share) {
