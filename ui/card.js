@@ -39,6 +39,7 @@ class Card {
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.pending.length && event.preventDefault(), { signal });
+    this.leaving = leaving(signal);
   }
 
   remove() {
@@ -121,7 +122,7 @@ class Card {
   }
 
   post() {
-    this.send(this.pending);
+    if (!this.leaving()) this.send(this.pending);
     clearTimeout(this.retrying);
     this.retrying = setTimeout(() => this.post(), this.retryDelay);
     this.retryDelay = Math.min(2 * this.retryDelay, SLOWEST_RETRY);

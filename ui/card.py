@@ -8,7 +8,7 @@ import streamlit as st
 
 from .component import component
 
-SCRIPTS = "nodes.js", "card.js"
+SCRIPTS = "nodes.js", "leaving.js", "card.js"
 
 _mount = component("card", SCRIPTS, ["card.css"])
 

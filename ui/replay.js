@@ -39,6 +39,7 @@ class Player {
     this.listening = new AbortController();
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
+    this.leaving = leaving(signal);
   }
 
   remove() {
@@ -148,6 +149,7 @@ class Player {
     const hurry = here || (this.timer && missing.length > AHEAD_PLAYING / 2);
     if (!missing.length) return;
     this.asking = setTimeout(() => {
+      if (this.leaving()) return this.ask();
       while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
       this.asked += 1;
       this.send({ known: this.known ?? null, want: here && !this.timer ? missing.slice(0, 1) : missing, asked: this.asked });

@@ -19,7 +19,7 @@ from .page import store
 MOST_PLACES = 40  # in one answer to the browser
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
-_mount = component("replay", ["nodes.js", "replay.js"], ["card.css", "replay.css"])
+_mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
 
 
 @st.cache_resource(max_entries=8)
