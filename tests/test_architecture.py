@@ -133,7 +133,7 @@ def test_no_path_of_a_machine():
     assert [] == found
 
 
-HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib")
+HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
 IMPORT = (
     f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r})); import oal_engine.cli, oal_engine.session; print(1)"
 )

@@ -131,6 +131,16 @@ def test_a_name_stands_for_one_specification(store):
     assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").told()["results"][0]["runs"]]
 
 
+def test_the_list_leaves_the_lines_out(store):
+    """What is listed tells of a comparison all but its lines, which are many, and whether it has any."""
+    experiments.begin(spec(seed=1), store, "begun")
+    experiments.compare(spec(), store, "run")
+    run, begun = store.comparisons()
+    assert (("run", 1), ("begun", 0)) == ((run["name"], run["has_lines"]), (begun["name"], begun["has_lines"]))
+    assert run == store.comparison("run", lines=False)
+    assert run | {"lines": store.comparison("run")["lines"]} == store.comparison("run")
+
+
 # Sweeps of the papers
 
 

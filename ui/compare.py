@@ -403,12 +403,12 @@ def _trials(store, found, view):
 
 
 def _beside(store, found, view):
-    others = {row["id"]: row for row in store.comparisons() if row["lines"] and row["name"] != found.name}
+    others = {row["id"]: row for row in store.comparisons() if row["has_lines"] and row["name"] != found.name}
     if not others:
         note("There is no other comparison with a result.")
         return
     chosen = st.selectbox("Compare with", others, format_func=lambda key: others[key]["name"], key="compare-other")
-    other = _loaded(str(store.path), *_mark(others[chosen]), store)
+    other = _loaded(str(store.path), *_mark(store.comparison(chosen)), store)
     if len(other.lines[0].classes) != len(found.lines[0].classes) or not report.differences(
         found, other, view.metric, view.evaluation
     ):
