@@ -4,6 +4,8 @@ import pytest
 from browser import MARKUP, listeners
 from conftest import ROOT
 
+from ui.card import SCRIPT
+
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {
     "labels": 2, "budget": 9, "answers": {"1": 1, "-1": 1}, "skipped": 0, "streamed": 5, "stream": 1000, "pushed": 3,
@@ -23,8 +25,9 @@ MOUNT = """async script => {
   const {default: mount} = await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})));
   window.sent = [];
   window.cleanUps = [];
-  window.give = data => cleanUps.push(mount({data, parentElement: host, setStateValue: (name, events) =>
-    sent.push(structuredClone(events))}));
+  window.reviews = [];
+  window.give = data => cleanUps.push(mount({data, parentElement: host, setStateValue: (name, value) =>
+    ({events: sent, review: reviews})[name].push(structuredClone(value))}));
 }"""
 
 
@@ -52,7 +55,7 @@ class Script:
     def open(self):
         """Load the page, once more as after a reload."""
         self.page.goto(ADDRESS)
-        self.page.evaluate(MOUNT, (ROOT / "ui" / "card.js").read_text(encoding="utf-8"))
+        self.page.evaluate(MOUNT, SCRIPT)
 
     def give(self, here, branches=(), **changes):
         """The server's next payload, painted."""
@@ -462,12 +465,14 @@ def test_arrow_keys_scroll_a_long_text(script):
 
 
 def test_an_event_says_what_was_answered_and_how_long_it_took(script):
-    """A random id, the question, the action, the label, and the tenths of a second since the paint."""
-    script.give(1, ALL)
+    """A random id, the question, its item, the action, the label, the tenths of a second since the paint, and whether
+    terms were highlighted."""
+    script.give(question(1, item=8), ALL)
     script.run(1200)
     script.press("a", " ")
     first, second = script.events
-    assert first | {"id": ""} == {"id": "", "question": 1, "action": "label", "label": 1, "seconds": 1.2}
+    answered = {"id": "", "question": 1, "item": 8, "action": "label", "label": 1}
+    assert first | {"id": ""} == answered | {"seconds": 1.2, "highlighted": False}
     assert (second["action"], second["label"], second["seconds"]) == ("skip", None, 0)
     assert all(len(id) == 32 and int(id, 16) for id in script.ids)
     assert first["id"] != second["id"]

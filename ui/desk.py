@@ -18,7 +18,10 @@ from .page import store
 BOOT = uuid4().hex  # new with every server process: the card sends again what was not acknowledged
 KEPT_ITEMS = 50
 SHOWN_FEATURES = 40
-KEYS = "123456789qwertyuiopasdfgjklxcvbnm"  # of K classes; z is undo and h highlights
+KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
+MOST_TERMS = 1_000  # highlighted in one text: the strongest
+LONGEST_NOTE = 2_000
+SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
 @st.cache_resource(max_entries=50)
@@ -48,20 +51,48 @@ class Desk:
             return True, None
 
     def _act(self, event, annotator):
-        if event["action"] == "undo":
-            self.session.undo(event["id"], event["question"])
-        else:
-            label = SKIP if event["action"] == "skip" else event["label"]
-            self.session.answer(event["id"], event["question"], label, annotator, event.get("seconds"))
+        session, id = self.session, event["id"]
+        match event["action"]:
+            case "note":
+                session.note(id, event["item"], event["text"][:LONGEST_NOTE], annotator)
+            case "preferences":
+                store().put_preferences(annotator, store().preferences(annotator) | checked(event["changes"]))
+            case "undo":
+                session.undo(id, event["question"])
+            case "correct":
+                self._check_label(event)
+                session.correct(id, event["question"], event["label"], annotator, event.get("seconds"))
+            case action:
+                self._check_item(event)
+                label = SKIP if action == "skip" else event["label"]
+                seconds, highlighted = event.get("seconds"), event.get("highlighted")
+                session.answer(id, event["question"], label, annotator, seconds, highlighted)
 
-    def payload(self, problem=None):
-        """What the card shows: this place, the place after each possible answer, and a problem there was."""
+    def _check_label(self, event):
+        """What somebody else has answered since the item was shown once more is not corrected unseen."""
+        standing = store().standing_label(event["question"])
+        if standing and standing["label"] != event["was"] and not store().event(event["id"]):
+            raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
+
+    def _check_item(self, event):
+        """A correction elsewhere may put another item into the question that the browser had prepared."""
+        asked = self.session.place.asked
+        if asked and asked.id == event["question"] and event.get("item") not in (None, asked.item):
+            raise SessionError("another item is asked now, for an earlier answer was corrected.")
+
+    def payload(self, problem=None, annotator="", review=None):
+        """What the card shows: this place, the place after each possible answer, and a problem there was.
+
+        review: the number of the question after which the skipped ones are shown once more.
+        """
         with self._lock:
             self.session.refresh()
             place, about = self.session.place, self.session.about
             branches = {}
             if place.asked:
                 branches = {str(label): self._place(branch) for label, branch in self.session.branches.items()}
+            skipped = None if review is None else self._skipped(review, place)
+            places = [place for place in (self._place(place), *branches.values())]
             return {
                 "boot": BOOT,
                 "session": f"{self.session.id} of {about['created_at']}",  # not the session 1 of another database
@@ -73,6 +104,9 @@ class Desk:
                 "place": self._place(place),
                 "previous": self.session.previous,
                 "branches": {str(place.asked.id): branches} if branches else {},
+                "review": skipped,
+                "guidelines": store().session(self.session.id)["guidelines"],
+                "preferences": store().preferences(annotator) if annotator else None,
             }
 
     def _keys(self, label):
