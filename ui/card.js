@@ -312,6 +312,7 @@ class Card {
   // What was written is kept, however the field is left.
   closeNote() {
     if (this.note.hidden) return;
+    this.field.blur(); // at once: a field that is only hidden would swallow the next key
     this.note.hidden = true;
     const { id, item } = this.noted;
     const text = this.field.value.trim();

@@ -83,11 +83,15 @@ class Keys {
 
   onKey(event) {
     event.stopPropagation(); // no key in here is meant for the page
-    if (event.type !== "keydown" || !this.waiting || event.isComposing || MODIFIERS.includes(event.key)) return;
+    if (event.type !== "keydown" || event.isComposing || MODIFIERS.includes(event.key)) return;
+    if (event.key === "Escape") {
+      event.preventDefault(); // the browser would close the dialog a moment later
+      return this.waiting ? this.wait(null) : this.dialog.close();
+    }
+    if (!this.waiting) return;
     if (event.key === "Tab") return this.wait(null);
     event.preventDefault();
     if (event.repeat) return;
-    if (event.key === "Escape") return this.wait(null);
     const key = letter(event);
     const holder = this.shortcuts.get(key);
     const modified = event.ctrlKey || event.altKey || event.metaKey;
