@@ -4,9 +4,9 @@ import re
 
 import pytest
 from browser import MARKUP, listeners
-from conftest import ROOT
 
-from ui.card import SCRIPT
+from ui.card import SCRIPTS
+from ui.component import text
 
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {
@@ -19,6 +19,8 @@ HTML = """<style>:root { %s } %s</style>
 <input id=field><textarea id=area></textarea><select id=select><option>a<option>x</select>
 <div id=editable contenteditable></div><div id=textbox role=textbox tabindex=0></div><div id=shadow></div>
 <button id=button onclick="window.clicked = (window.clicked ?? 0) + 1">Other</button><input id=box type=checkbox>
+<a id=here href="?session=2" data-testid=stPageLink-NavLink onclick="event.preventDefault()">This page</a>
+<a id=there href="Data?session=1" data-testid=stPageLink-NavLink onclick="event.preventDefault()">Another page</a>
 <script>
   shadow.attachShadow({mode: "open"}).innerHTML = "<input>";
   const mounts = [];
@@ -57,7 +59,7 @@ class Script:
     def open(self):
         """Load the page, once more as after a reload."""
         self.page.goto(ADDRESS)
-        self.page.evaluate(MOUNT, SCRIPT)
+        self.page.evaluate(MOUNT, text(SCRIPTS))
 
     def give(self, here, branches=(), **changes):
         """The server's next payload, painted."""
@@ -134,7 +136,7 @@ class Script:
 def page(browser):
     """A page with the look of the card and nothing else, whose clock stands still."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
-    body = HTML % (style, (ROOT / "ui" / "card.css").read_text(encoding="utf-8"))
+    body = HTML % (style, text(["card.css"]))
     with browser.new_context() as context:
         made = context.new_page()
         made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))
@@ -560,6 +562,21 @@ def test_leaving_the_page_warns_while_something_is_unsaved(script):
     assert script.page.evaluate(leave) is True
 
 
+def test_a_page_that_is_being_left_sends_nothing(script):
+    """Between the click on a link and the other page nothing goes to the server, which would empty that page; a page
+    that never comes keeps nothing from being sent."""
+    script.give(1, ALL)
+    script.page.locator("#here").click()
+    script.press("a")
+    assert [[[1, "label", 1]]] == script.posts
+    script.page.locator("#there").click()
+    script.press("a")
+    script.run(20_000)
+    assert 1 == len(script.posts)
+    script.run(30_000)
+    assert [[1, "label", 1], [2, "label", 1]] == script.posts[1]
+
+
 def test_undo_names_the_last_answer(script):
     """The server's last one, or the one that it has not acknowledged yet, skips included; none where there is none."""
     script.give(5, ALL, previous=4)
@@ -972,15 +989,18 @@ def test_the_pass_asks_for_more_before_it_runs_out(script):
 
 
 def test_the_pass_ends_with_the_budget(script):
-    """The last label is the last answer; without one left nothing is offered."""
-    here = place(20, counters=skips(3, labels=8))
+    """The last label is for the item that waits; without another one nothing is offered."""
+    here = place(20, counters=skips(3, labels=7))
     script.give(here, ALL)
     script("offer").click()
     script.give(here, ALL, review=skipped(4, 5, 6))
     script.press("a", "a")
     assert [event["question"] for event in script.events] == [4]
-    script.give(place(None, end="budget", counters=skips(2, labels=9)), acked=script.ids)
-    assert script("text").inner_text().startswith("The budget of 9 labels is spent")
+    script.give(place(20, counters=skips(2, labels=8)), acked=script.ids)
+    assert (script.shown, script("offer").is_visible()) == (20, False)
+    script.give(place(None, end="stream", counters=skips(2, labels=8)))
+    assert script("offer").is_visible()
+    script.give(place(None, end="budget", counters=skips(2, labels=9)))
     assert script("offer").is_visible() is False
 
 
@@ -1093,7 +1113,7 @@ def test_nothing_is_left_of_a_card_that_is_gone(script):
     for n in range(1, 6):
         script.give(n, ALL, previous=7)
         script.give(n, ALL, previous=8)
-        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload"])
+        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload", "click", "popstate"])
         script.press("a")
         posts = len(script.posts)
         script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")

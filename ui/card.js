@@ -6,7 +6,6 @@ const CALM = 250; // ms before "unsaved" is said, so that the status does not fl
 const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
 const SLOWEST_RETRY = 30000;
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
-const FEW = 3; // classes that have a place in the line of counters; more are counted on their buttons
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
 const LONGEST_NOTE = 2000;
@@ -45,6 +44,7 @@ class Card {
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
+    this.leaving = leaving(signal);
   }
 
   leave(event) {
@@ -53,7 +53,7 @@ class Card {
   }
 
   remove() {
-    this.send = () => {}; // what is stored is sent when the card comes back
+    this.setState = () => {}; // what is stored is sent when the card comes back
     this.closeNote();
     this.listening.abort();
     clearTimeout(this.retrying);
@@ -62,7 +62,6 @@ class Card {
   }
 
   build() {
-    const testid = (name) => ({ "data-testid": `oal-${name}` });
     this.why = h("p", { class: "why", ...testid("why") });
     this.title = h("p", { class: "title", dir: "auto" });
     this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score",
@@ -104,7 +103,7 @@ class Card {
         this.guide, this.noting, this.switch, this.smaller, this.larger, this.remap),
       h("div", { class: "above" }, this.why, this.title),
       h("div", { class: "sheet" }, this.text, this.written, this.note),
-      this.guidelines(testid("panel")),
+      this.guidelines(),
       h("div", { class: "buttons" }, this.classes, this.skip, this.undo),
       h("div", { class: "after" }, this.said, this.offer),
       h("div", { class: "below" }, this.counters, this.status),
@@ -114,18 +113,18 @@ class Card {
     });
   }
 
-  guidelines(testid) {
+  guidelines() {
     const close = h("button", { type: "button", "aria-label": "Close the guidelines" }, "×");
     close.onmousedown = keepFocus;
     close.onclick = () => this.unfold();
     this.rules = h("div", { class: "rules", dir: "auto", tabindex: "0", role: "region", "aria-label": "Guidelines" });
-    this.panel = h("aside", { class: "panel", hidden: "", "aria-label": "Guidelines", ...testid },
+    this.panel = h("aside", { class: "panel", hidden: "", "aria-label": "Guidelines", ...testid("panel") },
       h("header", {}, h("h2", {}, "Guidelines"), close), this.rules);
     return this.panel;
   }
 
   tool(id, name, title, run) {
-    const button = h("button", { type: "button", class: "tool", title, "data-testid": `oal-${id}` },
+    const button = h("button", { type: "button", class: "tool", title, ...testid(id) },
       h("span", {}, name), key(""));
     if (!/\w\w/.test(name)) button.setAttribute("aria-label", title);
     button.onmousedown = keepFocus;
@@ -134,7 +133,7 @@ class Card {
   }
 
   button(action, label, name, id) {
-    const button = h("button", { type: "button", class: action, "data-testid": `oal-${id}` },
+    const button = h("button", { type: "button", class: action, ...testid(id) },
       h("span", { class: "name", dir: "auto", title: name }, name),
       h("span", { class: "count" }), key(""), h("span", { class: "mark" }, "was your answer"));
     button.onmousedown = keepFocus;
@@ -147,7 +146,7 @@ class Card {
 
   // What the server says
 
-  receive(payload, send) {
+  receive(payload, setState) {
     const arrived = payload.boot !== this.payload?.boot;
     const acked = new Set(payload.acked);
     this.pending = this.pending.filter((event) => !acked.has(event.id));
@@ -155,7 +154,7 @@ class Card {
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
     this.setClasses(payload.classes);
     this.payload = payload;
-    this.send = send;
+    this.setState = setState;
     this.error = payload.error;
     if (this.pass && payload.review) this.pass.know(payload.review);
     this.update();
@@ -185,6 +184,10 @@ class Card {
       tool("highlight", "Highlight", ["h"], this.switch), tool("smaller", "Smaller text", ["-"], this.smaller),
       tool("larger", "Larger text", ["+"], this.larger)];
     this.chosen = null;
+  }
+
+  send(name, value) {
+    if (!this.leaving()) this.setState(name, value);
   }
 
   post() {
@@ -355,7 +358,7 @@ class Card {
   update() {
     const carried = carry(this.payload.place, this.pending, this.branches);
     if (this.pass) carried.place = recounted(carried.place, this.pending);
-    if (this.pass?.over(carried.place.counters)) {
+    if (this.pass?.over(spare(carried.place))) {
       this.pass = null;
       this.send("review", null);
     }
@@ -423,6 +426,7 @@ class Card {
     put(this.written, note);
     this.written.hidden = !note || !this.note.hidden;
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
+    this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0);
     this.count(place.counters);
   }
 
@@ -430,8 +434,7 @@ class Card {
     put(this.used, `${number(labels)} of ${number(budget)} labels used, ${number(budget - labels)} left`);
     this.bar.style.transform = `scaleX(${budget ? labels / budget : 1})`;
     put(this.offer, this.pass ? "Back to the stream" : `${number(skipped)} skipped: answer ${skipped === 1 ? "it" : "them"} now`);
-    this.offer.title = this.pass ? "Esc" : `Each answer costs one label; ${number(budget - labels)} are left`;
-    this.offer.hidden = !this.pass && (!skipped || labels >= budget);
+    this.offer.title = this.pass ? "Esc" : "Each answer costs one label";
     const { classes } = this.payload;
     const few = classes.length <= FEW ? classes.map(({ label, name }) => [answers[label], name]) : [];
     const tally = [...few, [skipped, "skipped"], [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
@@ -487,8 +490,8 @@ class Pass {
     return this.told && `Skipped earlier, ${number(this.left)} left. An answer costs one label, skip again costs none.`;
   }
 
-  over({ labels, budget }) {
-    return labels >= budget || (this.told && this.left <= 0);
+  over(spare) {
+    return spare <= 0 || (this.told && this.left <= 0);
   }
 
   carry(place) {
@@ -509,6 +512,11 @@ function carry(place, events, branches) {
   return { place, blocker: null };
 }
 
+// Labels left beside the one for the item that is asked now.
+function spare({ counters, question }) {
+  return counters.budget - counters.labels - Boolean(question);
+}
+
 // A place with the corrections that the server has not acknowledged.
 function recounted(place, events) {
   const counters = { ...place.counters, answers: { ...place.counters.answers } };
@@ -522,76 +530,15 @@ function recounted(place, events) {
   return { ...place, counters };
 }
 
-function content({ parts, features }) {
-  const text = parts.map(([text, weight]) => (weight ? tinted(h("span", {}, text), weight) : text));
-  const empty = !features?.length && !parts.some(([text]) => text.trim());
-  if (empty) return [h("p", { class: "empty" }, features ? "This item has no values." : "This item has no text.")];
-  if (!features?.length) return text;
-  const table = h("dl", { class: "features" }, ...features.map(([name, value, weight]) =>
-    tinted(h("div", {}, h("dt", { dir: "auto", title: name }, name), h("dd", {}, figure(value))), weight)));
-  return [...text, table];
-}
-
-function tinted(node, weight) {
-  if (weight) node.className = weight > 0 ? "term positive" : "term negative";
-  node.style.setProperty("--weight", Math.min(1, Math.abs(weight)));
-  return node;
-}
-
 function ending({ end, counters, result }) {
   const ends = { budget: `The budget of ${number(counters.budget)} labels is spent`, stream: "The stream has ended" };
   return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved.")];
 }
 
-// What a key means depends on where it is pressed
-
-const TYPING = "textarea, select, [role=textbox], " +
-  "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset])";
-const DIALOG = "dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]";
-const PRESSED_BY_SPACE = "button, summary, input, [role=button], [role=switch], [role=checkbox], [role=radio], " +
-  "[role=tab], [role=menuitem], [role=option]";
-
-// The key as printed on a Latin keyboard: in a Cyrillic or Arabic layout event.key is another letter.
-function letter({ key, code }) {
-  return key > "\x7f" && code.startsWith("Key") ? code.slice(3).toLowerCase() : key.toLowerCase();
-}
-
 // Browser
-
-// A click must not leave the focus on a button, where the next Space would press it.
-function keepFocus(event) {
-  event.preventDefault();
-}
 
 function afterPaint(callback) {
   requestAnimationFrame(() => setTimeout(callback));
-}
-
-function h(tag, attributes, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function key(name) {
-  return h("kbd", { "aria-hidden": "true" }, name);
-}
-
-function put(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-function disable(button, disabled) {
-  button.setAttribute("aria-disabled", Boolean(disabled)); // not `disabled`, which would drop the keyboard's focus
-}
-
-function number(value) {
-  return value.toLocaleString("en");
-}
-
-function figure(value) {
-  return typeof value === "number" ? String(Number(value.toPrecision(4))) : value;
 }
 
 function randomId() {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import streamlit as st
 
-HERE = Path(__file__).parent
-SCRIPT = "".join((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "keys.js"))
+from .component import component
 
-_mount = st.components.v2.component("oal_card", js=SCRIPT, css=(HERE / "card.css").read_text(encoding="utf-8"))
+SCRIPTS = "nodes.js", "leaving.js", "keys.js", "card.js"
+
+_mount = component("card", SCRIPTS, ["card.css"])
 
 
 def card(key: str, handle: Callable[[dict], bool], payload: Callable[[int | None], dict]) -> None:

@@ -32,11 +32,11 @@ class Keys {
     this.choose = choose;
     this.rows = h("ul", {});
     this.problem = h("p", { class: "problem", role: "alert" });
-    const reset = h("button", { type: "button", "data-testid": "oal-keys-reset" }, "Reset to defaults");
+    const reset = h("button", { type: "button" }, "Reset to defaults");
     const done = h("button", { type: "button", class: "done" }, "Done");
     reset.onclick = () => this.set({});
     done.onclick = () => this.dialog.close();
-    this.dialog = h("dialog", { class: "keymap", "aria-labelledby": "keys-title", "data-testid": "oal-keys-dialog" },
+    this.dialog = h("dialog", { class: "keymap", "aria-labelledby": "keys-title", ...testid("keys-dialog") },
       h("h2", { id: "keys-title" }, "Keys"), h("p", {}, "Click a key, then press another one for it."),
       this.rows, this.problem, h("footer", {}, reset, done));
     for (const kind of ["keydown", "keypress", "keyup"]) this.dialog.addEventListener(kind, (event) => this.onKey(event));
