@@ -9,15 +9,24 @@ import streamlit as st
 
 HERE = Path(__file__).parent
 
-_mount = st.components.v2.component(
-    "oal_card",
-    js=(HERE / "card.js").read_text(encoding="utf-8"),
-    css=(HERE / "card.css").read_text(encoding="utf-8"),
-)
+_SCRIPT, _STYLE = ((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "card.css"))
+_mount = st.components.v2.component("oal_card", js=_SCRIPT, css=_STYLE)
+
+
+def component(name: str) -> Callable:
+    """A component of its own script and style behind the card's, whose functions draw its items too."""
+    script, style = ((HERE / f"{name}.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
+    script = _SCRIPT.replace("export default", "const mountCard =", 1) + script
+    return st.components.v2.component(f"oal_{name}", js=script, css=_STYLE + style)
 
 
 def card(key: str, handle: Callable[[dict], bool], payload: Callable[[], dict]) -> None:
-    """Give each new event of the annotator to `handle`, then show what `payload` returns; call it in a fragment.
+    """Give each new event of the annotator to `handle`, then show what `payload` returns; call it in a fragment."""
+    mounted(_mount, key, handle, payload)
+
+
+def mounted(mount: Callable, key: str, handle: Callable[[dict], bool], payload: Callable[[], dict]) -> None:
+    """Mount a component that sends events, after `handle` has had each new one.
 
     `handle` returns False where it could not store the event: it and those after it stay with the browser, which sends
     them again, as it does after a reload or a restart of the server. `handle` must be idempotent in the event's id.
@@ -30,6 +39,6 @@ def card(key: str, handle: Callable[[dict], bool], payload: Callable[[], dict]) 
                 break
             handled.add(event["id"])
     acked = [event["id"] for event in events if event["id"] in handled]
-    mounted = _mount(key=key, data=payload() | {"acked": acked})
-    if mounted.get("events", []) != events:
+    state = mount(key=key, data=payload() | {"acked": acked})
+    if state.get("events", []) != events:
         st.rerun()  # the first run of a browser session knows the events only after the mount

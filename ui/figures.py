@@ -23,6 +23,19 @@ def figures(run, counts):
     return lines
 
 
+def estimated(found):
+    """Lines (title, push, push-and-query) of estimates, each with its interval."""
+    told = [
+        (title, *(_interval(found.metrics[key].get(name)) for key in metrics.EVALUATIONS))
+        for name, title in SHOWN[False].items()
+    ]
+    return told
+
+
+def _interval(guess):
+    return f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})" if guess else "–"
+
+
 def table(heads, lines, height="19rem"):
     """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
     told = "".join(f'<th dir="auto">{html.escape(head)}</th>' for head in heads)

@@ -2,36 +2,25 @@
 algorithm beside the session."""
 
 from datetime import datetime
-from pathlib import Path
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import retrace
+from oal_engine import learned, retrace
 from oal_engine.algorithms import strategy
 from oal_engine.session import Asked, Place
 
 from . import charts
+from .card import component
 from .desk import Desk
 from .figures import figures
 from .page import store
 
-HERE = Path(__file__).parent
 MOST_PLACES = 40  # in one answer to the browser
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
 
-def _script():
-    """The player's script behind the card's own, without its entry point: an item is drawn by the same functions."""
-    card, own = ((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "replay.js"))
-    return card.replace("export default", "const mountCard =", 1) + own
-
-
-def _style():
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("card.css", "replay.css"))
-
-
-_mount = st.components.v2.component("oal_replay", js=_script(), css=_style())
+_mount = component("replay")
 
 
 @st.cache_resource(max_entries=8)
@@ -98,7 +87,7 @@ class Player(Desk):
         found = self._tables(step.place.counts, number) | {
             "progress": vars(step.place.progress),
             "passed": vars(step.passed) | {"first": step.passed.first + 1},
-            "moved": [[self._term(m.column), m.label, m.old, m.new] for m in step.moved],
+            "moved": [[learned.term(self.session.dataset, m.column), m.label, m.old, m.new] for m in step.moved],
         }
         if step.entry is None:
             return found | {"item": None, "why": "The end of the session", "result": self._result(step.place.counts)}
@@ -128,11 +117,6 @@ class Player(Desk):
             return {"tables": {"answers": retrace.answers_confusion(trace, number)}, "figures": None}
         tables = {name: retrace.confusion(trace, counts, name) for name in charts.NAMES}
         return {"tables": tables, "figures": figures(trace, counts)}
-
-    def _term(self, column):
-        dataset = self.session.dataset
-        names = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
-        return names[column] if names else f"column {column + 1}"
 
 
 def unknown(run):
@@ -212,4 +196,4 @@ def compared(trace, other):
             figure.data[-1].update(name=f"other: {line.name}", line={"dash": "4px 3px"})
         legend = [*own.legend, ("dashed: the other", "transparent")]
         alt = f"{own.alt} The other algorithm: {new.alt}"
-        yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt)
+        yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt, own.now)
