@@ -17,13 +17,13 @@ from .algorithms import ALGORITHMS, Strategy
 from .datasets import Dataset
 from .session import create
 
-FORMAT = 1
+FORMAT = 2
 LONGEST_LINE = 2**20  # characters
 LONGEST_FILE = 2**28
 SETTINGS = (
     "name", "algorithm", "learner", "rule", "parameters", "budget", "seed", "shuffled", "positive_name",
     "negative_name", "classes", "positive_class", "alpha_p", "c_p", "metric", "theta", "rho", "averaged", "engine",
-    "created_at",
+    "created_at", "items", "horizon", "audit", "audit_trains", "pace",
 )  # fmt: skip
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
@@ -106,7 +106,7 @@ def _or_none(check):
 QUESTION = {
     "id": _whole(1), "number": _or_none(_whole(1)), "parent": _whole(0), "branch": _whole(-1, 127),
     "round": _whole(0), "item": _whole(0), "margin": _number, "probability": _number, "draw": _number,
-    "predicted": _whole(-1, 127), "asked_at": _time,
+    "audit": _whole(0, 1), "predicted": _whole(-1, 127), "asked_at": _time,
 }  # fmt: skip
 LABEL = {
     "event": _words(200), "question": _whole(1), "label": _whole(-1, 127), "annotator": _words(200),
@@ -117,7 +117,9 @@ DIGEST = {"answers": _whole(1), "digest": _words(64)}
 END = {"questions": _whole(0), "labels": _whole(0), "digests": _whole(0)}
 KINDS = {"question": QUESTION, "label": LABEL, "digest": DIGEST, "end": END}
 HEAD = {
-    "name": _words(500), "budget": _whole(1), "seed": _whole(0), "shuffled": _whole(0, 1), "averaged": _whole(0, 1),
+    "name": _words(500), "budget": _whole(1), "seed": _whole(0), "items": _whole(0), "horizon": _whole(1),
+    **dict.fromkeys(("shuffled", "averaged", "audit_trains"), _whole(0, 1)),
+    "audit": _number, "pace": _or_none(_number),
     "positive_name": _words(500), "negative_name": _words(500), "engine": _words(40), "created_at": _time,
     **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), _number),
     **dict.fromkeys(("algorithm", "learner", "rule", "metric"), _words(200)),
@@ -267,7 +269,10 @@ def _create(store, dataset, settings):
     published = ALGORITHMS.get(settings["algorithm"])
     fixed = published.fixed if published else {}
     named = {"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}
-    taken = ("budget", "seed", "positive_name", "negative_name", "positive_class", "name", "metric", "theta", "rho")
+    taken = (
+        "budget", "seed", "positive_name", "negative_name", "positive_class", "name", "metric", "theta", "rho",
+        "horizon", "audit", "pace",
+    )  # fmt: skip
     session = create(
         store,
         dataset,
@@ -275,11 +280,13 @@ def _create(store, dataset, settings):
         parameters={key: value for key, value in parts.parameters.items() if key not in fixed},
         shuffled=bool(settings["shuffled"]),
         averaged=bool(settings["averaged"]),
+        audit_trains=bool(settings["audit_trains"]),
         classes=settings["classes"] or (),
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         **{key: settings[key] for key in taken},
     )
-    store.made_at(session, settings["created_at"], settings["engine"])
+    items = min(settings["items"], store.session(session)["items"])
+    store.made_at(session, settings["created_at"], settings["engine"], items)
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:

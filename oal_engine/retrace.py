@@ -10,6 +10,7 @@ import numpy as np
 from . import __version__, learned, metrics, stream
 from .algorithms import ALGORITHMS
 from .learners import weights
+from .query_rules import paceable
 from .session import SKIP, Asked, Departed, Place, Run, answered, effective_rho
 
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
@@ -160,7 +161,7 @@ class Trace(Run):
         entry = self.log[number - 1] if number <= len(self.log) else None
         asked = entry and Asked(
             entry["id"], number, entry["round"], entry["item"], entry["margin"], entry["probability"],
-            entry["predicted"], None,
+            entry["predicted"], None, entry["audit"],
         )  # fmt: skip
         before = weights(state.learner).copy()
         place = self.place_of(state, asked, self._answers[: number - 1])
@@ -184,7 +185,7 @@ class Trace(Run):
         state = state.copy()  # a rule may leave its work in the learner
         stream.passed(
             self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.about["seed"],
-            first, counts, found,
+            first, state.before or True, counts, found,
         )  # fmt: skip
         return found, counts
 
@@ -284,6 +285,7 @@ def what_if(trace, chosen):
         "rule": chosen.rule,
         "parameters": {"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
         "rho": effective_rho(chosen, rho, trace.weights, about["metric"]),
+        "pace": about["pace"] if chosen.rule in paceable() else None,
     }
     run = Run(trace.store, about | settings, trace.reached)
     answers = {entry["item"]: entry["label"] for entry in trace.log if entry["label"]}
@@ -293,7 +295,8 @@ def what_if(trace, chosen):
         item = int(run.order[state.question.t])
         label = int(known[item]) if trace.labelled or item in answers else SKIP
         asked.append((state.question.t + 1, state.question.predicted, label))
-        state.spent += label == SKIP
+        if label == SKIP:
+            state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
         state = run.advance(state, label)
     run._state, run._answers = state, [(0, "", label) for *_, label in asked]
     different = sum(label != run.y[item] for item, label in answers.items()) if trace.labelled else 0

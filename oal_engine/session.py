@@ -16,7 +16,7 @@ from operator import eq
 
 import numpy as np
 
-from . import __version__, metrics, rows, stream
+from . import __version__, metrics, rows, spending, stream
 from .algorithms import Strategy, strategy
 from .datasets import Dataset, relabelled
 from .learners import weights
@@ -51,36 +51,44 @@ class State:
     objective: stream.Objective
     average: stream.Average
     counts: np.ndarray
+    plan: spending.Plan | None = None  # of the budget, where there is one
     spent: int = 0
+    audited: int = 0  # of the labels spent
     question: stream.Question | None = None
+    before: spending.Plan | None = None  # the plan as it was when the stream went on after the last answer
     trail: list = field(default_factory=list)  # (rounds done, counts) where the curves have a point
 
     def arrays(self):
         """The state's arrays in a fixed order."""
-        parts = (*self.learner, *self.rule, *self.objective, *self.average, self.counts)
+        parts = (*self.learner, *self.rule, *self.objective, *self.average, *(self.plan or ()), self.counts)
         return [part for part in parts if isinstance(part, np.ndarray)]
 
     def copy(self):
         """The same state with arrays of its own."""
         parts = {
-            name: type(part)(*(a.copy() if isinstance(a, np.ndarray) else a for a in part))
+            name: _copied(part)
             for name, part in vars(self).items()
-            if name in ("learner", "rule", "objective", "average")
+            if part is not None and name in ("learner", "rule", "objective", "average", "plan", "before")
         }
         return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy())
 
     def digest(self):
         """A fingerprint of every bit of the state and of the question that waits."""
-        question = self.question[:-1]  # what is predicted follows from the rest
+        question = self.question[:-2]  # what is predicted, and whether it is an audit, follow from the rest
         told = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             told.update(array.tobytes())
         return told.hexdigest()[:32]
 
 
+def _copied(part):
+    return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A stored question: its id, its place in the session, its item, why it was asked, and its earlier answer."""
+    """A stored question: its id, its place in the session, its item, why it was asked (audit: as a random check), and
+    its earlier answer."""
 
     id: int
     number: int
@@ -90,6 +98,7 @@ class Asked:
     probability: float
     predicted: int
     old: int | None
+    audit: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,13 +158,21 @@ def create(
     theta=0.0,
     rho="laplace",
     averaged=False,
+    audit=0.0,
+    audit_trains=True,
+    pace=None,
+    horizon=None,
+    owner="",
+    guidelines="",
 ):
     """Check the settings and store a new session; its id.
 
     rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A multi-class
     algorithm asks for one of `classes` (names; the data set's own where there are none given). A session never uses the
     data set's own labels: they draw the exact curves and nothing else. Labels of K classes serve a session of two
-    where positive_class says (by name) which is the positive one.
+    where positive_class says (by name) which is the positive one. audit: share of the budget for random checks up to
+    the horizon (rounds; None: the stream as it is), whose answers teach only if audit_trains. pace: share of the
+    horizon in which the rest is spent evenly (None: as the rule wants).
     """
     chosen = strategy(algorithm, learner, rule, parameters)
     about = store.dataset(dataset)
@@ -173,13 +190,15 @@ def create(
         raise SessionError("a session needs two different class names.")
     if metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {metric}.")
+    horizon = about["items"] if horizon is None else _whole(horizon, "horizon", 1)
+    spending.plan(chosen.rule, budget, horizon, audit, audit_trains, pace)
     rho = stream.objective(theta, effective_rho(chosen, rho, weights, metric), weights.ratio("sum")).rho
     return store.add_session(
         {
             "name": (name or about["name"]).strip(),
             "dataset": about["id"],
             "items": about["items"],
-            "horizon": about["items"],
+            "horizon": horizon,
             "algorithm": chosen.algorithm,
             "learner": chosen.learner,
             "rule": chosen.rule,
@@ -197,6 +216,11 @@ def create(
             "theta": float(theta),
             "rho": rho,
             "averaged": int(averaged),
+            "audit": float(audit),
+            "audit_trains": int(audit_trains),
+            "pace": None if pace is None else float(pace),
+            "owner": owner.strip(),
+            "guidelines": guidelines,
             "engine": __version__,
         }
     )
@@ -282,11 +306,18 @@ class Run:
             stream.objective(about["theta"], about["rho"], self.weights.ratio("sum")),
             stream.average(learner, about["averaged"]),
             metrics.empty(classes),
+            spending.plan(
+                about["rule"], about["budget"], about["horizon"], about["audit"], about["audit_trains"], about["pace"]
+            ),
         )
         return self._run(state, 0)
 
     def _run(self, state, t):
         """Let the stream run from round t to the next question, or to its end."""
+        asking = state.spent < self.about["budget"]
+        if state.plan:
+            state.plan.spent[:] = state.spent, state.audited
+            state.before, asking = _copied(state.plan), state.plan
         while True:
             stop = min(self.rounds, (t // self._every + 1) * self._every)
             state.question = question = stream.until_query(
@@ -299,7 +330,7 @@ class Run:
                 self.about["seed"],
                 t,
                 stop,
-                state.spent < self.about["budget"],
+                asking,
                 state.counts,
             )
             t = question.t
@@ -309,12 +340,14 @@ class Run:
 
     def advance(self, state, label):
         """Learn a label (or nothing, from a skip) and run to the next question; changes the state given."""
+        audit = state.question.audit
         if label != SKIP:
             state.spent += 1
+            state.audited += audit
             last = state.spent == self.about["budget"]
             stream.learn(
                 self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average,
-                state.question, label, last,
+                state.question, label if self.about["audit_trains"] or not audit else 0, last,
             )  # fmt: skip
         return self._run(state, state.question.t + 1)
 
@@ -362,8 +395,7 @@ class Run:
 
     def _facts(self, question):
         item = int(self.order[question.t])
-        facts = (question.t, item, question.margin, question.probability, question.draw, question.predicted)
-        return dict(zip(FACTS, facts))
+        return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]}
 
     def place_of(self, state, asked, answers):
         """The place at a state, given the question that waits (None: none) and the answers before it."""
@@ -479,6 +511,7 @@ class Session(Run):
             question.probability,
             question.predicted,
             None if old is None else old["label"],
+            question.audit,
         )
 
     # What a page does
@@ -565,4 +598,4 @@ class Session(Run):
         return len(self._answers), self._answers[-1][1] if self._answers else None
 
 
-FACTS = ("round", "item", "margin", "probability", "draw", "predicted")
+FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")

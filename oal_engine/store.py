@@ -313,9 +313,9 @@ class Store:
             GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in found]
 
-    def made_at(self, session, created_at, engine):
-        """Say when and with which engine a session was made elsewhere."""
-        self.db["sessions"].update(session, {"created_at": created_at, "engine": engine})
+    def made_at(self, session, created_at, engine, items):
+        """Say when and with which engine a session was made elsewhere, and how long its stream was."""
+        self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
 
     def remove_session(self, session):
         """Delete a session with its questions and labels."""

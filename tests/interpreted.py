@@ -40,6 +40,16 @@ def test_parameters_reach_the_formulas(learner, rule):
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
 
 
+@pytest.mark.parametrize(("learner", "rule"), PAIRS)
+def test_a_plan_equals_its_twin(learner, rule):
+    """Audits, trained on or not, and a pace, where the rule can have one, ask and teach what the formulas say."""
+    X, y, order = data_for(learner, seed=3, n=200)
+    plan = {"budget": 40, "horizon": 180, "audit": 0.3}
+    assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
+    if rule in query_rules.paceable():
+        assert_twins(X, y, order, learner, rule, seed=7, budget=40, plan=plan | {"pace": 0.7})
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_name_builds_and_runs(name):
     """Each published name asks within its budget, learns, and has the parameters that are declared for it."""

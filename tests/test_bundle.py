@@ -141,7 +141,7 @@ def label(text):
         (lambda text: "hello\n" + text, "line 1 is no JSON object"),
         (lambda text: "[1]\n" + text, "line 1 is no JSON object"),
         (lambda text: "[" * 100_000, "line 1 is no JSON object: it is nested too deeply"),
-        (lambda text: edited(text, 0, oal_session=2), "this is no published session of version 1"),
+        (lambda text: edited(text, 0, oal_session=1), "this is no published session of version 2"),
         (lambda text: text[: len(text) // 2], "is no JSON object|cut short"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
         (lambda text: text + text.splitlines()[1], "is behind the end of the session"),

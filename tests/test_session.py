@@ -28,6 +28,8 @@ RUNS = [  # data, algorithm, more settings: what the tests share, for every pair
     ("sparse", "PAA-I", {}),
     ("sparse", "PAA-I", {"shuffled": True, "seed": 5}),
     ("sparse", "OA3-diag", {"parameters": {"eta": 0.3}}),
+    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
+    ("sparse", "OAAL", {"audit": 0.5, "audit_trains": False, "averaged": True}),
     ("sparse", "D-AMD", {"shuffled": True}),
     ("sparse", "SSOA3", {"averaged": True}),
     ("sparse", "SEL-ada", {"shuffled": True}),
@@ -727,6 +729,7 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
         seed=more.get("seed", 0),
         averaged="averaged" in more,
         log=True,
+        plan=opened.fresh().before,
     )
     asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.log(opened.id)]
     assert again.log.tolist() == [list(map(float, entry)) for entry in asked]

@@ -7,9 +7,9 @@ import streamlit as st
 from oal_engine.store import StoreError
 
 from .figures import table, told
+from .forms import LONGEST_GUIDELINES
 from .page import complain, logged_in
 
-LONGEST = 20_000  # characters
 
 
 def show(desk, name):
@@ -38,7 +38,7 @@ def may_edit(owner, name):
 
 
 def _edit(session, words):
-    written = st.text_area("Guidelines", words, max_chars=LONGEST, height=200, key="guidelines")
+    written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
         try:
             session.store.put_guidelines(session.id, written.strip())

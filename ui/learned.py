@@ -13,9 +13,9 @@ BACKS = (10, 50)  # answers
 MOST = 12  # terms in a list
 STYLE = """<style>
 .oal-terms { display: grid; grid-template-columns: minmax(4.5rem, 1fr) minmax(2rem, 1fr) auto; gap: .1rem .7rem;
-  align-items: center; font-size: .92rem; font-variant-numeric: tabular-nums; margin: 0; padding: 0; }
-.oal-terms dt { padding: 0; font-weight: 400; overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
-.oal-terms dd { margin: 0; padding: 0; text-align: end; }
+  align-items: center; font-size: .92rem; font-variant-numeric: tabular-nums;  }
+.oal-terms .term { overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
+.oal-terms .figure { text-align: end; }
 .oal-terms .bar { height: .55rem; border-radius: .2rem; background: rgba(128, 128, 128, .16); }
 .oal-terms .bar i { display: block; height: 100%; border-radius: .2rem; background: #26988b; }
 .oal-terms .bar i.against { background: #d9822b; }
@@ -95,12 +95,12 @@ def _terms(lines):
         return
     most = max(abs(value) for _, value, _ in lines)
     rows = "".join(
-        f'<dt dir="auto" title="{html.escape(term)}">{html.escape(term)}</dt><dd class="bar" aria-hidden="true">'
-        f'<i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i></dd>'
-        f"<dd>{words}</dd>"
+        f'<span class="term" dir="auto" title="{html.escape(term)}">{html.escape(term)}</span>'
+        f'<span class="bar"><i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i>'
+        f'</span><span class="figure">{words}</span>'
         for term, value, words in lines
     )
-    st.html(f'{STYLE}<dl class="oal-terms">{rows}</dl>')
+    st.html(f'{STYLE}<div class="oal-terms">{rows}</div>')
 
 
 def _figure(value):

@@ -1,5 +1,7 @@
 """How long the budget will last, in words."""
 
+from oal_engine import spending
+
 RECENT = 50  # labels from which the rate is taken
 FEW = 10  # labels: with less there is no rate to speak of
 
@@ -30,12 +32,17 @@ def _rate(progress, spent):
 
 def plan(about, progress):
     """What the settings plan for the budget, against what is used; None where they plan nothing."""
-    horizon, checks = about["horizon"], about["audit"] * about["budget"]
-    told, due = [], 0.0
-    if about["pace"]:
-        end = about["pace"] * horizon
-        due = (about["budget"] - checks) * min(1, progress.streamed / end)
-        told.append(f"spread evenly to item {end:,.0f}: {due:,.0f} labels by now, {progress.labels:,} used")
-    if checks:
-        told.append(f"{checks:,.0f} of the labels are random checks, spread to item {horizon:,}")
-    return told and f"Plan: {'; '.join(told)}." or None
+    found = spending.plan(
+        about["rule"], about["budget"], about["horizon"], about["audit"], about["audit_trains"], about["pace"]
+    )
+    if found is None:
+        return None
+    told = []
+    if found.audits:
+        told.append(f"{found.audits:,} labels for random checks up to item {found.horizon:,}")
+    if found.paced:
+        rest = found.budget - found.audits
+        due = rest * min(1, progress.streamed / found.paced)
+        due += found.audits * min(1, progress.streamed / found.horizon)
+        told.append(f"{rest:,} evenly up to item {found.paced:,}: {due:,.0f} by now, {progress.labels:,} used")
+    return f"Plan: {'; '.join(told)}."
