@@ -61,8 +61,9 @@ def of_session(session):
 
 def estimated(points, end):
     """The charts of the metrics as `estimates.curve` has them, along a stream that ends at a round."""
-    rounds = np.array([t for t, *_ in points])
-    charts = []
+    if not points:
+        return []
+    rounds, charts = np.array([t for t, *_ in points]), []
     for name, title in HEADLINES[False].items():
         lines = [(NAMES[key], color, *guesses(points, key, name)) for key, color in COLORS.items()]
         charts.append(_chart(f"{name}-estimated", f"{title}, estimated", rounds, lines, ".2f", end, y=FRACTION))

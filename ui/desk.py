@@ -80,6 +80,11 @@ class Desk:
             return list(KEYS[label - 1 : label])
         return ["a", "1"] if label > 0 else ["x", "0"]
 
+    @property
+    def log(self):
+        """The history of the session."""
+        return self.once("log", lambda: self.session.history, self.session.notes)
+
     def once(self, name, make, *beside):
         """What `make` gives of the session as it is, made anew only where the log, or what is beside it, has changed."""
         with self._lock:

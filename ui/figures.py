@@ -24,12 +24,11 @@ def figures(run, counts):
 
 
 def estimated(found):
-    """Lines (title, push, push-and-query) of estimates, each with its interval."""
-    told = [
-        (title, *(_interval(found.metrics[key].get(name)) for key in metrics.EVALUATIONS))
+    """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
+    return [
+        (title, *(_interval(found[key].get(name)) for key in metrics.EVALUATIONS))
         for name, title in SHOWN[False].items()
     ]
-    return told
 
 
 def _interval(guess):

@@ -18,8 +18,8 @@ CHECKS = (
     "stop where the budget is spent. 25 % is recommended where you must be able to say how good the model is now."
 )
 TRAINS = (
-    "Then no label is lost to the model, which is what is estimated either way. Switched off, the checks are kept apart "
-    "from what it learns."
+    "Estimates hold either way: an item is predicted before its answer is learned. Switched off, the model has fewer "
+    "labels to learn from."
 )
 OWN = "Own choice of learner and rule"
 FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several classes

@@ -16,18 +16,14 @@ def show(desk, name):
     feed.feed(
         f"history-{session.id}",
         lambda event: session.correct(event["id"], event["row"], event["action"], name),
-        lambda view: _page(session, _answered(desk), view),
+        lambda view: page(desk, view),
     )
 
 
-def _answered(desk):
-    """The answered questions, newest first."""
+def page(desk, view):
+    """What is shown of a view: the newest answers that fit come first."""
     session = desk.session
-    return desk.once("history", lambda: [entry for entry in reversed(session.history) if entry["label"] is not None],
-                     session.notes)  # fmt: skip
-
-
-def _page(session, answered, view):
+    answered = [entry for entry in reversed(desk.log) if entry["label"] is not None]
     shown = [entry for entry in answered if _fits(entry, view["show"])]
     by_item = {entry["item"]: entry["note"] for entry in shown if entry["note"]}
     found, counts = feed.turned(session, [entry["item"] for entry in shown], view, lambda item: by_item.get(item, ""))
@@ -60,9 +56,8 @@ def _shows(session, answered):
 
 def _row(session, entry, item, opened):
     label, names = entry["label"], session.names
-    chips = [(names.get(label, "Skipped"), {1: "positive", SKIP: "quiet"}.get(min(label, 1), ""))]
-    if session.multiclass and label != SKIP:
-        chips = [(names[label], "")]
+    kind = "quiet" if label == SKIP else "positive" if label > 0 and not session.multiclass else ""
+    chips = [(names.get(label, "Skipped"), kind)]
     if entry["corrected"]:
         chips.append((f"was {names.get(entry['first'], 'skipped')}", "quiet"))
     if _wrong(entry):

@@ -25,7 +25,7 @@ STYLE = """<style>
 def show(desk, name):
     """Show what was learned; call it in a fragment."""
     session = desk.session
-    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session))}</p>')
+    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, desk.log))}</p>')
     if not session.labels:
         note("Nothing is learned yet.")
         return
@@ -62,17 +62,17 @@ def _name(session, move):
     return term if move.label is None else f"{term} → {session.names[move.label]}"
 
 
-def _proof(session):
+def _proof(session, log):
     """That learning acts, in figures."""
     place = session.place
     labels = place.progress.labels
     if not labels:
         return "The model waits for its first answer."
-    last = next(entry for entry in reversed(session.history) if entry["label"])
+    last = next(entry for entry in reversed(log) if entry["label"])
     told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last['answered_at'])}"
     told += f" ({1000 * session.last_update:.1f} ms)."
     if session.multiclass:
-        right = sum(entry["label"] == entry["predicted"] for entry in session.history if entry["label"])
+        right = sum(entry["label"] == entry["predicted"] for entry in log if entry["label"])
         return f"{told} {right / labels:.0%} of the answers were as predicted."
     pushed = place.progress.pushed / max(1, place.progress.streamed)
     share = session.labels.count(1) / labels

@@ -13,7 +13,8 @@ from .page import note
 
 def show(desk, name):
     """Show the progress of a session; call it in a fragment."""
-    told, drawn, lines, problem = desk.once("progress", lambda: _look(desk.session))
+    log = desk.log
+    told, drawn, lines, problem = desk.once("progress", lambda: _look(desk.session, log))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in told))
     if problem:
         note(problem)
@@ -23,9 +24,9 @@ def show(desk, name):
         table(lines[0], lines[1:])
 
 
-def _look(session):
+def _look(session, log):
     """The sentences, the charts, the table's lines, and why there are no figures."""
-    place, log, (metric, title) = session.place, session.history, stopping.METRICS[session.multiclass]
+    place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
     drawn, lines, problem, values = charts.of_session(session), [], None, None
     if session.labelled:
         lines = [("So far", *charts.NAMES.values()), *figures(session, place.counts)]
@@ -39,7 +40,7 @@ def _look(session):
         if not problem:
             points = estimates.curve(session)
             drawn = [*charts.estimated(points, session.rounds), *drawn]
-            lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found)]
+            lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
     theta = 0.0 if session.multiclass else session.about["theta"]
     told = spending.sentences(session.about, place.progress, log)

@@ -24,7 +24,7 @@ def show(desk, name):
         lambda event: session.feedback(
             event["id"], int(session.order[event["row"]]), event["action"] == 1, name, trains=trains
         ),
-        lambda view: _page(desk, view, trains),
+        lambda view: page(desk, view, trains),
     )
 
 
@@ -51,19 +51,21 @@ def _passed(desk, show):
     return np.flatnonzero(wanted & ~asked)[::-1]
 
 
-def _page(desk, view, trains):
+def page(desk, view, trains=False):
+    """What is shown of a view: the items that passed last come first."""
     session, show = desk.session, view["show"]
     marks = session.marks
     rounds = _passed(desk, show)
     items = session.order[rounds]
     if show == "marked":
-        keep = np.isin(items, [item for item, wrong in marks.items() if wrong])
+        keep = np.isin(items, list(marks))
         rounds, items = rounds[keep], items[keep]
     margins, predicted, _ = session.decided
     found, counts = feed.turned(session, items, view)
     rows = []
     for k, item in found:
-        t, marked = int(rounds[k]), bool(marks.get(item["position"]))
+        t, marked = int(rounds[k]), item["position"] in marks
+        learned = marks.get(item["position"], False)
         name = session.names[int(predicted[t])]
         chips = [(name, "")] if session.multiclass else []
         rows.append(
@@ -75,8 +77,8 @@ def _page(desk, view, trains):
                 "by": f"item {t + 1:,} of the stream",
                 "note": None,
                 "label": f"Is it {name}?",
-                "actions": [(0, "Not marked", not marked), (1, "Wrong", marked)],
-                "means": _cost(session, trains),
+                "actions": [] if learned else [(0, "Not marked", not marked), (1, "Wrong", marked)],
+                "means": "It was marked wrong and learned: it stays." if learned else _cost(session, trains),
             }
         )
     shows = list(session.names.items()) if session.multiclass else []

@@ -2,18 +2,20 @@
 algorithm beside the session."""
 
 from datetime import datetime
+from itertools import zip_longest
 
+import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import learned, retrace
+from oal_engine import estimates, learned, retrace
 from oal_engine.algorithms import strategy
 from oal_engine.session import Asked, Place
 
 from . import charts
 from .card import component
 from .desk import Desk
-from .figures import figures
+from .figures import estimated, figures
 from .page import store
 
 MOST_PLACES = 40  # in one answer to the browser
@@ -67,8 +69,9 @@ class Player(Desk):
             "surprises": trace.surprises,
             "surprise": SURPRISE,
             "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
-            "charts": [_drawn(chart) for chart in charts.of_session(trace)],
-            "note": "" if trace.labelled else unknown(trace),
+            "heads": ["Estimated so far" if self._estimates else "So far", *charts.NAMES.values()],
+            "charts": [_drawn(chart) for chart in [*charts.estimated(self._estimates, trace.rounds), *charts.of_session(trace)]],
+            "note": self._note(),
             "end": f"The budget of {trace.about['budget']:,} labels is spent"
             if len(trace.labels) >= trace.about["budget"]
             else "The stream has ended",
@@ -97,7 +100,8 @@ class Player(Desk):
     def _round(self, passed):
         trace = self.session
         asked = Asked(
-            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
+            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, 0,
+            passed.predicted, None,
         )
         step = trace.step(passed.number)
         item = self._question(Place(asked, step.place.progress, passed.weights, passed.counts))
@@ -114,15 +118,28 @@ class Player(Desk):
     def _tables(self, counts, number):
         trace = self.session
         if not trace.labelled:
-            return {"tables": {"answers": retrace.answers_confusion(trace, number)}, "figures": None}
+            table = retrace.answers_confusion(trace, number)
+            return {"tables": {"answers": table}, "figures": self._figures(int(counts.sum()))}
         tables = {name: retrace.confusion(trace, counts, name) for name in charts.NAMES}
         return {"tables": tables, "figures": figures(trace, counts)}
 
+    @property
+    def _estimates(self):
+        """The estimated metrics along the stream; none where they are exact, or there are none."""
+        trace = self.session
+        return [] if trace.labelled or trace.multiclass else estimates.curve(trace)
 
-def unknown(run):
-    """Why a stream without labels has no exact figures."""
-    said = " and ".join(charts.HEADLINES[run.multiclass].values())
-    return f"{said} need labelled data: this stream has no labels of its own. The table is of the questions alone."
+    def _figures(self, rounds):
+        """The metrics as estimated after so many rounds; None where there is no estimate."""
+        before = [each for t, _, each in self._estimates if t <= rounds]
+        lines = estimated(before[-1]) if before else []
+        return lines or None
+
+    def _note(self):
+        """Why there are no figures, or what they are."""
+        if self.session.labelled:
+            return ""
+        return f"{charts.unknown(self.session)} The table is of the questions alone."
 
 
 def _answered(entry):
@@ -138,10 +155,11 @@ def _answered(entry):
 def _drawn(chart):
     """A chart as the browser draws it."""
     lines = [
-        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": [float(y) for y in trace.y]}
-        for (name, color), trace in zip(chart.legend, chart.figure.data)
-    ]
-    highest = max((y for line in lines for y in line["y"]), default=0)
+        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": _numbers(trace.y),
+         "band": [_numbers(end) for end in band or ()]}
+        for (name, color), trace, band in zip_longest(chart.legend, chart.figure.data[len(chart.bands) :], chart.bands)
+    ]  # fmt: skip
+    highest = max((y for line in lines for y in line["y"] if y is not None), default=0)
     kind = chart.figure.layout.yaxis.tickformat
     nice = (0.05, 0.1, 0.2, 0.5, 1) if kind != "d" else [k * 10**p for p in range(8) for k in (1, 2, 5)]
     return {
@@ -153,6 +171,11 @@ def _drawn(chart):
         "percent": kind == ".0%",
         "alt": chart.alt,
     }
+
+
+def _numbers(values):
+    """Numbers as JSON has them: None where one is not known."""
+    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def show(found, start):

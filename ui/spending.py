@@ -9,14 +9,16 @@ FEW = 10  # labels: with less there is no rate to speak of
 def sentences(about, progress, log):
     """What is left; when the budget will be spent at the rate of late; and the plan, where there is one."""
     spent = [entry["round"] for entry in log if entry["label"]]
-    found = [f"{progress.left:,} labels left for {progress.stream - progress.streamed:,} items{_rate(progress, spent)}."]
+    stream = max(progress.stream, about["horizon"])
+    rate = _rate(progress, spent, stream)
+    found = [f"{progress.left:,} labels left for {stream - progress.streamed:,} items{rate}."]
     if not progress.left:
-        found = [f"The budget was spent at item {spent[-1] + 1:,} of {progress.stream:,}."]
+        found = [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
     planned = plan(about, progress)
     return [*found, planned] if planned and progress.left else found
 
 
-def _rate(progress, spent):
+def _rate(progress, spent, stream):
     if progress.end == "stream":
         return ""
     if len(spent) < FEW:
@@ -24,9 +26,9 @@ def _rate(progress, spent):
     recent = spent[-RECENT:]
     rate = len(recent) / (progress.streamed - recent[0])
     end, late = progress.streamed + progress.left / rate, f"at the rate of the last {len(recent)}"
-    if end <= progress.stream:
-        return f"; {late} they are spent at item {end:,.0f} of {progress.stream:,}"
-    left = progress.left - rate * (progress.stream - progress.streamed)
+    if end <= stream:
+        return f"; {late} they are spent at item {end:,.0f} of {stream:,}"
+    left = progress.left - rate * (stream - progress.streamed)
     return f"; {late} {left:,.0f} of them are left when the stream ends"
 
 
