@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import streamlit as st
 
-HERE = Path(__file__).parent
+from .component import component
 
-_SCRIPT, _STYLE = ((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "card.css"))
-_mount = st.components.v2.component("oal_card", js=_SCRIPT, css=_STYLE)
+SCRIPTS = "nodes.js", "leaving.js", "card.js"
 
-
-def component(name: str) -> Callable:
-    """A component of its own script and style behind the card's, whose functions draw its items too."""
-    script, style = ((HERE / f"{name}.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
-    script = _SCRIPT.replace("export default", "const mountCard =", 1) + script
-    return st.components.v2.component(f"oal_{name}", js=script, css=_STYLE + style)
+_mount = component("card", SCRIPTS, ["card.css"])
 
 
 def card(key: str, handle: Callable[[dict], bool], payload: Callable[[], dict]) -> None:

@@ -22,19 +22,18 @@ class Feed {
     this.view = view;
     this.pending = [];
     this.lines = new Map();
-    const testid = (id) => ({ "data-testid": `oal-feed-${id}` });
-    this.search = h("input", { type: "search", "aria-label": "Search", placeholder: "Search", ...testid("search") });
+    this.search = h("input", { type: "search", "aria-label": "Search", placeholder: "Search", ...testid("feed-search") });
     this.search.value = view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.look({ search: this.search.value, page: 0, open: null }), TYPED);
     };
-    this.filter = h("select", { "aria-label": "Show", ...testid("filter") });
+    this.filter = h("select", { "aria-label": "Show", ...testid("feed-filter") });
     this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
-    this.status = h("p", { class: "problem", role: "alert", ...testid("problem") });
-    this.rows = h("ol", { class: "rows", tabindex: "-1", ...testid("rows") });
+    this.status = h("p", { class: "problem", role: "alert", ...testid("feed-problem") });
+    this.rows = h("ol", { class: "rows", tabindex: "-1", ...testid("feed-rows") });
     this.list = h("div", { class: "list", role: "region", "aria-label": "Items" }, this.rows);
-    this.total = h("span", { role: "status", ...testid("total") });
+    this.total = h("span", { role: "status", ...testid("feed-total") });
     this.newer = this.turn("Newer", -1);
     this.older = this.turn("Older", 1);
     this.root = h("section", { class: "card feed", ...testid("feed") },

@@ -8,7 +8,8 @@ import streamlit as st
 from oal_engine.rows import matrix
 from oal_engine.session import SessionError
 
-from .card import component, mounted
+from .card import mounted
+from .component import component
 
 PAGE = 50  # items
 SNIPPET = 300  # characters
@@ -16,7 +17,7 @@ SEARCHED = 10_000  # items, the newest: more would keep the page waiting
 CHUNK = 500
 VIEW = {"search": "", "show": "all", "page": 0, "open": None}
 
-_mount = component("feed")
+_mount = component("feed", ["nodes.js", "feed.js"], ["card.css", "feed.css"])
 
 
 def feed(key, correct, page):

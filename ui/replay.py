@@ -13,7 +13,7 @@ from oal_engine.algorithms import strategy
 from oal_engine.session import Asked, Place
 
 from . import charts
-from .card import component
+from .component import component
 from .desk import Desk
 from .figures import estimated, figures
 from .page import store
@@ -21,8 +21,7 @@ from .page import store
 MOST_PLACES = 40  # in one answer to the browser
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
-
-_mount = component("replay")
+_mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
 
 
 @st.cache_resource(max_entries=8)
