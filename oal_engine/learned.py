@@ -30,10 +30,7 @@ def strongest(weights, label, most=8):
 
     Of K classes a weight counts as far as it is above the mean of the classes' weights.
     """
-    if weights.ndim == 2:
-        weights = weights[:, label - 1] - weights.mean(axis=1)
-    else:
-        weights = label * weights
+    weights = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
     return [(k, float(weights[k])) for k in _largest(np.maximum(weights, 0), most)]
 
 

@@ -130,10 +130,15 @@ def _chart(key, title, x, lines, format, end, unit="items", y=None):
         },
     )
     legend = [(name, color) for name, color, *_ in lines]
-    now = tuple(f"{values[-1]:{format}}" if len(values) else "" for _, _, values, *_ in lines)
+    now = tuple(_now(values[-1], format) if len(values) else "" for _, _, values, *_ in lines)
     last = ", ".join(f"{name} {value}" for (name, _), value in zip(legend, now) if value)
     alt = f"{title} over {unit}: now {last or 'nothing yet'}."
     return Chart(key, title, unit, legend, figure, alt, now, tuple(bands))
+
+
+def _now(value, format):
+    """A value in words; a small share keeps a digit behind the point."""
+    return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
 
 
 def _band(x, color, low, high):
@@ -158,10 +163,10 @@ def show(chart):
         f'<b style="font-variant-numeric:tabular-nums">{now}</b></span>'
         for (name, color), now in zip_longest(chart.legend, chart.now, fillvalue="")
     )
-    kind = "95 % band" if chart.bands else f"over {chart.unit}"
+    unit = "" if chart.bands else f"over {chart.unit}"
     st.html(
         '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;margin-bottom:-.7rem;font-size:.85rem">'
-        f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">{kind}</span></span>'
+        f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">{unit}</span></span>'
         f"<span>{names}</span></div>"
     )
     st.plotly_chart(chart.figure, key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})

@@ -86,7 +86,7 @@ class Desk:
         return self.once("log", lambda: self.session.history, self.session.notes)
 
     def once(self, name, make, *beside):
-        """What `make` gives of the session as it is, made anew only where the log, or what is beside it, has changed."""
+        """What `make` gives of the session, made anew only where the log, or what is beside it, has changed."""
         with self._lock:
             now = (self.session.version, self.session.rounds, *beside)
             if self._made.get(name, (None,))[0] != now:

@@ -11,7 +11,6 @@ from .forms import LONGEST_GUIDELINES
 from .page import complain, logged_in
 
 
-
 def show(desk, name):
     """Show guidelines and settings; call it in a fragment."""
     session = desk.session
@@ -62,4 +61,3 @@ def _settings(session, about):
         ("Owner", about["owner"] or "nobody"),
         ("Engine", about["engine"]),
     ]
-

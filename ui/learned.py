@@ -95,9 +95,9 @@ def _terms(lines):
         return
     most = max(abs(value) for _, value, _ in lines)
     rows = "".join(
-        f'<span class="term" dir="auto" title="{html.escape(term)}">{html.escape(term)}</span>'
-        f'<span class="bar"><i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i>'
-        f'</span><span class="figure">{words}</span>'
+        f'<span class="term" dir="auto" title="{html.escape(term)}">{html.escape(term)}</span><span class="bar">'
+        f'<i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i></span>'
+        f'<span class="figure">{words}</span>'
         for term, value, words in lines
     )
     st.html(f'{STYLE}<div class="oal-terms">{rows}</div>')

@@ -508,7 +508,8 @@ function confusionTable(rows, { names, labelled }) {
 
 function figuresTable(figures, { heads }) {
   if (!figures) return "";
-  return h("table", { class: "figures" },
+  const intervals = figures.some(([, value]) => typeof value === "string");
+  return h("table", { class: `figures ${intervals ? "intervals" : ""}` },
     h("thead", {}, h("tr", {}, ...heads.map((name) => h("th", {}, name)))),
     h("tbody", {}, ...figures.map(([title, ...values]) =>
       h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed?.(3) ?? value))))));

@@ -19,6 +19,7 @@ from .figures import estimated, figures
 from .page import store
 
 MOST_PLACES = 40  # in one answer to the browser
+ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
 _mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
@@ -35,13 +36,18 @@ class Player(Desk):
 
     def __init__(self, session):
         self._items = {}
-        self.session = retrace.Trace(store(), session)
+        self._open(session)
+
+    def _open(self, session):
+        """Run the log, and estimate the metrics along the stream where they are not known."""
+        self.session = trace = retrace.Trace(store(), session)
+        self._estimates = [] if trace.labelled or trace.multiclass else estimates.curve(trace)
 
     def refresh(self):
         """Run the log again where it has changed."""
         trace = self.session
         if store().last_answer(trace.id) != trace.version:
-            self.session = retrace.Trace(store(), trace.id)
+            self._open(trace.id)
 
     @property
     def version(self):
@@ -69,7 +75,9 @@ class Player(Desk):
             "surprise": SURPRISE,
             "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
             "heads": ["Estimated so far" if self._estimates else "So far", *charts.NAMES.values()],
-            "charts": [_drawn(chart) for chart in [*charts.estimated(self._estimates, trace.rounds), *charts.of_session(trace)]],
+            "charts": [
+                _drawn(chart) for chart in [*charts.estimated(self._estimates, trace.rounds), *charts.of_session(trace)]
+            ],
             "note": self._note(),
             "end": f"The budget of {trace.about['budget']:,} labels is spent"
             if len(trace.labels) >= trace.about["budget"]
@@ -99,9 +107,8 @@ class Player(Desk):
     def _round(self, passed):
         trace = self.session
         asked = Asked(
-            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, 0,
-            passed.predicted, None,
-        )
+            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, 0, passed.predicted, None
+        )  # fmt: skip
         step = trace.step(passed.number)
         item = self._question(Place(asked, step.place.progress, passed.weights, passed.counts))
         return self._tables(passed.counts, passed.number) | {
@@ -122,12 +129,6 @@ class Player(Desk):
         tables = {name: retrace.confusion(trace, counts, name) for name in charts.NAMES}
         return {"tables": tables, "figures": figures(trace, counts)}
 
-    @property
-    def _estimates(self):
-        """The estimated metrics along the stream; none where they are exact, or there are none."""
-        trace = self.session
-        return [] if trace.labelled or trace.multiclass else estimates.curve(trace)
-
     def _figures(self, rounds):
         """The metrics as estimated after so many rounds; None where there is no estimate."""
         before = [each for t, _, each in self._estimates if t <= rounds]
@@ -138,7 +139,8 @@ class Player(Desk):
         """Why there are no figures, or what they are."""
         if self.session.labelled:
             return ""
-        return f"{charts.unknown(self.session)} The table is of the questions alone."
+        told = ESTIMATED if self._estimates else charts.unknown(self.session)
+        return f"{told} The table is of the questions alone."
 
 
 def _answered(entry):
