@@ -116,11 +116,11 @@ class Trace(Run):
         super().__init__(store, store.session(session))
         self.id = session
         with store.transaction():
-            log, self.digests = store.answers(session), store.digests(session)
+            log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
             self.version = store.last_answer(session)
         self.departed, self._kept = None, {0: self.fresh()}
         try:
-            for done, state in enumerate(self.follow(log, self.digests)):
+            for done, state in enumerate(self.follow(log, self.digests, self._changes)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
                 if done and done % max(KEPT_EVERY, -(-len(log) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
@@ -131,11 +131,12 @@ class Trace(Run):
         self._state = self._after(len(self._answers) - bool(self.departed and log))
 
     def _after(self, answers):
-        """The state after so many answers; the caller's own."""
+        """The state after so many answers, as its question was asked; the caller's own."""
         kept = max(done for done in self._kept if done <= answers)
         state = self._kept[kept].copy()
-        for _, _, label in self._answers[kept:answers]:
-            state = self.advance(state, label)
+        for done in range(kept, answers):
+            self.change(state, self.log, self._changes, done)
+            state = self.advance(state, self.log[done]["first"])
         return state
 
     @property
@@ -163,13 +164,14 @@ class Trace(Run):
             entry["id"], number, entry["round"], entry["item"], entry["margin"], entry["probability"],
             entry["predicted"], None, entry["audit"],
         )  # fmt: skip
-        before = weights(state.learner).copy()
         place = self.place_of(state, asked, self._answers[: number - 1])
-        place = Place(asked, place.progress, before, place.counts.copy())
+        place = Place(asked, place.progress, weights(state.learner).copy(), place.counts.copy())
         passed = self._passed(state, number)
         moved = []
-        if entry and entry["label"]:
-            moved = learned.moved(before, weights(self.advance(state, entry["label"]).learner))
+        if entry and entry["first"]:
+            self.change(state, self.log, self._changes, number - 1)
+            before = weights(state.learner).copy()
+            moved = learned.moved(before, weights(self.advance(state, entry["first"]).learner))
         return Step(place, entry, passed, moved)
 
     def _gap(self, number):

@@ -51,7 +51,7 @@ class Plan(NamedTuple):
             return check, check
         if self.paced:
             pi = _paced(self, t, pi, left)
-        return check, check + (1 - check) * pi
+        return check, min(1.0, check + (1 - check) * pi)  # rounding may exceed 1
 
     def teaches(self, audit):
         return self.trains or not audit

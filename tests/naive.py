@@ -246,7 +246,7 @@ class Plan:
                 powers = (-60, 60)
                 self.power = brentq(excess, *powers) if excess(60) > 0 else 60
             pi = self.eased(self.past[-1], self.power)
-        return check, check + (1 - check) * pi
+        return check, min(1, check + (1 - check) * pi)
 
     def eased(self, pi, power):
         odds = 2**power * pi / (1 - pi)

@@ -245,9 +245,9 @@ def test_terms_that_moved_are_told_since_so_many_answers(work):
     for k in range(12):
         kept[k] = session.place.weights.copy()
         session.answer(f"g{k}", session.place.asked.id, 1 if k % 3 else -1)
-    earlier = session.earlier((2, 10))
-    assert np.array_equal(kept[10], earlier[2])
-    assert np.array_equal(kept[2], earlier[10])
+    assert np.array_equal(kept[10], session.earlier(2))
+    assert np.array_equal(kept[2], session.earlier(10))
+    assert not session.earlier(1000).any()
 
 
 def test_the_page_proves_that_learning_acts(work):
@@ -258,7 +258,10 @@ def test_the_page_proves_that_learning_acts(work):
     told = words(at.run())
     assert not at.exception
     share = desk.session.labels.count(1) / len(desk.session.labels)
-    assert re.search(rf"Updated 36 times, last \d+ \w+ ago \(\d+\.\d ms\)\. {share:.0%} of the answers", told)
+    assert re.search(
+        rf"Updated 36 times, last \d+ \w+ ago: \d+\.\d ms to learn it and find the next question\. {share:.0%} of the answers",
+        told,
+    )
     assert 0 < desk.session.last_update < 60
     assert "Speaks for" in told
     assert "good" in told

@@ -49,12 +49,11 @@ def show(desk, name):
 def _look(session):
     """The terms that moved, by answers; and the strongest, by class."""
     now = session.place.weights
-    before = session.earlier(BACKS)
     strongest = {
         label: [(learned.term(session.dataset, k), value) for k, value in learned.strongest(now, label, MOST)]
         for label in session.names
     }
-    return {back: learned.moved(before[back], now, MOST) for back in BACKS}, strongest
+    return {back: learned.moved(session.earlier(back), now, MOST) for back in BACKS}, strongest
 
 
 def _name(session, move):
@@ -70,7 +69,7 @@ def _proof(session, log):
         return "The model waits for its first answer."
     last = next(entry for entry in reversed(log) if entry["label"])
     told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last['answered_at'])}"
-    told += f" ({1000 * session.last_update:.1f} ms)."
+    told += f": {1000 * session.last_update:.1f} ms to learn it and find the next question."
     if session.multiclass:
         right = sum(entry["label"] == entry["predicted"] for entry in log if entry["label"])
         return f"{told} {right / labels:.0%} of the answers were as predicted."

@@ -107,7 +107,7 @@ class Player(Desk):
     def _round(self, passed):
         trace = self.session
         asked = Asked(
-            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, 0, passed.predicted, None
+            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
         )  # fmt: skip
         step = trace.step(passed.number)
         item = self._question(Place(asked, step.place.progress, passed.weights, passed.counts))
