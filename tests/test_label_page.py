@@ -11,14 +11,14 @@ from oal_engine.session import SKIP, Progress, Session, create
 from ui import feed, history, pushed, spending, stopping
 from ui.desk import Desk
 
-BINARY = {"learner": "pa-i", "rule": "margin", "parameters": {"C": 1, "delta": 0.2}}
+BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
 
 
 @pytest.fixture
 def keep(app_store, tmp_path):
     """A function that imports texts, every fourth of them `good`, some of which try to be markup; the data set."""
 
-    def add(name="texts", items=300, columns=formats.Columns(("text",), "label", positive=("good",))):
+    def add(name="texts", items=600, columns=formats.Columns(("text",), "label", positive=("good",))):
         path = tmp_path / f"{name}.csv"
         kinds = ["good" if k % 4 == 0 else f"other{k % 2}" for k in range(items)]
         path.write_text(
@@ -159,7 +159,7 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
 
 def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
     """Where the budget is spent a skip can no longer be answered: a sentence, no traceback, and nothing is stored."""
-    desk = work(30, budget=26, **BINARY)
+    desk = work(20, budget=26, **BINARY)
     skipped = next(entry for entry in desk.log if entry["label"] == SKIP)
     while desk.session.place.asked:
         desk.session.answer(f"f{desk.session.place.asked.id}", desk.session.place.asked.id, -1)
@@ -258,10 +258,8 @@ def test_the_page_proves_that_learning_acts(work):
     told = words(at.run())
     assert not at.exception
     share = desk.session.labels.count(1) / len(desk.session.labels)
-    assert re.search(
-        rf"Updated 36 times, last \d+ \w+ ago: \d+\.\d ms to learn it and find the next question\. {share:.0%} of the answers",
-        told,
-    )
+    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d ms to learn it and find the next question", told)
+    assert f"{share:.0%} of the answers were" in told
     assert 0 < desk.session.last_update < 60
     assert "Speaks for" in told
     assert "good" in told
@@ -271,7 +269,7 @@ def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True)
     return Progress(labels, budget, {}, 0, streamed, stream, 0, waiting)
 
 
-ABOUT = {"rule": "margin", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": 1, "pace": None}
+ABOUT = {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": 1, "pace": None}
 
 
 def log(rounds, surprising=()):
@@ -283,10 +281,14 @@ def log(rounds, surprising=()):
     ]  # fmt: skip
 
 
+LATE = "; at the rate of the last 50"
+
+
 @pytest.mark.parametrize(("settings", "rounds", "told"), [
-    ({}, range(0, 1000, 10), "100 labels left for 9,000 items; at the rate of the last 50 they are spent at item 2,000 of 10,000."),
+    ({}, range(0, 1000, 10), f"100 labels left for 9,000 items{LATE} they are spent at item 2,000 of 10,000."),
     ({}, range(0, 90, 10), "100 labels left for 9,000 items; how long they last can be said after 10 answers."),
-    ({"streamed": 9_900}, range(0, 9900, 99), "100 labels left for 100 items; at the rate of the last 50 99 of them are left when the stream ends."),
+    ({"streamed": 9_900}, range(0, 9900, 99),
+     f"100 labels left for 100 items{LATE} 99 of them are left when the stream ends."),
     ({"labels": 200, "waiting": False}, range(0, 1000, 5), "The budget was spent at item 996 of 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_tells_how_long_the_labels_last(settings, rounds, told):
@@ -321,7 +323,7 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 
 def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, keep):
     """A stream without labels gets estimated figures once enough positives are seen, and before that the reason."""
-    plain = keep("plain", 2000, formats.Columns(("text",)))
+    plain = keep("plain", 1200, formats.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
     assert "of 20 positives" in words(at)

@@ -44,7 +44,7 @@ def _edit(session, words):
         except StoreError as error:
             complain(error)
         else:
-            st.rerun(scope="fragment")
+            st.rerun()
 
 
 def _settings(session, about):
