@@ -776,6 +776,11 @@ class Session(Run):
         """The notes that stand, by item."""
         return self.store.notes(self.id)
 
+    @property
+    def changed(self):
+        """What changes what is asked next besides answers: corrections, marks that train, a stream that grows."""
+        return len(self._changes), self.rounds
+
     def earlier(self, answers):
         """The learner's weights as they were so many answers ago."""
         with self._lock:

@@ -20,11 +20,13 @@ def label(desk, name):
         return done
 
     card(key, handle, lambda: desk.payload(st.session_state.get(f"{key}-problem")))
+    st.session_state[f"{key}-stream"] = desk.session.changed
 
 
 @st.fragment(run_every=2)
 def watch(desk, name):
-    """The panel that is open; no other is drawn, so that none keeps the card waiting."""
+    """The panel that is open; no other is drawn, so that none keeps the card waiting. What is changed here, or in
+    another browser, may change what the card asks next."""
     panels = {
         "Progress": progress.show,
         "History": history.show,
@@ -36,9 +38,12 @@ def watch(desk, name):
         if tab.open:
             with tab:
                 try:
+                    desk.session.refresh()
                     show(desk, name)
                 except (ValueError, sqlite3.Error) as error:
                     complain(error)
+    if desk.session.changed != st.session_state[f"card-{desk.session.id}-stream"]:
+        st.rerun()
 
 
 open_page("Label")
