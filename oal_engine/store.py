@@ -268,6 +268,16 @@ class Store:
         """One item: id, text, label, y."""
         return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
 
+    def items_at(self, dataset, positions):
+        """The items at some positions, in the order of these."""
+        found = self.query(
+            "SELECT * FROM items WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
+            dataset,
+            json.dumps(positions),
+        )
+        by_position = {row["position"]: row for row in found}
+        return [by_position[position] for position in positions]
+
     def vocabulary(self, dataset):
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)

@@ -17,7 +17,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"dispatch", "parameters"},
     {"rows", "draws"},
     {"learners"},
-    {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
+    {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
     {"spending"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator", "specifications"},
