@@ -14,16 +14,18 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters"},
+    {"dispatch", "parameters", "tables", "calibration"},
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},
-    {"export", "published", "experiments", "retrace", "bundle"},
-    {"reproduce", "cluster", "jobs", "figures"},
+    {"published", "experiments", "retrace", "bundle"},
+    {"reproduce", "cluster", "jobs", "figures", "model"},
     {"report"},
+    {"session_report"},
+    {"export"},
     {"cli"},
     {"__main__"},
     {"ui"},
