@@ -121,11 +121,10 @@ def _answers(session):
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
     yield _heading("Answers")
     if most:
-        steps = np.arange(1, labels.size + 1)
-        lines = [
-            (session.names[label], steps, (labels == label).cumsum(), None) for label in sorted(most, reverse=True)
-        ]
-        yield _figures([_drawn("Answers of each class", "labels", lines)])
+        given = [entry for entry in log if entry["label"]]
+        labels, items = (np.array([entry[key] for entry in given]) for key in ("label", "round"))
+        lines = [(name, items + 1, (labels == k).cumsum(), None) for k, name in session.names.items() if k in most]
+        yield _figures([_drawn("Answers of each class", "items streamed", lines)])
     yield html_table(
         ["", "Answers", "Share"],
         [
