@@ -16,14 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from . import __version__, calibration, learners, rows, scaling, stream, vectorizer
-from .bundle import BundleError
-from .bundle import _checked as checked
-from .bundle import _lines as lines
-from .bundle import _number as number
-from .bundle import _or_none as or_none
-from .bundle import _whole as whole
-from .bundle import _words as words
 from .calibration import Calibration
+from .jsonlines import LinesError, checked, lines, number, or_none, whole, words
 from .readers import DataError, some
 from .session import MOST_CLASSES
 from .tables import CHUNK, Table
@@ -267,7 +261,7 @@ def read(path):
     try:
         with gzip.open(path, "rb") as file:
             return _read(lines(file))
-    except BundleError as error:
+    except LinesError as error:
         raise ModelError(f"{path} is no model that can be used: {error}") from None
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
@@ -288,7 +282,7 @@ def _read(found):
         or (not head["multiclass"] and len(head["classes"]) != 2)
         or fitted != [head["calibration"]["reason"] is not None] * 2
     ):
-        raise BundleError("the parts of its first line do not fit together.")
+        raise LinesError("the parts of its first line do not fit together.")
     size = len(head["classes"]) if head["multiclass"] else 1
     wanted = ["document_frequency"] * text + ["mean", "deviation"] * scaled
     feature = {
@@ -301,10 +295,10 @@ def _read(found):
         checked(line, feature, at, "feature of this model")
         name, *values, weights = (line[key] for key in feature)
         if name in table:
-            raise BundleError(f"line {at} names the feature {name[:40]} again.")
+            raise LinesError(f"line {at} names the feature {name[:40]} again.")
         table[name] = values, weights
     if len(table) != head["features"]:
-        raise BundleError(f"it has {len(table):,} of its {head['features']:,} features: it is cut short or altered.")
+        raise LinesError(f"it has {len(table):,} of its {head['features']:,} features: it is cut short or altered.")
     values, weights = zip(*table.values())
     numbers = {key: np.array(column) for key, column in zip(wanted, zip(*values))}
     return Model(head, [*table], numbers, np.array(weights, dtype=np.float64))

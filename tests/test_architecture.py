@@ -14,7 +14,7 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters", "tables", "calibration"},
+    {"dispatch", "parameters", "tables", "calibration", "jsonlines"},
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
@@ -22,8 +22,8 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},
-    {"published", "experiments", "retrace", "bundle"},
-    {"reproduce", "cluster", "jobs", "figures", "model"},
+    {"published", "experiments", "retrace", "bundle", "model"},
+    {"reproduce", "cluster", "jobs", "figures"},
     {"report"},
     {"session_report"},
     {"export"},
