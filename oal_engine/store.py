@@ -268,15 +268,14 @@ class Store:
         """One item: id, text, label, y."""
         return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
 
-    def items_at(self, dataset, positions):
-        """The items at some positions, in the order of these."""
+    def items(self, dataset, positions, texts=False):
+        """Some items by position: position, id and label, and text if wanted."""
         found = self.query(
-            "SELECT * FROM items WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
-            dataset,
-            json.dumps(positions),
-        )
-        by_position = {row["position"]: row for row in found}
-        return [by_position[position] for position in positions]
+            f"SELECT position, id, label{', text' * texts} FROM items"
+            " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps(positions),
+        )  # fmt: skip
+        return {row["position"]: row for row in found}
 
     def vocabulary(self, dataset):
         """Terms and document frequencies in the order of their columns."""
