@@ -16,6 +16,7 @@ from .metrics import EVALUATIONS, METRICS
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked
+CERTAIN = ("margin", "positive")  # rules that never ask some items
 TAIL = 0.025  # of a 95 % interval
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
@@ -127,7 +128,7 @@ def of_classes(right, label, chance, answers, rounds):
     """The accuracy of K classes in the same form: a prediction that is wrong counts as the positive."""
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
     known = {"push": wrong.positives, "push_query": 0.0}
-    whole = wrong.positives + wrong.negatives + wrong.unasked
+    whole = np.maximum(1, wrong.positives + wrong.negatives + wrong.unasked)
     found = {
         name: {
             "accuracy": np.array(
@@ -144,19 +145,36 @@ class _Log:
     """The answers of a session as arrays, and how many rounds and pushes had passed with each."""
 
     def __init__(self, run):
-        state = run._state
-        trail = {rounds: None if run.multiclass else int(counts[1].sum()) for rounds, counts in state.trail}
+        state, plan = run._state, run._state.plan
+        self.run, self.certain = run, run.about["rule"] in CERTAIN and not (plan and plan.audits)
+        trail = dict(state.trail)  # rounds done: counts
         log = [e for e in run.store.answers(run.id) if e["label"] is not None and e["round"] + 1 in trail]
-        self.run, self.size = run, len(log)
+        limit = self._limit(log)
+        log = [e for e in log if e["round"] < limit]
+        self.size = len(log)
         self.label = np.array([e["label"] for e in log], np.int64)
         self.predicted = np.array([e["predicted"] for e in log], np.int64)
         self.chance = np.array([e["probability"] for e in log], float)
         self.rounds = np.array([0] + [e["round"] + 1 for e in log])
-        self.spent = state.spent >= run.about["budget"]
-        self.closed = log[-1]["round"] if self.spent and log else None
-        if run.ended(state) and not self.spent:  # all that was not asked after the last answer had its chance too
-            self.rounds[-1] = run.rounds
-        self.pushes = np.array([0] + [trail[t] or 0 for t in self.rounds[1:]])
+        spent = state.spent >= run.about["budget"]
+        if state.question.t >= limit and not spent:  # what was not asked after the last answer had its chance too
+            self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
+        over = spent or limit <= min(state.question.t, run.rounds - 1)
+        self.closed = int(self.rounds[-1]) - 1 if over else None
+        self.pushes = np.array([0] + [0 if run.multiclass else trail[t][1].sum() for t in self.rounds[1:]])
+
+    def _limit(self, log):
+        """The first round from which on some items have no chance of being asked, though the budget is not spent: where
+        only audits give one, and these are over."""
+        state, plan, rounds = self.run._state, self.run._state.plan, self.run.rounds
+        if not plan or not log:
+            return rounds
+        audits = [e["round"] + 1 for e in log if e["audit"] and e["label"]]
+        if self.run.about["rule"] in CERTAIN:
+            return audits[-1] if audits and len(audits) >= plan.audits else min(rounds, plan.horizon)
+        if state.spent - state.audited >= plan.budget - plan.audits:
+            return min(rounds, max(plan.horizon, log[-1]["round"] + 1))
+        return rounds
 
     def at(self, answers):
         """The metrics of the windows after so many answers, which have enough, and their sides."""
@@ -165,11 +183,6 @@ class _Log:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
         label, pushes = np.where(self.label == 1, 1, np.where(self.label == 0, 0, -1)), self.pushes[answers]
         return windows(self.predicted > 0, label, self.chance, answers, rounds, pushes, self.run.weights)
-
-    @property
-    def certain(self):
-        """Whether some items had no chance of being asked."""
-        return self.run.about["rule"] in ("margin", "positive") and not self.run.about["audit"]
 
 
 def _told(found, k):

@@ -9,6 +9,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import estimates
 import growth
 import throughput
 from common import Shape, fitting
@@ -63,6 +64,16 @@ def test_learners_fit_the_classes_of_the_rows():
     """Learners of positives and negatives are timed on two classes without a number, multi-class ones on K."""
     assert "pa-i" in fitting(Shape(10, 2, 2))
     assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
+
+
+def test_estimates_are_held_against_the_truth():
+    """In its small form the benchmark says for each plan how many sessions show a number, and how good it is."""
+    lines = run("estimates.py", "--quick", "--orders", "1")["By labels and plan"]
+    assert 2 * len(estimates.PLANS) == len(lines)
+    assert {line["sessions"] for line in lines} == {8}
+    shown = [line for line in lines if line["shown"]]
+    assert shown
+    assert all(0 <= line["coverage"] <= 1 and 0 < line["half_width"] < 0.5 for line in shown)
 
 
 @linux
