@@ -122,11 +122,11 @@ class Trace(Run):
     """
 
     def __init__(self, store, session):
-        super().__init__(store, store.session(session))
-        self.id = session
         with store.transaction():
             log, self.digests = store.answers(session), store.digests(session)
             self.version = store.last_answer(session)
+        super().__init__(store, store.session(session))  # after the log, whose items are all there then
+        self.id = session
         self.departed, self._kept = None, {0: self.fresh()}
         try:
             for done, state in enumerate(self.follow(log, self.digests)):

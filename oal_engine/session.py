@@ -3,12 +3,14 @@
 The state is never stored, only rebuilt from the log: the same data, settings and labels give the same bits, which a
 digest every DIGEST_EVERY answers proves. The next question under each possible answer is prepared ahead, so that a
 page can show it the moment a key is pressed; each prepared question is stored like any other and becomes the next one
-only when its answer is. Remaining budget is counted from the labels that stand.
+only when its answer is. Remaining budget is counted from the labels that stand. Items appended to the data set follow
+those that the session began with, and the stream goes on.
 """
 
 import hashlib
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isclose
@@ -246,17 +248,27 @@ class Run:
     def __init__(self, store, about, rounds=None):
         self.store, self.about = store, about
         self.dataset = Dataset(store, about["dataset"])
-        self.y = _labels(self.dataset, about)
-        self.labelled = bool(self.y.all())  # whether metrics are exact
         self.weights = metrics.Weights(about["alpha_p"], about["c_p"])
         own = about["parameters"]
         self.strategy = Strategy(about["algorithm"], about["learner"], about["rule"], own["learner"], own["rule"], None)
-        items = rows.length(self.dataset.rows)
-        order = stream.shuffled(items, about["seed"]) if about["shuffled"] else np.arange(items)
-        self.order = stream.checked_order(order, self.dataset.rows)
-        self.rounds = items if rounds is None else rounds
-        self._every = max(1, -(-self.rounds // POINTS))
+        first = about["items"]
+        self.order = stream.shuffled(first, about["seed"]) if about["shuffled"] else np.arange(first)
+        self._take(rounds)
         self._state, self._answers = None, []
+
+    def _take(self, rounds=None):
+        """Take the items as they are now: those that came later follow, in order, those that the session began with."""
+        self.y = _labels(self.dataset, self.about)
+        self.labelled = bool(self.y.all())  # whether metrics are exact
+        later = np.arange(self.order.size, self.y.size)
+        self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
+        self.rounds = self.y.size if rounds is None else rounds
+
+    def _point(self, t):
+        """The round after t where the curves have a point: so many in the first items, and in each doubling of them."""
+        first = max(1, self.about["items"])
+        every = max(1, -(-first // POINTS)) << max(0, (t // first).bit_length() - 1)
+        return (t // every + 1) * every
 
     @cached_property
     def names(self):
@@ -288,7 +300,7 @@ class Run:
     def _run(self, state, t):
         """Let the stream run from round t to the next question, or to its end."""
         while True:
-            stop = min(self.rounds, (t // self._every + 1) * self._every)
+            stop = min(self.rounds, self._point(t))
             state.question = question = stream.until_query(
                 self.dataset.rows,
                 self.y,
@@ -430,6 +442,8 @@ class Session(Run):
         """Bring the state to the end of the log, checking every question and digest; the id of the one that waits."""
         with self.store.transaction():
             log, digests = self.store.answers(self.id), self.store.digests(self.id)
+            if self.grown:
+                self._take_more()
         *_, self._state = self.follow(log, digests)
         self._answers = answered(log)
         return None if len(log) == len(self._answers) else log[len(self._answers)]["id"]
@@ -484,10 +498,53 @@ class Session(Run):
     # What a page does
 
     def refresh(self):
-        """Rebuild where another process has answered since."""
+        """Rebuild where another process has answered since, and go on where the data set has grown."""
         with self._lock:
             if self.store.last_answer(self.id) != self.version:
                 self._rebuild()
+            elif self.grown:
+                with self.store.transaction():
+                    self._go_on()
+
+    @property
+    def grown(self):
+        """Whether the data set has items that the session has not taken yet."""
+        return self.store.length(self.dataset.id) > self.rounds
+
+    def _take_more(self):
+        self.dataset.refresh()
+        self._take()
+
+    def _go_on(self):
+        """Take the items that came, and run on what had reached the end: the state, or what is prepared."""
+        end = self.rounds
+        self._take_more()
+        if self.store.last_answer(self.id) != self.version:
+            self._rebuild()
+        elif any(state.question.t == end for state in (self._state, *(state for state, _ in self._branches.values()))):
+            if self._state.question.t == end:
+                self._state = self._continued(self._state.copy(), end)
+            self._settle(self._current and self._current.id)
+
+    def _continued(self, state, end):
+        """Run a state on from what was the end of the stream; changes the state given."""
+        if end and self._point(end - 1) != end:  # a point that only the end had
+            state.trail.pop()
+        return self._run(state, end)
+
+    @contextmanager
+    def _writing(self):
+        """Bring the session up to date and write; a failure leaves nothing, neither in the database nor here."""
+        with self._lock:
+            self.refresh()  # what it prepares stays, whatever comes of the rest
+            kept = vars(self).copy()
+            try:
+                with self.store.transaction():
+                    self.refresh()
+                    yield
+            except BaseException:
+                vars(self).update(kept)
+                raise
 
     @property
     def place(self):
@@ -518,24 +575,18 @@ class Session(Run):
         """Store and learn an answer (a class or SKIP); an event that is known changes nothing."""
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
-        with self._lock, self.store.transaction():
-            self.refresh()
+        with self._writing():
             if self.store.event(event):
                 return
             if not self._current or question != self._current.id:
                 raise SessionError(self._why_not(question))
             self.store.put_label(event, question, label, annotator, seconds)
-            kept = self._state, self._answers, self._current, self._branches
-            try:
-                prepared = self._branches.get(label)
-                self._answers = [*self._answers, (question, event, label)]
-                self._state, following = prepared or (self.advance(self._state.copy(), label), None)
-                self._settle(following)
-                if len(self._answers) % DIGEST_EVERY == 0:
-                    self.store.put_digest(self.id, len(self._answers), self._state.digest())
-            except BaseException:
-                self._state, self._answers, self._current, self._branches = kept
-                raise
+            prepared = self._branches.get(label)
+            self._answers = [*self._answers, (question, event, label)]
+            self._state, following = prepared or (self.advance(self._state.copy(), label), None)
+            self._settle(following)
+            if len(self._answers) % DIGEST_EVERY == 0:
+                self.store.put_digest(self.id, len(self._answers), self._state.digest())
 
     def _why_not(self, question):
         standing = self.store.standing_label(question)
@@ -545,8 +596,7 @@ class Session(Run):
 
     def undo(self, event, question):
         """Take back the last answer, the one to this question, and rebuild; a known event changes nothing."""
-        with self._lock, self.store.transaction():
-            self.refresh()
+        with self._writing():
             if self.store.event(event):
                 return
             if question != self.previous:

@@ -133,6 +133,17 @@ def m2026_11_20_annotators(db):
         db.execute(statement)
 
 
+@migrations()
+def m2026_11_20_growth(db):
+    """Data sets that grow: the columns that they were read from, and digests of what their items hold."""
+    db.execute("ALTER TABLE datasets ADD COLUMN columns TEXT")  # JSON: text, label, id
+    db.execute("ALTER TABLE datasets ADD COLUMN digested INTEGER NOT NULL DEFAULT 0")  # items whose digests are kept
+    db.execute("""
+        CREATE TABLE contents (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, digest BLOB NOT NULL,
+            PRIMARY KEY (dataset, digest)) STRICT, WITHOUT ROWID""")
+
+
 def default_path():
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))
@@ -271,6 +282,56 @@ class Store:
     def vocabulary(self, dataset):
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
+
+    # Data sets that grow
+
+    def length(self, dataset):
+        """How many items a data set has."""
+        return self.one("SELECT items FROM datasets WHERE id = ?", dataset)["items"]
+
+    def texts(self, dataset, first, stop):
+        """The texts of some items, in order."""
+        found = self.query(
+            "SELECT text FROM items WHERE dataset = ? AND position >= ? AND position < ? ORDER BY position",
+            dataset, first, stop,
+        )  # fmt: skip
+        return [row["text"] for row in found]
+
+    def label_words(self, dataset):
+        """What each label word of a data set means: {word: y}."""
+        found = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
+        return {row["label"]: row["y"] for row in found}
+
+    def update_dataset(self, dataset, values):
+        """Change what is said of a data set."""
+        self.db["datasets"].update(dataset, values)
+
+    def put_contents(self, dataset, digests):
+        """Keep digests of what items hold; whether each was new."""
+        put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
+        with self.transaction():
+            return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
+
+    def append_items(self, dataset, first, items):
+        """Insert items (id, text, label, y) from position `first` on; how many had an id that was taken, and got their
+        number behind it."""
+        put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
+        renamed = 0
+        with self.transaction():
+            for position, (given, *rest) in enumerate(items, first):
+                id = given or str(position + 1)
+                while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
+                    id = f"{id}#{position + 1}"
+                renamed += bool(given) and id != given
+        return renamed
+
+    def drop_last_digests(self, dataset):
+        """Drop the digests of the sessions over a data set that were taken at their end."""
+        self.db.execute(
+            "DELETE FROM digests WHERE session IN (SELECT id FROM sessions WHERE dataset = ?) AND NOT EXISTS"
+            " (SELECT 1 FROM questions WHERE questions.session = digests.session AND number = digests.answers + 1)",
+            [dataset],
+        )
 
     # Sessions
 

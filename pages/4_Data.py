@@ -128,7 +128,7 @@ def import_form(store):
         def work(bar):
             items = read(source, name, columns, reader, encoding, bar)
             made = datasets.table(items, scale, bar, **({"tokenizer": tokenizer} if items.texts is not None else {}))
-            datasets.add(store, title, made, name, " or ".join(columns.positive))
+            datasets.add(store, title, made, name, columns)
             return items
 
         if items := attempt(work):

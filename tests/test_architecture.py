@@ -20,7 +20,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator"},
-    {"session", "demo", "race", "protocols"},
+    {"session", "demo", "feeds", "race", "protocols"},
     {"export", "published", "experiments", "retrace", "bundle"},
     {"reproduce", "cluster", "jobs", "figures"},
     {"report"},
