@@ -124,17 +124,17 @@ def _remember(average, learner, x, t, everything):
 
 
 @njit(**INLINE)
-def _learn(rows, order, learner, rule, objective, average, asked, v, y, last):
-    """Learn the label y that was asked; after the last of the budget, put the averaged weights in place if wanted."""
-    x = Row(rows, order[asked.t])
+def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
+    """Learn the label y of a row in round t, its margin p, class predicted and variance v known; after the last label
+    of the budget, put the averaged weights in place if wanted."""
     if average.total.size:
-        _remember(average, learner, x, asked.t, last or everywhere(learner))
-    observe(rule, asked.predicted != y)
+        _remember(average, learner, x, t, last or everywhere(learner))
+    observe(rule, predicted != y)
     objective.seen[int(y > 0)] += 1
-    update(learner, x, y, asked.margin, v, _rho(objective) if y > 0 else 1.0, objective.theta)
+    update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
-            put(learner, j, average.total[j] / (asked.t + 1))
+            put(learner, j, average.total[j] / (t + 1))
 
 
 @njit(**COMPILE)
@@ -155,24 +155,35 @@ def passed(rows, y, order, learner, rule, objective, seed, t, counts, found):
         found[k, 0], found[k, 1], found[k, 2], found[k, 3] = q.margin, q.probability, q.draw, q.predicted
 
 
+@njit(**INLINE)
+def _teach(x, t, learner, rule, objective, average, y, last):
+    p, predicted = predict(learner, x, objective.theta)
+    _learn(x, t, p, predicted, learner, rule, objective, average, variance(learner, x), float(y), last)
+
+
 @njit(**COMPILE)
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y to a question; last says that it was the last of the budget."""
-    x = Row(rows, order[question.t])
-    predict(learner, x, objective.theta)  # leaves the learner as it was when the question was asked
-    v = variance(learner, x)
-    _learn(rows, order, learner, rule, objective, average, question, v, float(y), last)
+    _teach(Row(rows, order[question.t]), question.t, learner, rule, objective, average, y, last)
 
 
 @njit(**COMPILE)
-def teach(rows, y, order, learner, rule, objective, average):
-    """Learn the label of every row, whatever the rule would have asked."""
-    for t in range(order.size):
+def teach(rows, items, y, rounds, learner, rule, objective, average, last):
+    """Learn the labels y of the rows `items` one after the other, each as in a round (not falling), whatever the rule
+    would have asked; last says that the last one is the last of the budget."""
+    for k in range(items.size):
+        hurry(rows, items, k)
+        done = k == items.size - 1
+        _teach(Row(rows, items[k]), rounds[k], learner, rule, objective, average, y[k], last and done)
+
+
+@njit(**COMPILE)
+def decide(rows, order, learner, theta, t, stop, margins, predicted):
+    """Write the margins and the classes predicted in rounds t .. stop - 1, in which a learner stays as it is."""
+    while t < stop:
         hurry(rows, order, t)
-        x = Row(rows, order[t])
-        p, predicted = predict(learner, x, objective.theta)
-        v, y_t = variance(learner, x), float(y[order[t]])
-        _learn(rows, order, learner, rule, objective, average, Question(t, p, v, 1.0, 0.0, predicted), v, y_t, False)
+        margins[t], predicted[t] = predict(learner, Row(rows, order[t]), theta)
+        t += 1
 
 
 @njit(**COMPILE)
@@ -205,14 +216,17 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, mar
             asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], curve[m], False)
             t = asked.t
             if t < marks[m]:
-                v = asked.variance if looks(rule) else variance(learner, Row(rows, order[t]))
+                x = Row(rows, order[t])
+                v = asked.variance if looks(rule) else variance(learner, x)
                 if spent < log.shape[0]:
                     log[spent, 0] = t
                     log[spent, 1] = asked.margin
                     log[spent, 2] = asked.probability
                 spent += 1
                 y_t = float(y[order[t]])
-                _learn(rows, order, learner, rule, objective, average, asked, v, y_t, spent == budget)
+                _learn(
+                    x, t, asked.margin, asked.predicted, learner, rule, objective, average, v, y_t, spent == budget
+                )
                 t += 1
     return spent
 
