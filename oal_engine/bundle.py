@@ -1,5 +1,6 @@
 """A session as one file of JSON lines, and back: settings, questions, labels and digests, bound to the fingerprint of
-its data. In another database with the same data it verifies bit for bit.
+its data. In another database with the same data it verifies bit for bit, and where the data set there has more items
+behind the same ones, it goes on with them.
 
 The file is untrusted: every line is checked, nothing in it is interpreted, and a file that is refused leaves nothing.
 """
@@ -12,7 +13,7 @@ from sqlite3 import IntegrityError
 
 import numpy as np
 
-from . import __version__, metrics, rows
+from . import __version__, metrics
 from .algorithms import ALGORITHMS, Strategy
 from .datasets import Dataset
 from .session import create
@@ -23,7 +24,7 @@ LONGEST_FILE = 2**28
 SETTINGS = (
     "name", "algorithm", "learner", "rule", "parameters", "budget", "seed", "shuffled", "positive_name",
     "negative_name", "classes", "positive_class", "alpha_p", "c_p", "metric", "theta", "rho", "averaged", "engine",
-    "created_at",
+    "created_at", "items",
 )  # fmt: skip
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
@@ -56,7 +57,7 @@ def publish(store, session, file):
     with store.transaction():
         about, digests = store.session(session), store.digests(session)
         questions, labels = store.history(session)
-    dataset = Dataset(store, about["dataset"])
+        dataset = Dataset(store, about["dataset"])
     place = {0: 0} | {question["id"]: k for k, question in enumerate(questions, 1)}
     lines = [
         {
@@ -117,6 +118,7 @@ DIGEST = {"answers": _whole(1), "digest": _words(64)}
 END = {"questions": _whole(0), "labels": _whole(0), "digests": _whole(0)}
 KINDS = {"question": QUESTION, "label": LABEL, "digest": DIGEST, "end": END}
 HEAD = {
+    "items": _whole(0),
     "name": _words(500), "budget": _whole(1), "seed": _whole(0), "shuffled": _whole(0, 1), "averaged": _whole(0, 1),
     "positive_name": _words(500), "negative_name": _words(500), "engine": _words(40), "created_at": _time,
     **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), _number),
@@ -174,8 +176,12 @@ def read(file):
     number, head = next(lines, (1, {}))
     if head.get("oal_session") != FORMAT:
         raise BundleError(f"this is no published session of version {FORMAT}: the first line must say so.")
-    _checked(head.get("settings"), HEAD, 1, "head")
-    _checked(head.get("dataset"), BOUND, 1, "head")
+    bound = _checked(head.get("dataset"), BOUND, 1, "head")
+    if isinstance(head.get("settings"), dict):  # a file of the time when streams did not grow does not say
+        head["settings"].setdefault("items", bound["items"])
+    settings = _checked(head.get("settings"), HEAD, 1, "head")
+    if settings["items"] > bound["items"]:
+        raise BundleError(f"items in the settings cannot be so. Got {settings['items']}.")
     found, end = {"question": [], "label": [], "digest": []}, None
     for number, line in lines:
         if end is not None:
@@ -195,10 +201,11 @@ def read(file):
 
 def _match(store, wanted):
     """The data set here that is the one of a published session."""
-    near = [row for row in store.datasets() if all(row[key] == wanted[key] for key in ("items", "features"))]
+    items = wanted["items"]
+    near = [row for row in store.datasets() if row["features"] == wanted["features"] and row["items"] >= items]
     problem = None
     for row in near:
-        own = fingerprint(Dataset(store, row["id"]))
+        own = fingerprint(Dataset(store, row["id"], items))
         wrong = [key for key in MEANING if own[key] != wanted[key]]
         if not wrong:
             return row["id"]
@@ -206,7 +213,8 @@ def _match(store, wanted):
             problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     named = [row for row in store.datasets() if row["name"] == wanted["name"]]
     if problem is None and named:
-        problem = f"the data set {wanted['name']} here has other rows"
+        less = named[0]["items"] < items
+        problem = f"the data set {wanted['name']} here has {'fewer items' if less else 'other rows'}"
     raise BundleError(
         f"the session runs over the data set {wanted['name']} ({wanted['items']:,} items, {wanted['features']:,} "
         f"features): {problem or 'it is not here'}. Import it as it was imported there, then this file again."
@@ -220,7 +228,7 @@ def adopt(store, file):
     """
     head, questions, labels, digests = read(file)
     dataset = _match(store, head["dataset"])
-    _checked_log(Dataset(store, dataset), questions, labels, head["settings"])
+    _checked_log(head["dataset"]["items"], questions, labels, head["settings"])
     try:
         with store.transaction():
             here = [known["question"] for label in labels[:1] if (known := store.event(label["event"]))]
@@ -228,14 +236,15 @@ def adopt(store, file):
                 raise BundleError(f"this session is here already: it is session {store.session_of(here[0])}.")
             session = _create(store, dataset, head["settings"])
             store.put_history(session, questions, labels, digests)
+            if store.length(dataset) > head["dataset"]["items"]:
+                store.drop_last_digests("id", session)
     except IntegrityError:
         raise BundleError("the file names a question, a number or an event twice.") from None
     return session
 
 
-def _checked_log(dataset, questions, labels, settings):
-    """What lines say of each other."""
-    items = rows.length(dataset.rows)
+def _checked_log(items, questions, labels, settings):
+    """What lines say of each other, and of the items of their data set."""
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     for place, question in enumerate(questions, 1):
         if question["id"] != place or question["parent"] >= place:
@@ -279,7 +288,7 @@ def _create(store, dataset, settings):
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         **{key: settings[key] for key in taken},
     )
-    store.made_at(session, settings["created_at"], settings["engine"])
+    store.made_at(session, settings["created_at"], settings["engine"], settings["items"])
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:

@@ -67,7 +67,7 @@ def append(dataset, items):
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
         store.update_dataset(dataset.id, {"items": total, "digested": total} | _counts(dataset.about, items.y[kept]))
-        store.drop_last_digests(dataset.id)
+        store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
     return Taken(kept.size, len(fresh) - kept.size, renamed, items.skipped)
 
@@ -105,10 +105,11 @@ def _rows(dataset, items):
         matrix.resize(matrix.shape[0], columns)
     if matrix.shape[1] != columns:
         raise formats.DataError(f"the data set {dataset.name} has {columns:,} features. Got {matrix.shape[1]:,}.")
-    matrix = scaling.apply(json.loads(dataset.about["scaling"]), matrix)
-    if isinstance(dataset.rows, rows.SparseRows):
-        return rows.as_rows(sparse.csr_array(matrix))
-    return rows.as_rows(matrix.toarray() if sparse.issparse(matrix) else matrix)
+    if isinstance(dataset.rows, rows.SparseRows):  # in the other kind, sums may differ in the last bit
+        matrix = sparse.csr_array(matrix)
+    elif sparse.issparse(matrix):
+        matrix = matrix.toarray()
+    return rows.as_rows(scaling.apply(json.loads(dataset.about["scaling"]), matrix))
 
 
 def _counts(about, y):

@@ -124,8 +124,9 @@ class Trace(Run):
     def __init__(self, store, session):
         with store.transaction():
             log, self.digests = store.answers(session), store.digests(session)
-            self.version = store.last_answer(session)
-        super().__init__(store, store.session(session))  # after the log, whose items are all there then
+            self.version, about = store.last_answer(session), store.session(session)
+            rounds = store.length(about["dataset"])
+        super().__init__(store, about, rounds)
         self.id = session
         self.departed, self._kept = None, {0: self.fresh()}
         try:

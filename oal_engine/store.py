@@ -325,12 +325,13 @@ class Store:
                 renamed += bool(given) and id != given
         return renamed
 
-    def drop_last_digests(self, dataset):
-        """Drop the digests of the sessions over a data set that were taken at their end."""
+    def drop_last_digests(self, key, value):
+        """Drop the digests that were taken at the end of the sessions whose `id` or `dataset` is this: where the stream
+        goes on, they do not come out again."""
         self.db.execute(
-            "DELETE FROM digests WHERE session IN (SELECT id FROM sessions WHERE dataset = ?) AND NOT EXISTS"
+            f"DELETE FROM digests WHERE session IN (SELECT id FROM sessions WHERE {key} = ?) AND NOT EXISTS"
             " (SELECT 1 FROM questions WHERE questions.session = digests.session AND number = digests.answers + 1)",
-            [dataset],
+            [value],
         )
 
     # Sessions
@@ -364,9 +365,9 @@ class Store:
             GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in found]
 
-    def made_at(self, session, created_at, engine):
-        """Say when and with which engine a session was made elsewhere."""
-        self.db["sessions"].update(session, {"created_at": created_at, "engine": engine})
+    def made_at(self, session, created_at, engine, items):
+        """Say when, with which engine and over how many items a session was made elsewhere."""
+        self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
 
     def remove_session(self, session):
         """Delete a session with its questions and labels."""

@@ -224,9 +224,7 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, mar
                     log[spent, 2] = asked.probability
                 spent += 1
                 y_t = float(y[order[t]])
-                _learn(
-                    x, t, asked.margin, asked.predicted, learner, rule, objective, average, v, y_t, spent == budget
-                )
+                _learn(x, t, asked.margin, asked.predicted, learner, rule, objective, average, v, y_t, spent == budget)
                 t += 1
     return spent
 

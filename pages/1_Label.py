@@ -3,6 +3,7 @@
 import streamlit as st
 
 from ui import charts
+from ui.arrivals import arrivals, shown
 from ui.card import card
 from ui.desk import desk as open_desk
 from ui.figures import figures, table, told
@@ -17,7 +18,7 @@ def label(desk, name):
         done, st.session_state[f"{key}-problem"] = desk.handle(event, name)
         return done
 
-    card(key, handle, lambda: desk.payload(st.session_state.get(f"{key}-problem")))
+    card(key, handle, lambda: shown(desk.session, desk.payload(st.session_state.get(f"{key}-problem"))))
 
 
 @st.fragment(run_every=2)
@@ -48,5 +49,6 @@ heading(about["name"], f"{told(desk.session.strategy)} on {about['dataset_name']
 left, right = st.columns([5, 3], gap="large")
 with left:
     label(desk, annotator())
+    arrivals(desk.session)
 with right:
     watch(desk)

@@ -83,8 +83,9 @@ class Desk:
     def figures(self):
         """The charts of the session as it is, drawn anew only where the log has changed."""
         with self._lock:
-            if self._drawn[0] != self.session.version:
-                self._drawn = self.session.version, charts.of_session(self.session)
+            now = self.session.version, self.session.rounds
+            if self._drawn[0] != now:
+                self._drawn = now, charts.of_session(self.session)
             return self._drawn[1]
 
     def _place(self, place):
