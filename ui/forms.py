@@ -8,8 +8,6 @@ from oal_engine.demo import DEMOS
 from oal_engine.learners import LEARNERS, is_multiclass
 from oal_engine.query_rules import QUERY_RULES, partners
 
-from .page import literal
-
 LONGEST = 60  # characters of a class's name
 OWN = "Own choice of learner and rule"
 FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several classes
@@ -105,7 +103,7 @@ def fields(specs, start, key):
     """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name."""
     return {
         name: column.number_input(
-            literal(name),
+            name,
             value=float(start[name]),
             format="%g",
             step=None,
