@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from . import bundle, experiments, formats, metrics, readers, retrace, stream
+from . import bundle, experiments, formats, metrics, readers, retrace, specifications, spending, stream
 from . import datasets as data
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
@@ -239,6 +239,9 @@ def replay(
     c_p: Annotated[float, typer.Option(help="Cost of a missed positive.")] = 0.9,
     theta: Annotated[float, typer.Option(help="Margins from here on predict positive.")] = 0.0,
     average: Annotated[bool, typer.Option("--average", help="Average the weights when the budget is spent.")] = False,
+    audit: Annotated[float, typer.Option(help="Share of the budget for random checks along the stream.")] = 0.0,
+    audit_trains: Annotated[bool, typer.Option(help="Whether their labels are learned.")] = True,
+    pace: Annotated[float | None, typer.Option(help="Share of the stream to spend the rest in evenly.")] = None,
     text: Text = None,
     label: Label = None,
     positive: Positive = None,
@@ -300,24 +303,30 @@ def replay(
     else:
         visits = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
 
+    planned = partial(spending.plan, chosen.rule, budget, rounds, audit, audit_trains, pace)
+
     def run(number):
         parts = chosen.build(table.rows.columns, size)
         goal = stream.objective(theta, known, weights.ratio("sum"))
         done = stream.replay(
-            table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average
-        )
+            table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average,
+            plan=planned(),
+        )  # fmt: skip
         found = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **found, "seconds": done.seconds}
 
-    stream.replay(table.rows, y, [], *chosen.build(table.rows.columns, size), stream.objective())  # compiles: not timed
+    compiling = *chosen.build(table.rows.columns, size), stream.objective()  # is not timed
+    stream.replay(table.rows, y, [], *compiling, plan=planned())
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(run, range(len(visits))))
     measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
+    plan = {"audit": audit, "audit_trains": audit_trains, "pace": pace} if planned() else None
     result = {
         "algorithm": chosen.algorithm,
         "learner": chosen.learner,
         "rule": chosen.rule,
         "params": chosen.parameters,
+        "plan": plan,
         "runs": runs,
         "mean": metrics.over(measured, np.mean),
         "std": metrics.spread(measured),
@@ -388,7 +397,7 @@ Grid = Annotated[
 Budgets = Annotated[
     list[int] | None, typer.Option("--budget", min=1, help="Labels; several may be (default: no limit).")
 ]
-PROTOCOL = typer.Option(help=f"{', '.join(experiments.PROTOCOLS)}: how settings are chosen.")
+PROTOCOL = typer.Option(help=f"{', '.join(specifications.PROTOCOLS)}: how settings are chosen.")
 Criterion = Annotated[str | None, typer.Option(help="The metric that decides (default: f1).")]
 Evaluation = Annotated[str | None, typer.Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")]
 Permutations = Annotated[int | None, typer.Option(min=1, help="Runs, each with an order of its own (default: 10).")]
@@ -434,7 +443,7 @@ def compare(
     as_json: Json = False,
 ):
     """Compare algorithms over the same streams, tuned the same way; a second run goes on where one was stopped."""
-    base = experiments.contents(spec) if spec else {}
+    base = specifications.contents(spec) if spec else {}
     base |= _said(
         data=sources, budgets=budget, tune=tune, criterion=criterion, evaluation=evaluation, permutations=permutations,
         trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho), alpha_p=alpha_p, c_p=c_p,
@@ -496,19 +505,19 @@ def _said(**options):
 
 
 def _rho(text):
-    return text if text in experiments.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
+    return text if text in specifications.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
 
 
 def _gridded(algorithms, settings):
     """The parameters of each algorithm with those of --set, which are for every one that has them, or for A:KEY."""
-    found = dict(experiments.tables(algorithms))
+    found = dict(specifications.tables(algorithms))
     for setting in settings:
         key, equals, value = setting.partition("=")
         owner, colon, key = key.strip().rpartition(":")
         if not equals or not key or (colon and owner not in found):
             raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
-        values = experiments.typed(value, key)
-        homes = [owner] if colon else [name for name in found if experiments.has(name, key)]
+        values = specifications.typed(value, key)
+        homes = [owner] if colon else [name for name in found if specifications.has(name, key)]
         if not homes:
             raise ValueError(f"none of {', '.join(found)} has a parameter {key}.")
         found |= {name: found[name] | {key: values} for name in homes}
@@ -543,7 +552,7 @@ def _executor(wanted, store, folder, workers, processes, scheduler):
 
 def _print_comparison(found):
     spec = found.spec
-    print(f"{found.name}: {spec.permutations} runs; {experiments.PROTOCOLS[spec.tune]}")
+    print(f"{found.name}: {spec.permutations} runs; {specifications.PROTOCOLS[spec.tune]}")
     tests = found.tests()
     for (source, budget), lines in found.blocks().items():
         print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
@@ -558,7 +567,7 @@ def _print_comparison(found):
             mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
             table.add_row(
-                escape(line.algorithm), experiments.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
+                escape(line.algorithm), specifications.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
             )
         Console().print(table)
     print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
@@ -572,7 +581,8 @@ def _print_comparison(found):
 
 def _print_trials(trials, *columns):
     shown = [
-        row | {"settings": experiments.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"} for row in trials
+        row | {"settings": specifications.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"}
+        for row in trials
     ]
     show({"trials": shown}, False, *columns)
 
