@@ -12,6 +12,8 @@ from oal_engine.algorithms import strategy
 from oal_engine.demo import DEMOS
 from oal_engine.store import Store, StoreError
 
+from .component import text
+
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
 [data-testid="stHeader"] { background: transparent; pointer-events: none; }
@@ -37,6 +39,7 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
+SCRIPT = f"<script>{text(['popover.js'])}</script>"
 PAGES = {
     "Home": "app.py",
     "Label": "pages/1_Label.py",
@@ -49,7 +52,7 @@ PAGES = {
 def open_page(title):
     """Begin a page: every page does, because a deep link runs no other script before it."""
     st.set_page_config(title + " · OAL Studio", page_icon="🎯", layout="wide")
-    st.html(STYLE)
+    st.html(STYLE + SCRIPT, unsafe_allow_javascript=True)
     _require_login()
     _warm_up()
     session = st.query_params.get("session")
