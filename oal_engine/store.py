@@ -268,6 +268,15 @@ class Store:
         """One item: id, text, label, y."""
         return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
 
+    def items(self, dataset, positions, texts=False):
+        """Some items by position: position, id and label, and text if wanted."""
+        found = self.query(
+            f"SELECT position, id, label{', text' * texts} FROM items"
+            " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps(positions),
+        )  # fmt: skip
+        return {row["position"]: row for row in found}
+
     def vocabulary(self, dataset):
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)

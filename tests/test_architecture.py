@@ -14,17 +14,19 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters"},
+    {"dispatch", "parameters", "tables", "calibration", "jsonlines"},
     {"rows", "draws"},
     {"learners"},
-    {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
+    {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
     {"spending"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator", "specifications"},
     {"session", "demo", "race", "protocols", "contests"},
-    {"export", "published", "experiments", "retrace", "bundle"},
+    {"published", "experiments", "retrace", "bundle", "model"},
     {"reproduce", "cluster", "jobs", "figures"},
     {"report"},
+    {"session_report"},
+    {"export"},
     {"cli"},
     {"__main__"},
     {"ui"},
