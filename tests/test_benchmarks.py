@@ -150,7 +150,7 @@ def test_a_package_that_cannot_be_installed_says_so(tmp_path, monkeypatch):
     """Pip's own last words are in the reason, and nothing is left that looks installed."""
     failed = partial(subprocess.CompletedProcess, (), 1, "", "many lines\nERROR: no such package\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed())
-    with pytest.raises(labeling_tools.Missing, match="^gone==1 could not be installed: ERROR: no such package$"):
+    with pytest.raises(labeling_tools.Missing, match=r"^gone==1 could not be installed: ERROR: no such package$"):
         labeling_tools.programs("gone==1", tmp_path)
     assert not list(tmp_path.rglob("complete"))
 
