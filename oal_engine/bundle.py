@@ -17,13 +17,13 @@ from .algorithms import ALGORITHMS, Strategy
 from .datasets import Dataset
 from .session import create
 
-FORMAT = 1
+FORMAT = 2
 LONGEST_LINE = 2**20  # characters
 LONGEST_FILE = 2**28
 SETTINGS = (
     "name", "algorithm", "learner", "rule", "parameters", "budget", "seed", "shuffled", "positive_name",
     "negative_name", "classes", "positive_class", "alpha_p", "c_p", "metric", "theta", "rho", "averaged", "engine",
-    "created_at",
+    "created_at", "items", "horizon", "audit", "audit_trains", "pace",
 )  # fmt: skip
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
@@ -55,9 +55,9 @@ def publish(store, session, file):
     """Write a session to an open text file."""
     with store.transaction():
         about, digests = store.session(session), store.digests(session)
-        questions, labels = store.history(session)
+        questions, labels, notes, marks = store.history(session)
     dataset = Dataset(store, about["dataset"])
-    place = {0: 0} | {question["id"]: k for k, question in enumerate(questions, 1)}
+    place = {0: 0} | {sign * question["id"]: sign * k for k, question in enumerate(questions, 1) for sign in (1, -1)}
     lines = [
         {
             "oal_session": FORMAT,
@@ -67,9 +67,12 @@ def publish(store, session, file):
         },
         *({key: _placed(key, row[key], place) for key in QUESTION} for row in questions),
         *({key: _placed(key, row[key], place) for key in LABEL} for row in labels),
+        *({key: row[key] for key in NOTE} for row in notes),
+        *({key: row[key] for key in MARK} for row in marks),
         *({"answers": answers, "digest": digest} for answers, digest in sorted(digests.items())),
     ]
-    lines.append({"questions": len(questions), "labels": len(labels), "digests": len(digests)})
+    parts = questions, labels, notes, marks, digests
+    lines.append(dict(zip(END, map(len, parts))))
     file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)
 
 
@@ -104,20 +107,33 @@ def _or_none(check):
 
 
 QUESTION = {
-    "id": _whole(1), "number": _or_none(_whole(1)), "parent": _whole(0), "branch": _whole(-1, 127),
+    "id": _whole(1), "number": _or_none(_whole(1)), "parent": _whole(-(2**53)), "branch": _whole(-1, 127),
     "round": _whole(0), "item": _whole(0), "margin": _number, "probability": _number, "draw": _number,
-    "predicted": _whole(-1, 127), "asked_at": _time,
+    "audit": _whole(0, 1), "predicted": _whole(-1, 127), "asked_at": _time,
 }  # fmt: skip
 LABEL = {
     "event": _words(200), "question": _whole(1), "label": _whole(-1, 127), "annotator": _words(200),
     "answered_at": _time, "seconds": _or_none(_number), "undone_at": _or_none(_time),
-    "undone_by": _or_none(_words(200)),
+    "undone_by": _or_none(_words(200)), "position": _or_none(_whole(0)), "highlighted": _or_none(_whole(0, 1)),
+}  # fmt: skip
+NOTE = {
+    "event": _words(200),
+    "item": _whole(0),
+    "text": _words(LONGEST_LINE),
+    "annotator": _words(200),
+    "written_at": _time,
+}
+MARK = {
+    "event": _words(200), "item": _whole(0), "wrong": _whole(0, 1), "position": _or_none(_whole(0)),
+    "annotator": _words(200), "given_at": _time,
 }  # fmt: skip
 DIGEST = {"answers": _whole(1), "digest": _words(64)}
-END = {"questions": _whole(0), "labels": _whole(0), "digests": _whole(0)}
-KINDS = {"question": QUESTION, "label": LABEL, "digest": DIGEST, "end": END}
+KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}
+END = {f"{kind}s": _whole(0) for kind in KINDS}
 HEAD = {
-    "name": _words(500), "budget": _whole(1), "seed": _whole(0), "shuffled": _whole(0, 1), "averaged": _whole(0, 1),
+    "name": _words(500), "budget": _whole(1), "seed": _whole(0), "items": _whole(0), "horizon": _whole(1),
+    **dict.fromkeys(("shuffled", "averaged", "audit_trains"), _whole(0, 1)),
+    "audit": _number, "pace": _or_none(_number),
     "positive_name": _words(500), "negative_name": _words(500), "engine": _words(40), "created_at": _time,
     **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), _number),
     **dict.fromkeys(("algorithm", "learner", "rule", "metric"), _words(200)),
@@ -169,28 +185,30 @@ def _lines(file):
 
 
 def read(file):
-    """The head, the questions, the labels and the digests of a published session, each line checked by itself."""
+    """The head, the questions, labels, notes, marks and digests of a published session, each line checked by itself."""
     lines = _lines(file)
     number, head = next(lines, (1, {}))
     if head.get("oal_session") != FORMAT:
         raise BundleError(f"this is no published session of version {FORMAT}: the first line must say so.")
     _checked(head.get("settings"), HEAD, 1, "head")
     _checked(head.get("dataset"), BOUND, 1, "head")
-    found, end = {"question": [], "label": [], "digest": []}, None
+    found, end = {kind: [] for kind in KINDS}, None
     for number, line in lines:
         if end is not None:
             raise BundleError(f"line {number} is behind the end of the session.")
-        kind = next((kind for kind, fields in KINDS.items() if fields.keys() == line.keys()), None)
+        kinds = KINDS | {"end": END}
+        kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise BundleError(f"line {number} is no question, label, digest or end of a session.")
-        _checked(line, KINDS[kind], number, kind)
+            raise BundleError(f"line {number} is no {', '.join(KINDS)} or end of a session.")
+        _checked(line, kinds[kind], number, kind)
         if kind == "end":
             end = line
         else:
             found[kind].append(line)
     if end != {f"{kind}s": len(values) for kind, values in found.items()}:
         raise BundleError(f"the file is cut short or altered: it ends in line {number} without its right last line.")
-    return head, found["question"], found["label"], {line["answers"]: line["digest"] for line in found["digest"]}
+    digests = {line["answers"]: line["digest"] for line in found.pop("digest")}
+    return head, *found.values(), digests
 
 
 def _match(store, wanted):
@@ -218,27 +236,27 @@ def adopt(store, file):
 
     All or nothing. Whether it verifies is `retrace.verify`'s to say.
     """
-    head, questions, labels, digests = read(file)
+    head, questions, labels, notes, marks, digests = read(file)
     dataset = _match(store, head["dataset"])
-    _checked_log(Dataset(store, dataset), questions, labels, head["settings"])
+    _checked_log(Dataset(store, dataset), questions, labels, notes + marks, head["settings"])
     try:
         with store.transaction():
             here = [known["question"] for label in labels[:1] if (known := store.event(label["event"]))]
             if here:
                 raise BundleError(f"this session is here already: it is session {store.session_of(here[0])}.")
             session = _create(store, dataset, head["settings"])
-            store.put_history(session, questions, labels, digests)
+            store.put_history(session, questions, labels, notes, marks, digests)
     except IntegrityError:
         raise BundleError("the file names a question, a number or an event twice.") from None
     return session
 
 
-def _checked_log(dataset, questions, labels, settings):
+def _checked_log(dataset, questions, labels, noted, settings):
     """What lines say of each other."""
     items = rows.length(dataset.rows)
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     for place, question in enumerate(questions, 1):
-        if question["id"] != place or question["parent"] >= place:
+        if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
             raise BundleError(f"the questions are not in order at question {place}.")
         if max(question["item"], question["round"]) >= items:
             raise BundleError(f"question {place} is about an item that the data set does not have.")
@@ -247,11 +265,18 @@ def _checked_log(dataset, questions, labels, settings):
     numbers = sorted(question["number"] for question in questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
         raise BundleError("the numbers of the questions have gaps.")
+    if any(line["item"] >= items for line in noted):
+        raise BundleError("a note or a mark is about an item that the data set does not have.")
     for label in labels:
         if label["question"] > len(questions) or label["label"] not in allowed:
             raise BundleError(f"the label of question {label['question']} is not one of the session.")
         if (label["undone_at"] is None) != (label["undone_by"] is None):
             raise BundleError(f"the label of question {label['question']} is half taken back.")
+    replaced = {label["undone_by"]: label["question"] for label in labels if label["undone_by"] is not None}
+    for label in labels:
+        corrects = replaced.get(label["event"]) if label["position"] is not None else label["question"]
+        if corrects != label["question"] or (label["position"] is None and label["event"] in replaced):
+            raise BundleError(f"the label of question {label['question']} corrects none that it had.")
     standing = {label["question"] for label in labels if label["undone_at"] is None}
     waiting = [question["number"] for question in questions if question["number"] and question["id"] not in standing]
     if waiting not in ([], numbers[-1:]):
@@ -267,7 +292,10 @@ def _create(store, dataset, settings):
     published = ALGORITHMS.get(settings["algorithm"])
     fixed = published.fixed if published else {}
     named = {"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}
-    taken = ("budget", "seed", "positive_name", "negative_name", "positive_class", "name", "metric", "theta", "rho")
+    taken = (
+        "budget", "seed", "positive_name", "negative_name", "positive_class", "name", "metric", "theta", "rho",
+        "horizon", "audit", "pace",
+    )  # fmt: skip
     session = create(
         store,
         dataset,
@@ -275,11 +303,13 @@ def _create(store, dataset, settings):
         parameters={key: value for key, value in parts.parameters.items() if key not in fixed},
         shuffled=bool(settings["shuffled"]),
         averaged=bool(settings["averaged"]),
+        audit_trains=bool(settings["audit_trains"]),
         classes=settings["classes"] or (),
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         **{key: settings[key] for key in taken},
     )
-    store.made_at(session, settings["created_at"], settings["engine"])
+    items = min(settings["items"], store.session(session)["items"])
+    store.made_at(session, settings["created_at"], settings["engine"], items)
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:

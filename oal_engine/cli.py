@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from . import bundle, experiments, formats, metrics, readers, retrace, stream
+from . import bundle, experiments, formats, metrics, readers, retrace, spending, stream
 from . import datasets as data
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
@@ -239,6 +239,9 @@ def replay(
     c_p: Annotated[float, typer.Option(help="Cost of a missed positive.")] = 0.9,
     theta: Annotated[float, typer.Option(help="Margins from here on predict positive.")] = 0.0,
     average: Annotated[bool, typer.Option("--average", help="Average the weights when the budget is spent.")] = False,
+    audit: Annotated[float, typer.Option(help="Share of the budget for random checks along the stream.")] = 0.0,
+    audit_trains: Annotated[bool, typer.Option(help="Whether their labels are learned.")] = True,
+    pace: Annotated[float | None, typer.Option(help="Share of the stream to spend the rest in evenly.")] = None,
     text: Text = None,
     label: Label = None,
     positive: Positive = None,
@@ -300,24 +303,30 @@ def replay(
     else:
         visits = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
 
+    planned = partial(spending.plan, chosen.rule, budget, rounds, audit, audit_trains, pace)
+
     def run(number):
         parts = chosen.build(table.rows.columns, size)
         goal = stream.objective(theta, known, weights.ratio("sum"))
         done = stream.replay(
-            table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average
-        )
+            table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average,
+            plan=planned(),
+        )  # fmt: skip
         found = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **found, "seconds": done.seconds}
 
-    stream.replay(table.rows, y, [], *chosen.build(table.rows.columns, size), stream.objective())  # compiles: not timed
+    compiling = *chosen.build(table.rows.columns, size), stream.objective()  # is not timed
+    stream.replay(table.rows, y, [], *compiling, plan=planned())
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(run, range(len(visits))))
     measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
+    plan = {"audit": audit, "audit_trains": audit_trains, "pace": pace} if planned() else None
     result = {
         "algorithm": chosen.algorithm,
         "learner": chosen.learner,
         "rule": chosen.rule,
         "params": chosen.parameters,
+        "plan": plan,
         "runs": runs,
         "mean": metrics.over(measured, np.mean),
         "std": metrics.spread(measured),

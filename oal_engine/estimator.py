@@ -134,10 +134,10 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             self._start(known)
         elif not np.array_equal(known, self.classes_):
             raise ValueError(f"classes must be those of the first call, {_list(self.classes_)}. Got {_list(known)}.")
-        table = rows.as_rows(X)
+        table, order = rows.as_rows(X), np.arange(y.size)
         stream.teach(
-            table, self._numbers(y), stream.checked_order(np.arange(y.size), table), self.learner_, self.rule_,
-            self.objective_, stream.average(self.learner_, False),
+            table, stream.checked_order(order, table), self._numbers(y), order, self.learner_, self.rule_,
+            self.objective_, stream.average(self.learner_, False), False,
         )  # fmt: skip
         self.rounds_ += y.size
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from . import __version__, metrics, stream
 from .algorithms import ALGORITHMS
 from .learners import weights
+from .query_rules import paceable
 from .session import SKIP, Asked, Departed, Place, Run, answered, effective_rho
 
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
@@ -125,11 +126,11 @@ class Trace(Run):
         super().__init__(store, store.session(session))
         self.id = session
         with store.transaction():
-            log, self.digests = store.answers(session), store.digests(session)
+            log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
             self.version = store.last_answer(session)
         self.departed, self._kept = None, {0: self.fresh()}
         try:
-            for done, state in enumerate(self.follow(log, self.digests)):
+            for done, state in enumerate(self.follow(log, self.digests, self._changes)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
                 if done and done % max(KEPT_EVERY, -(-len(log) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
@@ -140,11 +141,12 @@ class Trace(Run):
         self._state = self._after(len(self._answers) - bool(self.departed and log))
 
     def _after(self, answers):
-        """The state after so many answers; the caller's own."""
+        """The state after so many answers, as its question was asked; the caller's own."""
         kept = max(done for done in self._kept if done <= answers)
         state = self._kept[kept].copy()
-        for _, _, label in self._answers[kept:answers]:
-            state = self.advance(state, label)
+        for done in range(kept, answers):
+            self.change(state, self.log, self._changes, done)
+            state = self.advance(state, self.log[done]["first"])
         return state
 
     @property
@@ -170,15 +172,16 @@ class Trace(Run):
         entry = self.log[number - 1] if number <= len(self.log) else None
         asked = entry and Asked(
             entry["id"], number, entry["round"], entry["item"], entry["margin"], entry["probability"],
-            entry["predicted"], None,
+            entry["predicted"], None, entry["audit"],
         )  # fmt: skip
-        before = weights(state.learner).copy()
         place = self.place_of(state, asked, self._answers[: number - 1])
-        place = Place(asked, place.progress, before, place.counts.copy())
+        place = Place(asked, place.progress, weights(state.learner).copy(), place.counts.copy())
         passed = self._passed(state, number)
         moved = []
-        if entry and entry["label"]:
-            moved = _moved(before, weights(self.advance(state, entry["label"]).learner))
+        if entry and entry["first"]:
+            self.change(state, self.log, self._changes, number - 1)
+            before = weights(state.learner).copy()
+            moved = _moved(before, weights(self.advance(state, entry["first"]).learner))
         return Step(place, entry, passed, moved)
 
     def _gap(self, number):
@@ -194,7 +197,7 @@ class Trace(Run):
         state = state.copy()  # a rule may leave its work in the learner
         stream.passed(
             self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.about["seed"],
-            first, counts, found,
+            first, state.before or True, counts, found,
         )  # fmt: skip
         return found, counts
 
@@ -308,6 +311,7 @@ def what_if(trace, chosen):
         "rule": chosen.rule,
         "parameters": {"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
         "rho": effective_rho(chosen, rho, trace.weights, about["metric"]),
+        "pace": about["pace"] if chosen.rule in paceable() else None,
     }
     run = Run(trace.store, about | settings, trace.reached)
     answers = {entry["item"]: entry["label"] for entry in trace.log if entry["label"]}
@@ -317,7 +321,8 @@ def what_if(trace, chosen):
         item = int(run.order[state.question.t])
         label = int(known[item]) if trace.labelled or item in answers else SKIP
         asked.append((state.question.t + 1, state.question.predicted, label))
-        state.spent += label == SKIP
+        if label == SKIP:
+            state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
         state = run.advance(state, label)
     run._state, run._answers = state, [(0, "", label) for *_, label in asked]
     different = sum(label != run.y[item] for item, label in answers.items()) if trace.labelled else 0

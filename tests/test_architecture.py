@@ -18,6 +18,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
+    {"spending"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator"},
     {"session", "demo", "race", "protocols"},

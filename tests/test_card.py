@@ -2,7 +2,9 @@
 
 import pytest
 from browser import MARKUP, listeners
-from conftest import ROOT
+
+from ui.card import SCRIPTS
+from ui.component import text
 
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {
@@ -15,6 +17,8 @@ HTML = """<style>:root { %s } %s</style>
 <input id=field><textarea id=area></textarea><select id=select><option>a<option>x</select>
 <div id=editable contenteditable></div><div id=textbox role=textbox tabindex=0></div><div id=shadow></div>
 <button id=button onclick="window.clicked = (window.clicked ?? 0) + 1">Other</button><input id=box type=checkbox>
+<a id=here href="?session=2" data-testid=stPageLink-NavLink onclick="event.preventDefault()">This page</a>
+<a id=there href="Data?session=1" data-testid=stPageLink-NavLink onclick="event.preventDefault()">Another page</a>
 <script>
   shadow.attachShadow({mode: "open"}).innerHTML = "<input>";
   const mounts = [];
@@ -52,7 +56,7 @@ class Script:
     def open(self):
         """Load the page, once more as after a reload."""
         self.page.goto(ADDRESS)
-        self.page.evaluate(MOUNT, (ROOT / "ui" / "card.js").read_text(encoding="utf-8"))
+        self.page.evaluate(MOUNT, text(SCRIPTS))
 
     def give(self, here, branches=(), **changes):
         """The server's next payload, painted."""
@@ -129,7 +133,7 @@ class Script:
 def page(browser):
     """A page with the look of the card and nothing else, whose clock stands still."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
-    body = HTML % (style, (ROOT / "ui" / "card.css").read_text(encoding="utf-8"))
+    body = HTML % (style, text(["card.css"]))
     with browser.new_context() as context:
         made = context.new_page()
         made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))
@@ -553,6 +557,21 @@ def test_leaving_the_page_warns_while_something_is_unsaved(script):
     assert script.page.evaluate(leave) is True
 
 
+def test_a_page_that_is_being_left_sends_nothing(script):
+    """Between the click on a link and the other page nothing goes to the server, which would empty that page; a page
+    that never comes keeps nothing from being sent."""
+    script.give(1, ALL)
+    script.page.locator("#here").click()
+    script.press("a")
+    assert [[[1, "label", 1]]] == script.posts
+    script.page.locator("#there").click()
+    script.press("a")
+    script.run(20_000)
+    assert 1 == len(script.posts)
+    script.run(30_000)
+    assert [[1, "label", 1], [2, "label", 1]] == script.posts[1]
+
+
 def test_undo_names_the_last_answer(script):
     """The server's last one, or the one that it has not acknowledged yet, skips included; none where there is none."""
     script.give(5, ALL, previous=4)
@@ -612,7 +631,7 @@ def test_nothing_is_left_of_a_card_that_is_gone(script):
     for n in range(1, 6):
         script.give(n, ALL, previous=7)
         script.give(n, ALL, previous=8)
-        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload"])
+        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload", "click", "popstate"])
         script.press("a")
         posts = len(script.posts)
         script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")

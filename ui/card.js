@@ -6,7 +6,6 @@ const CALM = 250; // ms before "unsaved" is said, so that the status does not fl
 const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
 const SLOWEST_RETRY = 30000;
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
-const FEW = 3; // classes that have a place in the line of counters; more are counted on their buttons
 
 const cards = new WeakMap();
 
@@ -40,6 +39,7 @@ class Card {
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.pending.length && event.preventDefault(), { signal });
+    this.leaving = leaving(signal);
   }
 
   remove() {
@@ -50,7 +50,6 @@ class Card {
   }
 
   build() {
-    const testid = (name) => ({ "data-testid": `oal-${name}` });
     this.why = h("p", { class: "why", ...testid("why") });
     this.title = h("p", { class: "title", dir: "auto" });
     this.switch = h("button", { class: "switch", role: "switch", type: "button", "aria-keyshortcuts": "H",
@@ -123,7 +122,7 @@ class Card {
   }
 
   post() {
-    this.send(this.pending);
+    if (!this.leaving()) this.send(this.pending);
     clearTimeout(this.retrying);
     this.retrying = setTimeout(() => this.post(), this.retryDelay);
     this.retryDelay = Math.min(2 * this.retryDelay, SLOWEST_RETRY);
@@ -262,74 +261,15 @@ function carry(place, events, branches) {
   return { place, blocker: null };
 }
 
-function content({ parts, features }) {
-  const text = parts.map(([text, weight]) => (weight ? tinted(h("span", {}, text), weight) : text));
-  if (!features?.length) return text;
-  const table = h("dl", { class: "features" }, ...features.map(([name, value, weight]) =>
-    tinted(h("div", {}, h("dt", { dir: "auto", title: name }, name), h("dd", {}, figure(value))), weight)));
-  return [...text, table];
-}
-
-function tinted(node, weight) {
-  if (weight) node.className = weight > 0 ? "term positive" : "term negative";
-  node.style.setProperty("--weight", Math.min(1, Math.abs(weight)));
-  return node;
-}
-
 function ending({ end, counters, result }) {
   const ends = { budget: `The budget of ${number(counters.budget)} labels is spent`, stream: "The stream has ended" };
   return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved.")];
 }
 
-// What a key means depends on where it is pressed
-
-const TYPING = "textarea, select, [role=textbox], " +
-  "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset])";
-const DIALOG = "dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]";
-const PRESSED_BY_SPACE = "button, summary, input, [role=button], [role=switch], [role=checkbox], [role=radio], " +
-  "[role=tab], [role=menuitem], [role=option]";
-
-// The key as printed on a Latin keyboard: in a Cyrillic or Arabic layout event.key is another letter.
-function letter({ key, code }) {
-  return key > "\x7f" && code.startsWith("Key") ? code.slice(3).toLowerCase() : key.toLowerCase();
-}
-
 // Browser
-
-// A click must not leave the focus on a button, where the next Space would press it.
-function keepFocus(event) {
-  event.preventDefault();
-}
 
 function afterPaint(callback) {
   requestAnimationFrame(() => setTimeout(callback));
-}
-
-function h(tag, attributes, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function key(name) {
-  return h("kbd", { "aria-hidden": "true" }, name);
-}
-
-function put(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-function disable(button, disabled) {
-  button.setAttribute("aria-disabled", Boolean(disabled)); // not `disabled`, which would drop the keyboard's focus
-}
-
-function number(value) {
-  return value.toLocaleString("en");
-}
-
-function figure(value) {
-  return typeof value === "number" ? String(Number(value.toPrecision(4))) : value;
 }
 
 function randomId() {

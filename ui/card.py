@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import streamlit as st
 
-HERE = Path(__file__).parent
+from .component import component
 
-_mount = st.components.v2.component(
-    "oal_card",
-    js=(HERE / "card.js").read_text(encoding="utf-8"),
-    css=(HERE / "card.css").read_text(encoding="utf-8"),
-)
+SCRIPTS = "nodes.js", "leaving.js", "card.js"
+
+_mount = component("card", SCRIPTS, ["card.css"])
 
 
 def card(key: str, handle: Callable[[dict], bool], payload: Callable[[], dict]) -> None:

@@ -155,10 +155,10 @@ class Desk:
 def why(about, asked, progress):
     """Why this item is asked, in words that do not give away what the model thinks of it."""
     rule, chance = about["rule"], f"chance of being asked {asked.probability:.2f}"
+    if asked.audit or rule == "random":
+        return f"A random check ({chance})."
     if rule in ("all", "first"):
         return "Every item is asked while the budget lasts."
-    if rule == "random":
-        return f"A random check ({chance})."
     if rule == "positive":
         return "The model would push this item."
     if not progress.labels:

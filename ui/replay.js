@@ -37,7 +37,9 @@ class Player {
     this.build();
     parent.append(this.root);
     this.listening = new AbortController();
-    document.addEventListener("keydown", (event) => this.onKey(event), { signal: this.listening.signal });
+    const { signal } = this.listening;
+    document.addEventListener("keydown", (event) => this.onKey(event), { signal });
+    this.leaving = leaving(signal);
   }
 
   remove() {
@@ -49,7 +51,6 @@ class Player {
   }
 
   build() {
-    const testid = (name) => ({ "data-testid": `oal-${name}` });
     this.bars = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
     this.cursor = h("i", { class: "cursor" });
     this.timeline = h("div", { class: "timeline", role: "slider", tabindex: "0", "aria-label": "Question",
@@ -148,6 +149,7 @@ class Player {
     const hurry = here || (this.timer && missing.length > AHEAD_PLAYING / 2);
     if (!missing.length) return;
     this.asking = setTimeout(() => {
+      if (this.leaving()) return this.ask();
       while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
       this.asked += 1;
       this.send({ known: this.known ?? null, want: here && !this.timer ? missing.slice(0, 1) : missing, asked: this.asked });
@@ -514,17 +516,6 @@ function tool(words, title, act, id) {
   button.onmousedown = keepFocus;
   button.onclick = () => button.getAttribute("aria-disabled") !== "true" && act();
   return button;
-}
-
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function clamp(value, low, high) {
-  return Math.min(high, Math.max(low, value));
 }
 
 function quantile(values, share) {

@@ -2,7 +2,6 @@
 algorithm beside the session."""
 
 from datetime import datetime
-from pathlib import Path
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -12,26 +11,15 @@ from oal_engine.algorithms import strategy
 from oal_engine.session import Asked, Place
 
 from . import charts
+from .component import component
 from .desk import Desk
 from .figures import figures
 from .page import store
 
-HERE = Path(__file__).parent
 MOST_PLACES = 40  # in one answer to the browser
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
-
-def _script():
-    """The player's script behind the card's own, without its entry point: an item is drawn by the same functions."""
-    card, own = ((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "replay.js"))
-    return card.replace("export default", "const mountCard =", 1) + own
-
-
-def _style():
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("card.css", "replay.css"))
-
-
-_mount = st.components.v2.component("oal_replay", js=_script(), css=_style())
+_mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
 
 
 @st.cache_resource(max_entries=8)
