@@ -38,6 +38,13 @@ VENVS = Path(__file__).parent / ".venvs"
 ABSTRACTS = ROOT.parent / "shared" / "data" / "ohsumed_single23.jsonl.xz"
 HEART = formats.Columns(("text",), "label", "id", positive=("C14",))
 
+EXPLAINED = """\
+Real keys in headless Chromium, one after the other tool on the same texts, at a quick person's pace. Painted: from the
+key that gives the label (of two keys the last) to the second animation frame after the text of another item is in the
+page, for every tool alike; acknowledged: to the answer shown as saved, where the next item does not wait for that. Ours
+has its learner, its charts and its synchronous writes on, ASReview LAB refits in the background, Label Studio learns
+nothing. First item: opening the page until an item is there, with ours the session's first opening and its charts."""
+
 # Arms the stop watch of one answer. A text that is taken away before the next one comes is no next one.
 STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fail) => {
     setTimeout(() => fail(new Error('no other item was painted and acknowledged within 20 seconds')), 20000);
@@ -179,8 +186,19 @@ def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), 
 # What is told of it
 
 
-def sections(found):
-    """The lines that tell of a run."""
+def sections(runs):
+    """The page's part on labeling, from what runs found."""
+    yield "## From a key press to the next item, in milliseconds"
+    yield ""
+    yield from EXPLAINED.splitlines()
+    for found in runs:
+        yield ""
+        yield from lines(found)
+    yield ""
+
+
+def lines(found):
+    """What one run found, as a table and its aims."""
     kinds = "painted", "acknowledged"
     heads = [
         "tool",
@@ -190,22 +208,26 @@ def sections(found):
         "first item",
         "load",
     ]
-    lines = []
+    cells = []
     for tool in found["tools"]:
-        about, rest = (tool["tool"], tool["version"]), (tool["keys"], tool.get("opened"), tool.get("load"))
         times = [round(tool[kind][at]) if kind in tool else None for kind in kinds for at in PERCENTILES]
-        lines.append([*about, *times, *rest])
-    yield f"Milliseconds over {found['labels']} labels on {found['items']:,} texts ({found['source']}):"
+        rest = tool["keys"], tool.get("opened"), tool.get("load")
+        cells.append([tool["tool"], tool["version"], *times, *rest])
+    yield f"{found['labels']} labels after {WARM_UP} to warm up, {found['items']:,} texts ({found['source']}):"
     yield ""
-    yield from table(heads, lines)
+    yield from table(heads, cells)
     yield from (f"{tool['tool']} was left out: {tool['left_out']}" for tool in found["tools"] if "left_out" in tool)
     if found["ratios"]:
         told = " and ".join(f"{ratio:.2f} at {at}" for at, ratio in found["ratios"].items())
-        met = "met" if max(found["ratios"].values()) <= AIM else "missed"
-        yield f"Ours over the better of the others: {told} (aim: at most a third; {met})."
-    slowest = {at: max(tool["painted"][at] for tool in found["tools"] if tool["tool"] == OURS) for at in PERCENTILES}
-    met = "met" if all(slowest[at] <= bound for at, bound in BOUNDS.items()) else "missed"
-    yield f"Painted here within {' and '.join(f'{bound} ms at {at}' for at, bound in BOUNDS.items())}: {met}."
+        yield f"Our slowest over the better of the others: {told} (aim: at most a third; {_met(found['ratios'], AIM)})."
+    ours = [tool["painted"] for tool in found["tools"] if tool["tool"] == OURS]
+    slowest = {at: max(times[at] for times in ours) / bound for at, bound in BOUNDS.items()}
+    bounds = " and ".join(f"{bound} ms at {at}" for at, bound in BOUNDS.items())
+    yield f"Aim for ours: painted within {bounds}; {_met(slowest, 1)}."
+
+
+def _met(values, bound):
+    return "met" if max(values.values()) <= bound else "missed"
 
 
 def main(
@@ -222,7 +244,7 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the servers are stopped then too
     with chromium() as browser:
         found = run(browser, labels, items, vocabulary, strategy, alone, venvs=venvs, folder=folder)
-    print(json.dumps(found) if as_json else "\n".join(sections(found)))
+    print(json.dumps(found) if as_json else "\n".join(lines(found)))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 import requests
 
@@ -31,10 +31,10 @@ STRATEGIES = {
     "CSPAA": demo.DEMOS["tweets"].session,
     "PAA-I": {"algorithm": "PAA-I", "parameters": {"delta": 0.1}},
 }
-ACCOUNT = {"username": "benchmark@example.org", "password": "benchmark-1"}
+EMAIL, PASSWORD = "benchmark@example.org", "benchmark-1"
+NAMES = {True: "Relevant", False: "Not relevant"}
 local = requests.Session()
 local.trust_env = False  # no proxy between here and here
-NAMES = {True: "Relevant", False: "Not relevant"}
 
 
 class Item(NamedTuple):
@@ -70,11 +70,11 @@ class Tool(NamedTuple):
 
 def programs(package, venvs):
     """The programs of a package, in an environment of its own that is made at the first use."""
-    folder = venvs / package
+    folder = venvs.resolve() / package
     made = folder / "complete"
     if not made.exists():
-        venvs.mkdir(parents=True, exist_ok=True)
-        (venvs / ".gitignore").write_text("*\n", encoding="utf-8")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        (folder.parent / ".gitignore").write_text("*\n", encoding="utf-8")
         print(f"installing {package} in {folder} …", file=sys.stderr)
         for command in ([sys.executable, "-m", "venv", "--clear", folder], [folder / "bin/pip", "install", package]):
             done = subprocess.run(command, capture_output=True, text=True)
@@ -86,11 +86,13 @@ def programs(package, venvs):
 
 
 @contextmanager
-def running(command, health, log, **environment):
-    """A server with all its processes, from its first answer at an address to its end."""
+def running(command, health, folder, home=None, **environment):
+    """A server with all its processes, its log in a folder (and all else, but for ours), from its first answer to its
+    end."""
+    log = folder / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
-            list(map(str, command)), cwd=ROOT, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT,
+            command, cwd=home or folder, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
     try:
@@ -145,7 +147,7 @@ def table(items, heads, *columns):
 
 
 @contextmanager
-def studio(strategy, venvs, folder, items):
+def studio(strategy, _, folder, items):
     """The real app, on a session over the items; a database that lies in the folder already is used again."""
     store, name, port = Store(folder / "studio.db"), f"{len(items):,} texts", free_port()
     if not store.has_dataset(name):
@@ -157,9 +159,9 @@ def studio(strategy, venvs, folder, items):
     about = STRATEGIES[strategy] | {"positive_name": NAMES[True], "negative_name": NAMES[False], "budget": BUDGET}
     session = create(store, store.dataset(name)["id"], **about)
     store.close()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true", "--server.port", port]
+    command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
     base = f"http://127.0.0.1:{port}"
-    with running(command, f"{base}/_stcore/health", folder / "studio.log", OAL_DB=str(folder / "studio.db")):
+    with running(command, f"{base}/_stcore/health", folder, ROOT, OAL_DB=str(store.path.resolve())):
         yield f"{base}/Label?session={session}"
 
 
@@ -170,24 +172,15 @@ def enter_studio(page, address):
 
 @contextmanager
 def asreview(venvs, folder, items):
-    """ASReview LAB with its own first model, on a project made through its interface of programs."""
-    base = f"http://localhost:{(port := free_port())}"
-    command = [
-        programs / "asreview",
-        "lab",
-        "--no-browser",
-        "--skip-update-check",
-        "--host",
-        "localhost",
-        "--port",
-        port,
-    ]
+    """ASReview LAB with the model that it begins with, on a project made through its API."""
+    program, port = programs(ASREVIEW, venvs) / "asreview", free_port()
+    base = f"http://localhost:{port}"
+    command = [program, *f"lab --no-browser --skip-update-check --host localhost --port {port}".split()]
     environment = {"ASREVIEW_PATH": str(folder), "ASREVIEW_LAB_TASK_MANAGER_ENDPOINT": f"localhost:{free_port()}"}
-    with running(command, base, folder / "asreview.log", **environment):
+    with running(command, base, folder, **environment):
         file = table(items, ("title", "abstract"), lambda k, _: f"Item {k}", lambda _, item: item.text)
-        project = send(f"{base}/api/projects/create", data={"mode": "oracle"}, files={"file": ("items.csv", file)})[
-            "id"
-        ]
+        parts = {"data": {"mode": "oracle"}, "files": {"file": ("items.csv", file)}}
+        project = send(f"{base}/api/projects/create", **parts)["id"]
         send(f"{base}/api/projects/{project}/review", "PUT", data={"status": "review", "trigger_model": "1"})
         yield f"{base}/reviews/{project}/reviewer"
 
@@ -199,23 +192,15 @@ def enter_asreview(page, address):
 @contextmanager
 def label_studio(venvs, folder, items):
     """Label Studio on a project of two choices with keys, without telemetry."""
-    base = f"http://127.0.0.1:{(port := free_port())}"
-    command = [
-        programs(LABEL_STUDIO, venvs) / "label-studio",
-        "start",
-        "--no-browser",
-        "--internal-host",
-        "127.0.0.1",
-        "--port",
-        port,
-    ]
-    token = uuid.uuid4().hex
-    account = ["--data-dir", folder, "--user-token", token, *(f"--{key}={value}" for key, value in ACCOUNT.items())]
+    program, port, token = programs(LABEL_STUDIO, venvs) / "label-studio", free_port(), uuid4().hex
+    base = f"http://127.0.0.1:{port}"
+    command = [program, *f"start --no-browser --internal-host 127.0.0.1 --port {port} --data-dir".split(), folder]
+    account = ["--user-token", token, "--username", EMAIL, "--password", PASSWORD]
     quiet = {"COLLECT_ANALYTICS": "false", "LATEST_VERSION_CHECK": "false", "SENTRY_DSN": "", "FRONTEND_SENTRY_DSN": ""}
     environment = {"LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true", "DJANGO_DB": "sqlite", **quiet}
     choices = "".join(f'<Choice value="{NAMES[sign]}" hotkey="{key}"/>' for sign, key in ((True, "a"), (False, "x")))
     config = f'<View><Text name="text" value="$text"/><Choices name="label" toName="text">{choices}</Choices></View>'
-    with running([*command, *account], f"{base}/health", folder / "label-studio.log", **environment):
+    with running([*command, *account], f"{base}/health", folder, **environment):
         allowed, about = {"Authorization": f"Token {token}"}, {"title": "Texts", "label_config": config}
         project = send(f"{base}/api/projects", headers=allowed, json=about)["id"]
         tasks = [{"data": {"text": item.text}} for item in items]
@@ -225,8 +210,8 @@ def label_studio(venvs, folder, items):
 
 def enter_label_studio(page, address):
     page.goto(address)
-    page.locator("[name=email]").fill(ACCOUNT["username"])
-    page.locator("[name=password]").fill(ACCOUNT["password"])
+    page.locator("[name=email]").fill(EMAIL)
+    page.locator("[name=password]").fill(PASSWORD)
     page.keyboard.press("Enter")
     page.wait_for_url("**/projects/**")
     page.goto(address)

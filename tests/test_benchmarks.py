@@ -168,7 +168,7 @@ def test_labels_are_given_in_the_real_app(browser, hurried):
     (tool,) = found["tools"]
     assert 0 < tool["painted"]["p50"]
     assert 0 < tool["acknowledged"]["p50"]
-    assert f"| {tool['tool']}" in "\n".join(label_latency.sections(found))
+    assert f"| {tool['tool']}" in "\n".join(label_latency.sections([found]))
 
 
 def test_synthetic_texts_follow_their_law():
