@@ -213,7 +213,7 @@ def enter_label_studio(page, address):
     page.locator("[name=email]").fill(EMAIL)
     page.locator("[name=password]").fill(PASSWORD)
     page.keyboard.press("Enter")
-    page.wait_for_url("**/projects/**")
+    page.wait_for_url(lambda url: "/login" not in url)
     page.goto(address)
 
 
