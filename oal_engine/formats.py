@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import isfinite
@@ -21,6 +22,7 @@ from .readers import (
     DataError,
     Table,
     is_number,
+    live_source,
     name_of,
     open_source,
     reader_for,
@@ -90,7 +92,7 @@ class Items:
 
     def report(self) -> str:
         """One sentence on what was read and what was skipped."""
-        items, unknown = _plural(len(self.ids), "item"), (self.y == 0).sum()
+        items, unknown = plural(len(self.ids), "item"), (self.y == 0).sum()
         if self.classes:
             unlabelled = f" ({unknown:,} unlabelled)" if unknown else ""
             largest = counted(self.counts(), 6)
@@ -164,6 +166,53 @@ def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Colum
     if not texts and not features and rest:
         texts = (max(rest, key=length.get),)
     return Columns(texts, label, id, None if texts else features)
+
+
+# ---- Entries: one row after the other
+
+
+@contextmanager
+def open_entries(
+    path,
+    columns: Columns,
+    *,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Table, Iterator[tuple[int, tuple | str, int]]]]:
+    """A table and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its place
+    among the vectors.
+
+    path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
+    those texts are taken that the first rows suggest.
+    """
+    if hasattr(path, "read"):
+        reader, source = live_source(path, "the standard input", reader, encoding)
+        opened, guess = nullcontext(source), None
+    else:
+        head = peek(path, 0, reader=reader, encoding=encoding)
+        reader, guess = head.reader, head.guess
+        opened = open_source(path, None, encoding, progress=progress)
+    with opened as source:
+        table = READERS[reader].table(source)
+        if guess is None:  # by the first row alone
+            first = list(islice(table.rows, 1))
+            table = table._replace(rows=chain(first, table.rows))
+            words = {column: (word_of(cell),) for _, cells in first for column, cell in zip(table.columns, cells)}
+            guess = _guess(words, ())
+        if table.vectors is not None:
+            columns = Columns(id="id" if "id" in table.columns else None, features=())
+        else:
+            text = columns.text or (() if columns.features else guess.text)
+            columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
+        yield table, _entries(table, replace(columns, features=columns.features or ()), source.name)
+
+
+def _entries(table: Table, columns: Columns, name: str) -> Iterator[tuple[int, tuple | str, int]]:
+    select, row = _selector(table.columns, columns, name), -1
+    for line, cells in table.rows:
+        row += not isinstance(cells, str)
+        yield line, select(line, cells), row
 
 
 # ---- Items: from rows to what is imported
@@ -358,13 +407,18 @@ def counted(counts: dict[str, int], most: int = 20) -> str:
     return some((f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """A count of things in words."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _skips(skipped: dict[str, tuple[int, int]]) -> str:
-    reasons = [
-        f"{_plural(count, reason)} ({'first at ' * (count > 1)}line {line:,})"
+def reasons(skipped: dict[str, tuple[int, int]]) -> str:
+    """Why lines were skipped, {reason: (count, first line)}, in words."""
+    return ", ".join(
+        f"{plural(count, reason)} ({'first at ' * (count > 1)}line {line:,})"
         for reason, (count, line) in skipped.items()
-    ]
-    return f"; skipped {sum(count for count, _ in skipped.values()):,}: {', '.join(reasons)}" if reasons else ""
+    )
+
+
+def _skips(skipped: dict[str, tuple[int, int]]) -> str:
+    return f"; skipped {sum(count for count, _ in skipped.values()):,}: {reasons(skipped)}" if skipped else ""

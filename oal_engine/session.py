@@ -485,6 +485,11 @@ class Run:
         return Place(asked, progress, weights(state.learner), state.counts)
 
     @property
+    def learner(self):
+        """The learner as it is now."""
+        return self._state.learner
+
+    @property
     def labels(self):
         """The answers that stand, in order, without the skips."""
         return [label for *_, label in self._answers if label != SKIP]

@@ -19,7 +19,7 @@ def label(desk, name):
         done, st.session_state[f"{key}-problem"] = desk.handle(event, name)
         return done
 
-    card(key, handle, lambda: desk.payload(st.session_state.get(f"{key}-problem")))
+    card(key, handle, lambda review: desk.payload(st.session_state.get(f"{key}-problem"), name, review))
     st.session_state[f"{key}-stream"] = desk.session.changed
 
 

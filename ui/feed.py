@@ -70,7 +70,8 @@ def turned(session, positions, view, beside=None):
 
 
 def _items(session, positions):
-    return session.store.items_at(session.dataset.id, [int(position) for position in positions])
+    found = session.store.items(session.dataset.id, [int(position) for position in positions], texts=True)
+    return [found[int(position)] for position in positions]
 
 
 def _counted(first, shown, total, within=""):
