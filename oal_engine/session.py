@@ -379,7 +379,8 @@ class Run:
                 state.question, label if self.about["audit_trains"] or not audit else 0, last,
             )  # fmt: skip
         state = self._run(state, state.question.t + 1, ends or {})
-        state.seconds = perf_counter() - start
+        if label != SKIP:
+            state.seconds = perf_counter() - start
         return state
 
     def follow(self, log, digests, changes=()):

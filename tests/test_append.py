@@ -19,6 +19,7 @@ from oal_engine import bundle, datasets, feeds, formats, rows
 from oal_engine.algorithms import strategy
 from oal_engine.datasets import Dataset
 from oal_engine.feeds import Taken
+from oal_engine.jsonlines import LinesError
 from oal_engine.retrace import Trace, verify, what_if
 from oal_engine.session import Session
 from oal_engine.store import Store
@@ -490,7 +491,7 @@ def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, t
     if there:
         later(other, stream, FIRST, FIRST + there)
     else:
-        with pytest.raises(bundle.BundleError, match="the data set first here has fewer items"):
+        with pytest.raises(LinesError, match="the data set first here has fewer items"):
             bundle.adopt(other, file)
         return
     again = Session(other, bundle.adopt(other, file))
