@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from . import bundle, experiments, formats, metrics, readers, retrace, spending, stream, tables
+from . import bundle, experiments, formats, metrics, readers, retrace, specifications, spending, stream, tables
 from . import datasets as data
 from . import model as models
 from . import reproduce as reproduction
@@ -437,7 +437,7 @@ Grid = Annotated[
 Budgets = Annotated[
     list[int] | None, typer.Option("--budget", min=1, help="Labels; several may be (default: no limit).")
 ]
-PROTOCOL = typer.Option(help=f"{', '.join(experiments.PROTOCOLS)}: how settings are chosen.")
+PROTOCOL = typer.Option(help=f"{', '.join(specifications.PROTOCOLS)}: how settings are chosen.")
 Criterion = Annotated[str | None, typer.Option(help="The metric that decides (default: f1).")]
 Evaluation = Annotated[str | None, typer.Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")]
 Permutations = Annotated[int | None, typer.Option(min=1, help="Runs, each with an order of its own (default: 10).")]
@@ -483,7 +483,7 @@ def compare(
     as_json: Json = False,
 ):
     """Compare algorithms over the same streams, tuned the same way; a second run goes on where one was stopped."""
-    base = experiments.contents(spec) if spec else {}
+    base = specifications.contents(spec) if spec else {}
     base |= _said(
         data=sources, budgets=budget, tune=tune, criterion=criterion, evaluation=evaluation, permutations=permutations,
         trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho), alpha_p=alpha_p, c_p=c_p,
@@ -545,19 +545,19 @@ def _said(**options):
 
 
 def _rho(text):
-    return text if text in experiments.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
+    return text if text in specifications.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
 
 
 def _gridded(algorithms, settings):
     """The parameters of each algorithm with those of --set, which are for every one that has them, or for A:KEY."""
-    found = dict(experiments.tables(algorithms))
+    found = dict(specifications.tables(algorithms))
     for setting in settings:
         key, equals, value = setting.partition("=")
         owner, colon, key = key.strip().rpartition(":")
         if not equals or not key or (colon and owner not in found):
             raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
-        values = experiments.typed(value, key)
-        homes = [owner] if colon else [name for name in found if experiments.has(name, key)]
+        values = specifications.typed(value, key)
+        homes = [owner] if colon else [name for name in found if specifications.has(name, key)]
         if not homes:
             raise ValueError(f"none of {', '.join(found)} has a parameter {key}.")
         found |= {name: found[name] | {key: values} for name in homes}
@@ -592,7 +592,7 @@ def _executor(wanted, store, folder, workers, processes, scheduler):
 
 def _print_comparison(found):
     spec = found.spec
-    print(f"{found.name}: {spec.permutations} runs; {experiments.PROTOCOLS[spec.tune]}")
+    print(f"{found.name}: {spec.permutations} runs; {specifications.PROTOCOLS[spec.tune]}")
     tests = found.tests()
     for (source, budget), lines in found.blocks().items():
         print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
@@ -607,7 +607,7 @@ def _print_comparison(found):
             mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
             table.add_row(
-                escape(line.algorithm), experiments.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
+                escape(line.algorithm), specifications.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
             )
         Console().print(table)
     print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
@@ -621,7 +621,8 @@ def _print_comparison(found):
 
 def _print_trials(trials, *columns):
     shown = [
-        row | {"settings": experiments.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"} for row in trials
+        row | {"settings": specifications.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"}
+        for row in trials
     ]
     show({"trials": shown}, False, *columns)
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 from . import figures
-from .experiments import PROTOCOLS
 from .figures import METRICS, NAMES, TITLES, budget_name, number
 from .metrics import EVALUATIONS
+from .specifications import PROTOCOLS
 
 
 @dataclass(frozen=True)

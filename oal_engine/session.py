@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isclose
 from operator import eq
+from time import perf_counter
 
 import numpy as np
 
@@ -58,6 +59,7 @@ class State:
     question: stream.Question | None = None
     before: spending.Plan | None = None  # the plan as it was when the stream went on after the last answer
     trail: list = field(default_factory=list)  # (rounds done, counts) where the curves have a point
+    seconds: float = 0.0  # that the last answer took, until the next question was found
 
     def arrays(self):
         """The state's arrays in a fixed order."""
@@ -343,7 +345,7 @@ class Run:
 
     def advance(self, state, label):
         """Learn a label (or nothing, from a skip) and run to the next question; changes the state given."""
-        audit = state.question.audit
+        audit, start = state.question.audit, perf_counter()
         if label != SKIP:
             state.spent += 1
             state.audited += audit
@@ -352,7 +354,9 @@ class Run:
                 self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average,
                 state.question, label if self.about["audit_trains"] or not audit else 0, last,
             )  # fmt: skip
-        return self._run(state, state.question.t + 1)
+        state = self._run(state, state.question.t + 1)
+        state.seconds = perf_counter() - start
+        return state
 
     def follow(self, log, digests, changes=()):
         """Run a log again, checking every question and digest: yields the state at each question, changed in place,
@@ -394,6 +398,13 @@ class Run:
         round on, with the labels that stood then; what happened in the stream stays."""
         if not any(change["position"] == answers for change in changes):
             return
+        new = self.taught(log, changes, answers)
+        for name in ("learner", "rule", "objective", "average", "spent", "audited"):
+            setattr(state, name, getattr(new, name))
+        self._look_again(state)
+
+    def taught(self, log, changes, answers):
+        """A state that was taught so many answers of a log, as they stood then, and has seen nothing of the stream."""
         entries = log[:answers]
         labels = {entry["id"]: entry["first"] for entry in entries}
         lessons = [
@@ -414,9 +425,8 @@ class Run:
         trains = self.about["audit_trains"]
         given = [(item, labels[key] * (trains or not audit), time) for _, key, item, time, audit in lessons]
         items, y, times = np.array(given, np.int64).reshape(-1, 3).T
+        state = self._untaught()
         state.spent, state.audited = len(lessons), sum(audit for *_, audit in lessons)
-        new = self._untaught()
-        state.learner, state.rule, state.objective, state.average = new.learner, new.rule, new.objective, new.average
         stream.teach(
             self.dataset.rows,
             stream.checked_order(items, self.dataset.rows),
@@ -428,7 +438,7 @@ class Run:
             state.average,
             state.spent == self.about["budget"],
         )
-        self._look_again(state)
+        return state
 
     def _look_again(self, state):
         """Leave in a learner the traces of the row it saw last: the question's, or the last of the stream."""
@@ -770,6 +780,22 @@ class Session(Run):
     def notes(self):
         """The notes that stand, by item."""
         return self.store.notes(self.id)
+
+    @property
+    def changed(self):
+        """What changes what is asked next besides answers: corrections, marks that train, a stream that grows."""
+        return len(self._changes), self.rounds
+
+    def earlier(self, answers):
+        """The learner's weights as they were so many answers ago."""
+        with self._lock:
+            log = self.store.answers(self.id)[: len(self._answers)]
+            return weights(self.taught(log, self._changes, max(0, len(log) - answers)).learner)
+
+    @property
+    def last_update(self):
+        """The seconds that it took to learn the last answer and to find the next question."""
+        return self._state.seconds
 
     @property
     def history(self):

@@ -269,9 +269,9 @@ class Store:
         return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
 
     def items(self, dataset, positions, texts=False):
-        """Some items by position: position, id and, if wanted, text."""
+        """Some items by position: position, id and label, and text if wanted."""
         found = self.query(
-            f"SELECT position, id{', text' * texts} FROM items"
+            f"SELECT position, id, label{', text' * texts} FROM items"
             " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
             dataset, json.dumps(positions),
         )  # fmt: skip
@@ -574,26 +574,27 @@ class Store:
                 [json.dumps(lines), now() if finished else None, comparison],
             )
 
-    COMPARISONS = (
-        "SELECT comparisons.*, (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
-        " FROM comparisons"
+    COMPARISON = (
+        "id, name, specification, versions, lines IS NOT NULL AS has_lines, created_at, finished_at,"
+        " (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
     )
 
     def comparisons(self):
-        """All comparisons, the newest first, with the number of replays that each has kept."""
-        return [
-            _decoded(row, "specification", "versions", "lines")
-            for row in self.query(f"{self.COMPARISONS} ORDER BY id DESC")
-        ]
+        """All comparisons, the newest first, with the number of replays that each has kept; without their lines, which
+        are many."""
+        found = self.query(f"SELECT {self.COMPARISON} FROM comparisons ORDER BY id DESC")
+        return [_decoded(row, "specification", "versions") for row in found]
 
-    def comparison(self, key):
-        """One comparison by its id or name."""
+    def comparison(self, key, lines=True):
+        """One comparison by its id or name, with the lines of its result where they are wanted."""
         column = "id" if isinstance(key, int) else "name"
-        found = self.one(f"{self.COMPARISONS} WHERE {column} = ?", key)
+        kept = ["lines"] if lines else []
+        columns = ", ".join([self.COMPARISON, *kept])
+        found = self.one(f"SELECT {columns} FROM comparisons WHERE {column} = ?", key)
         if found is None:
             names = ", ".join(row["name"] for row in self.comparisons()) or "none"
             raise StoreError(f"comparison {key} does not exist. There are: {names}.")
-        return _decoded(found, "specification", "versions", "lines")
+        return _decoded(found, "specification", "versions", *kept)
 
     def has_comparison(self, name):
         """Whether there is a comparison of this name."""

@@ -10,7 +10,6 @@ from oal_engine import datasets, formats
 from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.learners import is_multiclass
 from oal_engine.session import create
-from oal_engine.store import Store
 from ui.forms import OWN
 
 PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
@@ -18,15 +17,9 @@ WAIT = 60  # seconds; the first run of a page compiles
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
+def store(app_store):
     """The store of an app of its own."""
-    import streamlit as st
-
-    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
-    monkeypatch.chdir(ROOT)
-    st.cache_resource.clear()
-    yield Store(tmp_path / "studio.db")
-    st.cache_resource.clear()
+    return app_store
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ const FEW = 3; // classes that have a place in the line of counters; more are co
 
 function content({ parts, features }) {
   const text = parts.map(([text, weight]) => (weight ? tinted(h("span", {}, text), weight) : text));
+  if (!features?.length && !parts.some(([text]) => text.trim())) {
+    return [h("p", { class: "empty" }, features ? "This item has no values." : "This item has no text.")];
+  }
   if (!features?.length) return text;
   const table = h("dl", { class: "features" }, ...features.map(([name, value, weight]) =>
     tinted(h("div", {}, h("dt", { dir: "auto", title: name }, name), h("dd", {}, figure(value))), weight)));
@@ -82,3 +85,7 @@ function clamp(value, low = 0, high = 1) {
   return Math.min(high, Math.max(low, value));
 }
 
+// The id of an event, also where crypto.randomUUID is missing: on plain http.
+function randomId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

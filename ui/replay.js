@@ -342,9 +342,17 @@ class Player {
   }
 
   chart({ title, unit, lines, end, top, percent, alt }) {
-    const d = ({ x, y }) => x.map((at, k) => `${k ? "L" : "M"}${((100 * at) / end).toFixed(3)},${(100 - (100 * y[k]) / top).toFixed(2)}`).join("");
+    const point = (at, value) => `${((100 * at) / end).toFixed(3)},${(100 - (100 * value) / top).toFixed(2)}`;
+    const d = (x, y) => x.map((at, k) => (y[k] === null ? "" : `${k && y[k - 1] !== null ? "L" : "M"}${point(at, y[k])}`)).join("");
+    const area = ({ x, band: [low, high] }) => {
+      const known = x.map((_, k) => k).filter((k) => low[k] !== null);
+      const edge = [...known.map((k) => point(x[k], high[k])), ...known.reverse().map((k) => point(x[k], low[k]))];
+      return known.length ? `M${edge.join("L")}Z` : "";
+    };
     const drawn = (name) => svg("svg", { class: name, viewBox: "0 0 100 100", preserveAspectRatio: "none",
-      "aria-hidden": "true" }, ...lines.map((line) => svg("path", { d: d(line), stroke: line.color })));
+      "aria-hidden": "true" }, ...lines.flatMap((line) => [
+      ...(line.band.length ? [svg("path", { d: area(line), class: "band", style: `fill:${line.color}` })] : []),
+      svg("path", { d: d(line.x, line.y), stroke: line.color, class: line.band.length ? "estimated" : "" })]));
     const tick = (share) => h("span", { style: `top:${100 - 100 * share}%` },
       percent ? `${Math.round(100 * share * top)} %` : number(Number((share * top).toPrecision(2))));
     const node = h("figure", { class: "chart", role: "img", "aria-label": alt },
@@ -498,12 +506,13 @@ function confusionTable(rows, { names, labelled }) {
       ...row.map((value, j) => cell(value, j === k))))));
 }
 
-function figuresTable(figures, { evaluations }) {
+function figuresTable(figures, { heads }) {
   if (!figures) return "";
-  return h("table", { class: "figures" },
-    h("thead", {}, h("tr", {}, h("th", {}, "So far"), ...Object.values(evaluations).map((name) => h("th", {}, name)))),
+  const intervals = figures.some(([, value]) => typeof value === "string");
+  return h("table", { class: `figures ${intervals ? "intervals" : ""}` },
+    h("thead", {}, h("tr", {}, ...heads.map((name) => h("th", {}, name)))),
     h("tbody", {}, ...figures.map(([title, ...values]) =>
-      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed(3)))))));
+      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed?.(3) ?? value))))));
 }
 
 function nameOf({ number, round }) {
