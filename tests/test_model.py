@@ -271,7 +271,7 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
         ("empty.txt", "", "empty.txt is empty"),
         ("bytes.npy", "nothing", "bytes.npy cannot be read"),
         ("missing.csv", None, "missing.csv cannot be read: No such file or directory."),
-        ("vectors.svmlight", "1 1:2\n", "the model needs texts; the file does not hold any."),
+        ("vectors.svmlight", "1 1:2\n", "the model needs texts; the file holds vectors."),
     ],
 )
 def test_what_cannot_be_predicted_is_said_in_one_sentence(predict, tmp_path, name, words, message):
@@ -368,7 +368,7 @@ def test_probabilities_are_those_that_made_the_answers():
     p, hits, weights = p[:300], hits[:300], 1 + 2 * hits[:300]
     weighted = calibration.fit(p, hits, weights)
     twice = calibration.fit(np.repeat(p, weights), np.repeat(hits, weights), np.ones(weights.sum()))
-    assert (twice.slope, twice.intercept) == pytest.approx((weighted.slope, weighted.intercept), rel=0.05)
+    assert (twice.slope, twice.intercept) == pytest.approx((weighted.slope, weighted.intercept), abs=0.1)
     assert calibration.fit(p, hits, np.ones(300)).intercept < weighted.intercept - 0.5
 
 
