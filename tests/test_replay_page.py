@@ -188,7 +188,7 @@ class Player:
         return self
 
     def fact(self, name):
-        return self("facts").locator("div", has=self.page.locator("dt", has_text=name)).locator("dd").inner_text()
+        return self("facts").locator("div", has=self.page.locator("dt", has_text=name)).locator("dt + dd").inner_text()
 
 
 @pytest.fixture
@@ -244,7 +244,8 @@ def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
     expect(player("text")).to_contain_text("The budget of 40 labels is spent")
     player.page.wait_for_url(f"**question={steps}*")
     number = player("number")
-    number.fill("12")
+    number.select_text()
+    number.press_sequentially("12")
     number.press("ArrowLeft")
     number.press("Enter")
     player.at("q12")
