@@ -11,8 +11,12 @@ from threading import Event
 
 import numpy as np
 import pytest
+from browser import Card, Server
 from conftest import ROOT
+from playwright.sync_api import expect
 from scipy import sparse
+from test_pages import run, words
+from test_pages import store as page_store  # noqa: F401
 from test_session import POSITIVE, begin, bits, label_until_the_end, say, stream_of, take_back, truth
 
 from oal_engine import bundle, datasets, feeds, formats, rows
@@ -20,7 +24,7 @@ from oal_engine.algorithms import strategy
 from oal_engine.datasets import Dataset
 from oal_engine.feeds import Taken
 from oal_engine.retrace import Trace, verify, what_if
-from oal_engine.session import Session
+from oal_engine.session import Session, create
 from oal_engine.store import Store
 
 FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
@@ -553,3 +557,46 @@ def test_the_command_line_appends_a_file(store, texts, tmp_path, monkeypatch, ca
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
     code, _, problem = run("nothing", path)
     assert (1, "error: data set nothing does not exist. There are: texts.\n") == (code, problem)
+
+
+# The pages
+
+
+def test_items_are_added_on_the_data_page(page_store, tmp_path):
+    """A file is chosen, and the page says what was appended and what was dropped."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
+    datasets.import_file(page_store, path, "texts", formats.Columns(("text",), "label"))
+    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="more-way").set_value("Path on this machine").run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
+    assert 21 == page_store.dataset("texts")["items"]
+
+
+def test_an_open_page_gets_the_items_of_a_feed(browser, visit, tmp_path):
+    """A card at the end of its stream asks again within two seconds of an append by another process."""
+    server = Server(tmp_path)
+    store = Store(server.database)
+    datasets.add(store, "first", datasets.table(part(stream_of(3)[1], slice(None))), "made.npz")
+    session = create(store, "first", learner="pa-i", rule="all")
+    try:
+        page = visit(server, f"/Label?session={session}")
+        card = Card(page)
+        for _ in range(3):
+            card.press("x")
+        card.saved()
+        assert "" == card.question
+        lines = "".join(json.dumps({f"f{k}": k + n for k in range(8)}) + "\n" for n in range(25))
+        command = [sys.executable, "-m", "oal_engine", "append", "first", "-", "--db", str(server.database)]
+        subprocess.run(command, cwd=ROOT, input=lines, text=True, check=True)
+        page.locator("[data-testid=oal-card]:not([data-question=''])").wait_for(timeout=2000)
+        expect(page.get_by_text("25 new items have arrived.")).to_be_visible()
+        card.press("a")
+        card.saved()
+        assert 4 == store.last_answer(session)[0]
+    finally:
+        server.kill()
