@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import isfinite
@@ -22,6 +23,7 @@ from .readers import (
     DataError,
     Table,
     is_number,
+    live_source,
     name_of,
     open_source,
     reader_for,
@@ -166,6 +168,53 @@ def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Colum
     if not texts and not features and rest:
         texts = (max(rest, key=length.get),)
     return Columns(texts, label, id, None if texts else features)
+
+
+# ---- Entries: one row after the other
+
+
+@contextmanager
+def open_entries(
+    path,
+    columns: Columns,
+    *,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Table, Iterator[tuple[int, tuple | str, int]]]]:
+    """A table and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its place
+    among the vectors.
+
+    path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
+    those texts are taken that the first rows suggest.
+    """
+    if hasattr(path, "read"):
+        reader, source = live_source(path, "the standard input", reader, encoding)
+        opened, guess = nullcontext(source), None
+    else:
+        head = peek(path, 0, reader=reader, encoding=encoding)
+        reader, guess = head.reader, head.guess
+        opened = open_source(path, None, encoding, progress=progress)
+    with opened as source:
+        table = READERS[reader].table(source)
+        if guess is None:  # by the first row alone
+            first = list(islice(table.rows, 1))
+            table = table._replace(rows=chain(first, table.rows))
+            words = {column: (word_of(cell),) for _, cells in first for column, cell in zip(table.columns, cells)}
+            guess = _guess(words, ())
+        if table.vectors is not None:
+            columns = Columns(id="id" if "id" in table.columns else None, features=())
+        else:
+            text = columns.text or (() if columns.features else guess.text)
+            columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
+        yield table, _entries(table, replace(columns, features=columns.features or ()), source.name)
+
+
+def _entries(table: Table, columns: Columns, name: str) -> Iterator[tuple[int, tuple | str, int]]:
+    select, row = _selector(table.columns, columns, name), -1
+    for line, cells in table.rows:
+        row += not isinstance(cells, str)
+        yield line, select(line, cells), row
 
 
 # ---- Items: from rows to what is imported

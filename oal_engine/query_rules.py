@@ -3,7 +3,8 @@
 A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
 round t (from 1).
 A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row; a `signed`
-one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has none.
+one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has none; a
+`certain` one says yes or no: its probability is 0 or 1.
 To add a rule: write the class here and name it in QUERY_RULES.
 """
 
@@ -38,12 +39,16 @@ def one(features):
 class All(NamedTuple):
     """Ask every label: supervised learning."""
 
+    certain = True
+
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0
 
 
 class First(NamedTuple):
     """Ask the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
+
+    certain = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0
@@ -63,6 +68,8 @@ class Margin(NamedTuple):
 
     tau: float = Parameter(0.1, low=0, help="Largest margin that is asked.")
 
+    certain = True
+
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if abs(p) <= self.tau else 0.0
 
@@ -70,7 +77,7 @@ class Margin(NamedTuple):
 class Positive(NamedTuple):
     """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
 
-    signed = True
+    signed, certain = True, True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if p >= theta else 0.0
@@ -179,6 +186,11 @@ QUERY_RULES = {
     "variance": Variance,
     "discriminative": Discriminative,
 }
+
+
+def paceable():
+    """The names of the rules that draw: only these can be asked more or less of."""
+    return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "certain", False)]
 
 
 def partners(rule):

@@ -7,24 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from . import __version__, metrics, stream
+from . import __version__, learned, metrics, stream
 from .algorithms import ALGORITHMS
 from .learners import weights
+from .query_rules import paceable
 from .session import SKIP, Asked, Departed, Place, Run, answered, effective_rho
 
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
 KEPT_BYTES = 64 * 2**20
 ENOUGH = 0.6  # of the questions of another algorithm must have answers, for its curve to be drawn
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A weight that an answer changed: its column, its class (None: the only weight vector), and both values."""
-
-    column: int
-    label: int | None
-    old: float
-    new: float
 
 
 @dataclass(frozen=True)
@@ -123,14 +114,14 @@ class Trace(Run):
 
     def __init__(self, store, session):
         with store.transaction():
-            log, self.digests = store.answers(session), store.digests(session)
+            log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
             self.version, about = store.last_answer(session), store.session(session)
             rounds = store.length(about["dataset"])
         super().__init__(store, about, rounds)
         self.id = session
         self.departed, self._kept = None, {0: self.fresh()}
         try:
-            for done, state in enumerate(self.follow(log, self.digests)):
+            for done, state in enumerate(self.follow(log, self.digests, self._changes)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
                 if done and done % max(KEPT_EVERY, -(-len(log) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
@@ -141,11 +132,12 @@ class Trace(Run):
         self._state = self._after(len(self._answers) - bool(self.departed and log))
 
     def _after(self, answers):
-        """The state after so many answers; the caller's own."""
+        """The state after so many answers, as its question was asked; the caller's own."""
         kept = max(done for done in self._kept if done <= answers)
         state = self._kept[kept].copy()
-        for _, _, label in self._answers[kept:answers]:
-            state = self.advance(state, label)
+        for done in range(kept, answers):
+            self.change(state, self.log, self._changes, done)
+            state = self.advance(state, self.log[done]["first"])
         return state
 
     @property
@@ -171,15 +163,16 @@ class Trace(Run):
         entry = self.log[number - 1] if number <= len(self.log) else None
         asked = entry and Asked(
             entry["id"], number, entry["round"], entry["item"], entry["margin"], entry["probability"],
-            entry["predicted"], None,
+            entry["predicted"], None, entry["audit"],
         )  # fmt: skip
-        before = weights(state.learner).copy()
         place = self.place_of(state, asked, self._answers[: number - 1])
-        place = Place(asked, place.progress, before, place.counts.copy())
+        place = Place(asked, place.progress, weights(state.learner).copy(), place.counts.copy())
         passed = self._passed(state, number)
         moved = []
-        if entry and entry["label"]:
-            moved = _moved(before, weights(self.advance(state, entry["label"]).learner))
+        if entry and entry["first"]:
+            self.change(state, self.log, self._changes, number - 1)
+            before = weights(state.learner).copy()
+            moved = learned.moved(before, weights(self.advance(state, entry["first"]).learner))
         return Step(place, entry, passed, moved)
 
     def _gap(self, number):
@@ -195,7 +188,7 @@ class Trace(Run):
         state = state.copy()  # a rule may leave its work in the learner
         stream.passed(
             self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.about["seed"],
-            first, counts, found,
+            first, state.before or True, counts, found,
         )  # fmt: skip
         return found, counts
 
@@ -226,15 +219,13 @@ class Trace(Run):
     @cached_property
     def mistakes(self):
         """The numbers of the questions that were answered with another class than predicted."""
-        return [entry["number"] for entry in self.log if entry["label"] and entry["label"] != entry["predicted"]]
+        return [entry["number"] for entry in learned.mistakes(self.log)]
 
     @cached_property
     def surprises(self):
-        """The mistakes made with confidence: with a margin further from the threshold than half of the questions."""
+        """The numbers of the mistakes made with confidence."""
         theta = 0 if self.multiclass else self.about["theta"]
-        far = [abs(entry["margin"] - theta) for entry in self.log]
-        half = float(np.median(far)) if far else 0.0
-        return [number for number in self.mistakes if far[number - 1] > half]
+        return [entry["number"] for entry in learned.surprises(self.log, theta)]
 
     @property
     def report(self):
@@ -255,18 +246,6 @@ class Trace(Run):
             recorded=recorded,
             found=found,
         )
-
-
-def _moved(old, new, most=8):
-    """The weights that differ, by the size of their change."""
-    change = np.abs(new - old).ravel()
-    first = np.argpartition(-change, min(most, change.size - 1))[:most]
-    found = [int(k) for k in first[np.argsort(-change[first], kind="stable")] if change[k] > 0]
-    classes = old.shape[1] if old.ndim == 2 else 1
-    return [
-        Moved(k // classes, k % classes + 1 if old.ndim == 2 else None, float(old.ravel()[k]), float(new.ravel()[k]))
-        for k in found
-    ]
 
 
 @dataclass(frozen=True)
@@ -309,6 +288,7 @@ def what_if(trace, chosen):
         "rule": chosen.rule,
         "parameters": {"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
         "rho": effective_rho(chosen, rho, trace.weights, about["metric"]),
+        "pace": about["pace"] if chosen.rule in paceable() else None,
     }
     run = Run(trace.store, about | settings, trace.reached)
     answers = {entry["item"]: entry["label"] for entry in trace.log if entry["label"]}
@@ -318,7 +298,8 @@ def what_if(trace, chosen):
         item = int(run.order[state.question.t])
         label = int(known[item]) if trace.labelled or item in answers else SKIP
         asked.append((state.question.t + 1, state.question.predicted, label))
-        state.spent += label == SKIP
+        if label == SKIP:
+            state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
         state = run.advance(state, label)
     run._state, run._answers = state, [(0, "", label) for *_, label in asked]
     different = sum(label != run.y[item] for item, label in answers.items()) if trace.labelled else 0

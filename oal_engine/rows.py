@@ -199,6 +199,11 @@ def matrix(rows):
     return csr_array((rows.values, indices, indptr), shape=(length(rows), rows.columns))
 
 
+def take(rows, places):
+    """Some of the rows, copied, in the order of their places."""
+    return as_rows(matrix(rows)[places])
+
+
 def save(rows, folder):
     """Write rows as .npy files that `load` maps into memory."""
     folder = Path(folder)

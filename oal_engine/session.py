@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isclose
 from operator import eq
+from time import perf_counter
 
 import numpy as np
 
-from . import __version__, metrics, rows, stream
+from . import __version__, metrics, rows, spending, stream
 from .algorithms import Strategy, strategy
 from .datasets import Dataset, relabelled
 from .learners import weights
@@ -53,36 +54,45 @@ class State:
     objective: stream.Objective
     average: stream.Average
     counts: np.ndarray
+    plan: spending.Plan | None = None  # of the budget, where there is one
     spent: int = 0
+    audited: int = 0  # of the labels spent
     question: stream.Question | None = None
+    before: spending.Plan | None = None  # the plan as it was when the stream went on after the last answer
     trail: list = field(default_factory=list)  # (rounds done, counts) where the curves have a point
+    seconds: float = 0.0  # that the last answer took, until the next question was found
 
     def arrays(self):
         """The state's arrays in a fixed order."""
-        parts = (*self.learner, *self.rule, *self.objective, *self.average, self.counts)
+        parts = (*self.learner, *self.rule, *self.objective, *self.average, *(self.plan or ()), self.counts)
         return [part for part in parts if isinstance(part, np.ndarray)]
 
     def copy(self):
         """The same state with arrays of its own."""
         parts = {
-            name: type(part)(*(a.copy() if isinstance(a, np.ndarray) else a for a in part))
+            name: _copied(part)
             for name, part in vars(self).items()
-            if name in ("learner", "rule", "objective", "average")
+            if part is not None and name in ("learner", "rule", "objective", "average", "plan", "before")
         }
         return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy())
 
     def digest(self):
         """A fingerprint of every bit of the state and of the question that waits."""
-        question = self.question[:-1]  # what is predicted follows from the rest
+        question = self.question[:-2]  # what is predicted, and whether it is an audit, follow from the rest
         told = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             told.update(array.tobytes())
         return told.hexdigest()[:32]
 
 
+def _copied(part):
+    return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A stored question: its id, its place in the session, its item, why it was asked, and its earlier answer."""
+    """A stored question: its id, its place in the session, its item, why it was asked (audit: as a random check), and
+    its earlier answer."""
 
     id: int
     number: int
@@ -92,6 +102,7 @@ class Asked:
     probability: float
     predicted: int
     old: int | None
+    audit: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,13 +162,21 @@ def create(
     theta=0.0,
     rho="laplace",
     averaged=False,
+    audit=0.0,
+    audit_trains=True,
+    pace=None,
+    horizon=None,
+    owner="",
+    guidelines="",
 ):
     """Check the settings and store a new session; its id.
 
     rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A multi-class
     algorithm asks for one of `classes` (names; the data set's own where there are none given). A session never uses the
     data set's own labels: they draw the exact curves and nothing else. Labels of K classes serve a session of two
-    where positive_class says (by name) which is the positive one.
+    where positive_class says (by name) which is the positive one. audit: share of the budget for random checks up to
+    the horizon (rounds; None: the stream as it is), whose answers teach only if audit_trains. pace: share of the
+    horizon in which the rest is spent evenly (None: as the rule wants).
     """
     chosen = strategy(algorithm, learner, rule, parameters)
     about = store.dataset(dataset)
@@ -175,13 +194,15 @@ def create(
         raise SessionError("a session needs two different class names.")
     if metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {metric}.")
+    horizon = about["items"] if horizon is None else _whole(horizon, "horizon", 1)
+    spending.plan(chosen.rule, budget, horizon, audit, audit_trains, pace)
     rho = stream.objective(theta, effective_rho(chosen, rho, weights, metric), weights.ratio("sum")).rho
     return store.add_session(
         {
             "name": (name or about["name"]).strip(),
             "dataset": about["id"],
             "items": about["items"],
-            "horizon": about["items"],
+            "horizon": horizon,
             "algorithm": chosen.algorithm,
             "learner": chosen.learner,
             "rule": chosen.rule,
@@ -199,6 +220,11 @@ def create(
             "theta": float(theta),
             "rho": rho,
             "averaged": int(averaged),
+            "audit": float(audit),
+            "audit_trains": int(audit_trains),
+            "pace": None if pace is None else float(pace),
+            "owner": owner.strip(),
+            "guidelines": guidelines,
             "engine": __version__,
         }
     )
@@ -286,19 +312,28 @@ class Run:
 
     def fresh(self):
         """The state at the first question, before any label."""
+        return self._run(self._untaught(), 0)
+
+    def _untaught(self):
         about, classes = self.about, len(self.about["classes"] or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
-        state = State(
+        return State(
             learner,
             rule,
             stream.objective(about["theta"], about["rho"], self.weights.ratio("sum")),
             stream.average(learner, about["averaged"]),
             metrics.empty(classes),
+            spending.plan(
+                about["rule"], about["budget"], about["horizon"], about["audit"], about["audit_trains"], about["pace"]
+            ),
         )
-        return self._run(state, 0)
 
     def _run(self, state, t):
         """Let the stream run from round t to the next question, or to its end."""
+        asking = state.spent < self.about["budget"]
+        if state.plan:
+            state.plan.spent[:] = state.spent, state.audited
+            state.before, asking = _copied(state.plan), state.plan
         while True:
             stop = min(self.rounds, self._point(t))
             state.question = question = stream.until_query(
@@ -311,7 +346,7 @@ class Run:
                 self.about["seed"],
                 t,
                 stop,
-                state.spent < self.about["budget"],
+                asking,
                 state.counts,
             )
             t = question.t
@@ -321,21 +356,25 @@ class Run:
 
     def advance(self, state, label):
         """Learn a label (or nothing, from a skip) and run to the next question; changes the state given."""
+        audit, start = state.question.audit, perf_counter()
         if label != SKIP:
             state.spent += 1
+            state.audited += audit
             last = state.spent == self.about["budget"]
             stream.learn(
                 self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average,
-                state.question, label, last,
+                state.question, label if self.about["audit_trains"] or not audit else 0, last,
             )  # fmt: skip
-        return self._run(state, state.question.t + 1)
+        state = self._run(state, state.question.t + 1)
+        state.seconds = perf_counter() - start
+        return state
 
-    def follow(self, log, digests):
+    def follow(self, log, digests, changes=()):
         """Run a log again, checking every question and digest: yields the state at each question, changed in place,
         and after the last answer; Departed where something differs.
 
         The log of another engine must come out to rounding, for it may have summed in another order; its digests are of
-        other bits.
+        other bits. What was changed after so many answers is changed once the state there has been looked at.
         """
         state, about = self.fresh(), self.about
         for answers, entry in enumerate(log, 1):
@@ -350,9 +389,10 @@ class Run:
                     found,
                 )
             yield state
+            self.change(state, log, changes, answers - 1)
             if entry["label"] is None:
                 return
-            state = self.advance(state, entry["label"])
+            state = self.advance(state, entry["first"])
             if self.exact and answers in digests and state.digest() != digests[answers]:
                 raise Departed(
                     f"the state of the session {about['name']} after {answers} answers is not the one "
@@ -362,6 +402,68 @@ class Run:
                     None,
                 )
         yield state
+        self.change(state, log, changes, len(log))
+
+    def change(self, state, log, changes, answers):
+        """Make the changes that came after so many answers, if there are: the learner is taught again from the first
+        round on, with the labels that stood then; what happened in the stream stays."""
+        if not any(change["position"] == answers for change in changes):
+            return
+        new = self.taught(log, changes, answers)
+        for name in ("learner", "rule", "objective", "average", "spent", "audited"):
+            setattr(state, name, getattr(new, name))
+        self._look_again(state)
+
+    def taught(self, log, changes, answers):
+        """A state that was taught so many answers of a log, as they stood then, and has seen nothing of the stream."""
+        entries = log[:answers]
+        labels = {entry["id"]: entry["first"] for entry in entries}
+        lessons = [
+            (number, entry["id"], entry["item"], entry["round"], entry["audit"])
+            for number, entry in enumerate(entries, 1)
+        ]
+        for change in changes:
+            position = change["position"]
+            if position > answers:
+                break
+            if change["item"] is None:
+                labels[change["question"]] = change["label"]
+            else:
+                time = log[position - 1]["round"] if position else 0
+                labels[-change["age"]] = change["label"]
+                lessons.append((position + 0.5, -change["age"], change["item"], time, 0))
+        lessons = sorted((lesson for lesson in lessons if labels[lesson[1]] != SKIP), key=lambda lesson: lesson[0])
+        trains = self.about["audit_trains"]
+        given = [(item, labels[key] * (trains or not audit), time) for _, key, item, time, audit in lessons]
+        items, y, times = np.array(given, np.int64).reshape(-1, 3).T
+        state = self._untaught()
+        state.spent, state.audited = len(lessons), sum(audit for *_, audit in lessons)
+        stream.teach(
+            self.dataset.rows,
+            stream.checked_order(items, self.dataset.rows),
+            rows.read_only(y, np.int8),
+            np.ascontiguousarray(times),
+            state.learner,
+            state.rule,
+            state.objective,
+            state.average,
+            state.spent == self.about["budget"],
+        )
+        return state
+
+    def _look_again(self, state):
+        """Leave in a learner the traces of the row it saw last: the question's, or the last of the stream."""
+        if self.ended(state):
+            t, margins, predicted = self.rounds - 1, np.zeros(self.rounds), np.zeros(self.rounds, np.int8)
+            stream.decide(
+                self.dataset.rows, self.order, state.learner, state.objective.theta, t, t + 1, margins, predicted
+            )
+        else:
+            stream.passed(
+                self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.about["seed"],
+                state.question.t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts),
+                np.zeros((1, 4)),
+            )  # fmt: skip
 
     @property
     def exact(self):
@@ -369,13 +471,12 @@ class Run:
         return self.about["engine"] == __version__
 
     def ended(self, state):
-        """Whether no question is left."""
-        return state.question.t >= self.rounds
+        """Whether no question is left; a change made at the end of a stream may have spent the budget."""
+        return state.question.t >= self.rounds or state.spent >= self.about["budget"]
 
     def _facts(self, question):
         item = int(self.order[question.t])
-        facts = (question.t, item, question.margin, question.probability, question.draw, question.predicted)
-        return dict(zip(FACTS, facts))
+        return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]}
 
     def place_of(self, state, asked, answers):
         """The place at a state, given the question that waits (None: none) and the answers before it."""
@@ -392,6 +493,11 @@ class Run:
             asked is not None,
         )
         return Place(asked, progress, weights(state.learner), state.counts)
+
+    @property
+    def learner(self):
+        """The learner as it is now."""
+        return self._state.learner
 
     @property
     def labels(self):
@@ -421,6 +527,26 @@ def answered(log):
     return [(entry["id"], entry["event"], entry["label"]) for entry in log if entry["label"] is not None]
 
 
+@dataclass(frozen=True)
+class Decided:
+    """The margin and the class predicted in every round of a stream, whether it was asked, and how many have passed."""
+
+    margins: np.ndarray
+    predicted: np.ndarray
+    asked: np.ndarray
+    rounds: int = 0
+
+    @classmethod
+    def empty(cls, rounds):
+        return cls(np.zeros(rounds), np.zeros(rounds, np.int8), np.zeros(rounds, bool))
+
+    def joined(self, more):
+        """The same with the rounds of another behind it."""
+        parts = zip(vars(self).values(), vars(more).values())
+        *arrays, rounds = (a + b if isinstance(a, int) else np.concatenate((a, b)) for a, b in parts)
+        return Decided(*arrays, rounds)
+
+
 class Session(Run):
     """An open session, safe to share between threads; opening it rebuilds the state from its log."""
 
@@ -441,12 +567,28 @@ class Session(Run):
     def _run_log(self):
         """Bring the state to the end of the log, checking every question and digest; the id of the one that waits."""
         with self.store.transaction():
-            log, digests = self.store.answers(self.id), self.store.digests(self.id)
+            log, digests, self._changes = (
+                ask(self.id) for ask in (self.store.answers, self.store.digests, self.store.changes)
+            )
+            self._version = self.store.last_answer(self.id)
             if self.grown:
                 self._take_more()
-        *_, self._state = self.follow(log, digests)
-        self._answers = answered(log)
+        self._decided = Decided.empty(self.rounds)
+        for state in self.follow(log, digests, self._changes):
+            self._decide(state)
+        self._state, self._answers = state, answered(log)
         return None if len(log) == len(self._answers) else log[len(self._answers)]["id"]
+
+    def _decide(self, state):
+        """Write down what the learner of a state decided in the rounds up to its question, and with it."""
+        found, t = self._decided, state.question.t
+        rounds = min(t + 1, self.rounds)
+        stream.decide(
+            self.dataset.rows, self.order, state.learner, state.objective.theta, found.rounds, rounds, found.margins,
+            found.predicted,
+        )  # fmt: skip
+        found.asked[found.rounds : rounds] = np.arange(found.rounds, rounds) == t
+        self._decided = replace(found, rounds=rounds)
 
     def _settle(self, question=None):
         """Make the waiting question the current one, and prepare the next one under each possible answer."""
@@ -493,6 +635,7 @@ class Session(Run):
             question.probability,
             question.predicted,
             None if old is None else old["label"],
+            question.audit,
         )
 
     # What a page does
@@ -516,35 +659,29 @@ class Session(Run):
         self._take()
 
     def _go_on(self):
-        """Take the items that came, and run on what had reached the end: the state, or what is prepared."""
+        """Take the items that came, and run on what had reached the end: the state, or what is prepared.
+
+        After changes the log is run again: what was changed at the end of the stream counts from the next question on.
+        """
         end = self.rounds
         self._take_more()
-        if self.store.last_answer(self.id) != self.version:
+        self._decided = self._decided.joined(Decided.empty(self.rounds - end))
+        if self.store.last_answer(self.id) != self.version or (self._changes and self._state.question.t == end):
             self._rebuild()
         elif any(state.question.t == end for state in (self._state, *(state for state, _ in self._branches.values()))):
             if self._state.question.t == end:
                 self._state = self._continued(self._state.copy(), end)
+                self._decide(self._state)
             self._settle(self._current and self._current.id)
 
     def _continued(self, state, end):
         """Run a state on from what was the end of the stream; changes the state given."""
         if end and self._point(end - 1) != end:  # a point that only the end had
             state.trail.pop()
-        return self._run(state, end)
-
-    @contextmanager
-    def _writing(self):
-        """Bring the session up to date and write; a failure leaves nothing, neither in the database nor here."""
-        with self._lock:
-            self.refresh()  # what it prepares stays, whatever comes of the rest
-            kept = vars(self).copy()
-            try:
-                with self.store.transaction():
-                    self.refresh()
-                    yield
-            except BaseException:
-                vars(self).update(kept)
-                raise
+        before = state.before
+        state = self._run(state, end)
+        state.before = before
+        return state
 
     @property
     def place(self):
@@ -571,19 +708,40 @@ class Session(Run):
         """The id of the question answered last, which undo takes back, or None."""
         return self._answers[-1][0] if self._answers else None
 
-    def answer(self, event, question, label, annotator="", seconds=None):
-        """Store and learn an answer (a class or SKIP); an event that is known changes nothing."""
+    @contextmanager
+    def _event(self, event):
+        """All or nothing of what an event changes, here and in the database: gives whether it is new."""
+        with self._lock:
+            self.refresh()  # what it prepares stays, whatever comes of the event
+            kept = dict(vars(self))
+            try:
+                with self.store.transaction():
+                    self.refresh()
+                    new = not self.store.event(event)
+                    yield new
+                    if new:
+                        self._version = self.store.last_answer(self.id)
+            except BaseException:
+                vars(self).update(kept)
+                raise
+
+    def _checked(self, label):
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
-        with self._writing():
-            if self.store.event(event):
+
+    def answer(self, event, question, label, annotator="", seconds=None, highlighted=None):
+        """Store and learn an answer (a class or SKIP); an event that is known changes nothing."""
+        self._checked(label)
+        with self._event(event) as new:
+            if not new:
                 return
             if not self._current or question != self._current.id:
                 raise SessionError(self._why_not(question))
-            self.store.put_label(event, question, label, annotator, seconds)
+            self.store.put_label(event, question, label, annotator, seconds, highlighted)
             prepared = self._branches.get(label)
             self._answers = [*self._answers, (question, event, label)]
             self._state, following = prepared or (self.advance(self._state.copy(), label), None)
+            self._decide(self._state)
             self._settle(following)
             if len(self._answers) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, len(self._answers), self._state.digest())
@@ -596,14 +754,130 @@ class Session(Run):
 
     def undo(self, event, question):
         """Take back the last answer, the one to this question, and rebuild; a known event changes nothing."""
-        with self._writing():
-            if self.store.event(event):
+        with self._event(event) as new:
+            if not new:
                 return
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             self.store.undo_label(question, event)
-            self.store.drop_digests(self.id, len(self._answers) - 1)
+            self.store.shorten_log(self.id, len(self._answers) - 1)
+            if self._changes:
+                self.store.drop_prepared(self.id)
             self._rebuild()
+
+    def correct(self, event, question, label, annotator="", seconds=None):
+        """Replace an answer given before (a skip too), or do nothing where it is the same or the event is known.
+
+        What happened in the stream stays: the questions, their chances, what was pushed. The learner is taught again
+        with the answers that stand now, and goes on from there.
+        """
+        self._checked(label)
+        with self._event(event) as new:
+            if not new:
+                return
+            old = next((label for id, _, label in self._answers if id == question), None)
+            if old is None:
+                raise SessionError("only an item that was answered can be corrected.")
+            if label == old:
+                return
+            if old == SKIP:
+                self._spend("an answer to a skipped item")
+            position = len(self._answers)
+            self.store.put_label(event, question, label, annotator, seconds, position=position)
+            self._change()
+
+    def _spend(self, what):
+        """Refuse what costs a label where the budget has none left beside the one for the question that waits."""
+        if self.about["budget"] - self._state.spent <= (self._current is not None):
+            last = "the last label is for the item that is asked now" if self.place.progress.left else "none is left"
+            raise SessionError(f"{what} costs a label of the budget, and {last}.")
+
+    def _change(self):
+        """Teach the learner again after a change that is stored; the question that waits stays."""
+        self.store.drop_prepared(self.id)
+        log, self._changes = self.store.answers(self.id), self.store.changes(self.id)
+        self._answers, self._state = answered(log), self._state.copy()
+        self.change(self._state, log, self._changes, len(self._answers))
+        self._settle(self._current and self._current.id)
+
+    def feedback(self, event, item, wrong, annotator="", trains=False):
+        """Store that an item which passed as positive without a question was passed wrongly (or, where `wrong` is
+        False, take such a mark away); trains: it is learned as a negative and costs a label."""
+        with self._event(event) as new:
+            if not new:
+                return
+            passed = np.flatnonzero(self.order[: self._decided.rounds] == item)
+            if not passed.size or self._decided.asked[passed[0]]:
+                raise SessionError("only an item that passed without a question can be marked.")
+            if trains and (not wrong or self.multiclass or self._decided.predicted[passed[0]] < 0):
+                raise SessionError("only a wrong mark on an item that passed as positive can train.")
+            known = {mark["item"]: mark for mark in self.store.feedback(self.id)}.get(item)
+            if known and known["position"] is not None:
+                raise SessionError("this mark has been learned: it stays.")
+            if trains:
+                self._spend("a mark that trains")
+            position = len(self._answers) if trains else None
+            self.store.put_feedback(event, self.id, item, wrong, position, annotator)
+            if trains:
+                self._change()
+
+    @property
+    def marks(self):
+        """The items that are marked as passed wrongly, and whether each mark was learned."""
+        marks = self.store.feedback(self.id)
+        return {mark["item"]: mark["position"] is not None for mark in marks if mark["wrong"]}
+
+    def note(self, event, item, text, annotator=""):
+        """Store a note on an item; an empty one takes it away."""
+        if not 0 <= item < rows.length(self.dataset.rows):
+            raise SessionError(f"a note must be on an item of the stream. Got {item}.")
+        self.store.put_note(event, self.id, item, text, annotator)
+
+    @property
+    def notes(self):
+        """The notes that stand, by item."""
+        return self.store.notes(self.id)
+
+    @property
+    def changed(self):
+        """What changes what is asked next besides answers: corrections, marks that train, a stream that grows."""
+        return len(self._changes), self.rounds
+
+    def earlier(self, answers):
+        """The learner's weights as they were so many answers ago."""
+        with self._lock:
+            log = self.store.answers(self.id)[: len(self._answers)]
+            return weights(self.taught(log, self._changes, max(0, len(log) - answers)).learner)
+
+    @property
+    def last_update(self):
+        """The seconds that it took to learn the last answer and to find the next question."""
+        return self._state.seconds
+
+    @property
+    def history(self):
+        """The log in order, as `Store.answers` has it, with whether each label was corrected, and the item's note."""
+        notes = self.notes
+        return [
+            entry | {"corrected": entry["label"] != entry["first"], "note": notes.get(entry["item"], "")}
+            for entry in self.store.answers(self.id)
+        ]
+
+    @property
+    def skipped(self):
+        """The questions that stand skipped, in order."""
+        return [
+            Asked(**{name: entry[name] for name in Asked.__dataclass_fields__ if name != "old"}, old=SKIP)
+            for entry in self.store.answers(self.id)
+            if entry["label"] == SKIP
+        ]
+
+    @property
+    def decided(self):
+        """The margin, the class predicted and whether it was asked, of every round up to now."""
+        with self._lock:
+            found = self._decided
+            return found.margins[: found.rounds], found.predicted[: found.rounds], found.asked[: found.rounds]
 
     def digest(self):
         """The fingerprint of the state now."""
@@ -611,8 +885,8 @@ class Session(Run):
 
     @property
     def version(self):
-        """What changes with every answer and every undo: how many answers stand, and the event of the last."""
-        return len(self._answers), self._answers[-1][1] if self._answers else None
+        """What changes with every answer, undo and correction, and with every mark that trains."""
+        return self._version
 
 
-FACTS = ("round", "item", "margin", "probability", "draw", "predicted")
+FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")

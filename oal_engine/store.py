@@ -279,6 +279,15 @@ class Store:
         """One item: id, text, label, y."""
         return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
 
+    def items(self, dataset, positions, texts=False):
+        """Some items by position: position, id and label, and text if wanted."""
+        found = self.query(
+            f"SELECT position, id, label{', text' * texts} FROM items"
+            " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps(positions),
+        )  # fmt: skip
+        return {row["position"]: row for row in found}
+
     def vocabulary(self, dataset):
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
@@ -366,7 +375,7 @@ class Store:
         return [_decoded(row, "classes") for row in found]
 
     def made_at(self, session, created_at, engine, items):
-        """Say when, with which engine and over how many items a session was made elsewhere."""
+        """Say when and with which engine a session was made elsewhere, and how long its stream was."""
         self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
 
     def remove_session(self, session):
@@ -389,16 +398,42 @@ class Store:
         )
 
     def answers(self, session):
-        """The same without the items' texts: all that a rebuild needs."""
+        """The same without the items' texts, and with the label first given (`first`) where others corrected it: with
+        `changes` all that a rebuild needs."""
         return self.query(
-            "SELECT questions.*, event, label, annotator, answered_at, seconds FROM questions"
-            " LEFT JOIN labels ON question = questions.id AND undone_at IS NULL"
-            " WHERE session = ? AND number IS NOT NULL ORDER BY number",
+            f"""{self.ALIVE} SELECT questions.*, labels.event, labels.label, alive.label AS first,
+                labels.annotator, labels.answered_at, labels.seconds
+            FROM questions LEFT JOIN labels ON labels.question = questions.id AND undone_at IS NULL
+            LEFT JOIN alive ON alive.question = questions.id AND alive.position IS NULL
+            WHERE session = ? AND number IS NOT NULL ORDER BY number""",
+            session,
+            session,
+        )
+
+    # The labels of a session that stand, and those that a correction replaced; not those that were taken back.
+    ALIVE = """
+        WITH RECURSIVE alive (event, question, label, position, age) AS (
+            SELECT event, question, label, position, labels.rowid FROM labels
+            JOIN questions ON questions.id = question
+            WHERE session = ? AND number IS NOT NULL AND undone_at IS NULL
+            UNION ALL
+            SELECT labels.event, labels.question, labels.label, labels.position, labels.rowid FROM labels
+            JOIN alive ON undone_by = alive.event)"""
+
+    def changes(self, session):
+        """What changed the learner besides answers, in order: corrections (question, label) and wrong marks that train
+        (item), each with the number of answers that stood then."""
+        return self.query(
+            f"""{self.ALIVE} SELECT position, question, NULL AS item, label, age FROM alive WHERE position IS NOT NULL
+            UNION ALL SELECT position, NULL, item, -1, rowid FROM feedback
+            WHERE session = ? AND position IS NOT NULL ORDER BY position, age""",
+            session,
             session,
         )
 
     def history(self, session):
-        """Every question of a session that was ever answered or waits, and every label that it ever had, by age."""
+        """Every question of a session that was ever answered or waits, every label that it ever had, every note and
+        every mark, by age."""
         questions = self.query(
             "SELECT * FROM questions WHERE session = ?"
             " AND (number IS NOT NULL OR id IN (SELECT question FROM labels)) ORDER BY id",
@@ -409,31 +444,51 @@ class Store:
             " ORDER BY labels.rowid",
             session,
         )
-        return questions, labels
+        notes, marks = (
+            self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
+            for table in ("notes", "feedback")
+        )
+        return questions, labels, notes, marks
 
-    def put_history(self, session, questions, labels, digests):
-        """Store a session's questions, whose ids and parents count from 1 in this order, with its labels and digests
-        ({answers: digest})."""
-        ids = {0: 0}
-        for values in questions:
-            own = values | {"session": session, "parent": ids[values["parent"]]}
-            ids[own.pop("id")] = self.db["questions"].insert(own).last_pk
-        self.db["labels"].insert_all(values | {"question": ids[values["question"]]} for values in labels)
+    def put_history(self, session, questions, labels, notes, marks, digests):
+        """Store a session's questions, whose ids and parents count from 1 in this order, with its labels, notes, marks
+        and digests ({answers: digest})."""
+        last = self.one("SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'questions'")["id"] or 0
+
+        def moved(id):
+            return id + last * ((id > 0) - (id < 0))
+
+        own = {"session": session}
+        self.db["questions"].insert_all(
+            values | own | {"id": moved(values["id"]), "parent": moved(values["parent"])} for values in questions
+        )
+        self.db["labels"].insert_all(values | {"question": moved(values["question"])} for values in labels)
+        self.db["notes"].insert_all(values | own for values in notes)
+        self.db["feedback"].insert_all(values | own for values in marks)
         for answers, digest in digests.items():
             self.put_digest(session, answers, digest)
 
     def last_answer(self, session):
-        """How many labels stand and the event of the newest: whoever knows both knows the whole log."""
+        """How many labels stand, the event of the newest, and how many corrections and training marks there ever were:
+        whoever knows these knows the whole log."""
         found = self.one(  # beside max(), SQLite takes the other columns from the row of the maximum
             "SELECT count(*) AS answers, max(number) AS number, event FROM labels"
             " JOIN questions ON questions.id = question WHERE session = ? AND undone_at IS NULL",
             session,
         )
-        return found["answers"], found["event"]
+        changes = self.one(
+            "SELECT (SELECT count(*) FROM labels JOIN questions ON questions.id = question"
+            " WHERE session = ? AND position IS NOT NULL)"
+            " + (SELECT count(*) FROM feedback WHERE session = ? AND position IS NOT NULL) AS n",
+            session,
+            session,
+        )
+        return found["answers"], found["event"], changes["n"]
 
     def event(self, event):
-        """The label that an event gave or took back, or None."""
-        return self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
+        """The label that an event gave or took back, or the mark that it gave, or None."""
+        label = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
+        return label or self.one("SELECT * FROM feedback WHERE event = ?", event)
 
     def session_of(self, question):
         """The session of a question."""
@@ -473,11 +528,14 @@ class Store:
             [number, now(), question, number],
         )
 
-    def put_label(self, event, question, label, annotator, seconds):
-        """Store an answer; label 0 is a skip."""
+    def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None):
+        """Store an answer; label 0 is a skip. highlighted: whether terms were. position: it corrects the label that
+        stands, after so many answers."""
+        if position is not None:
+            self.undo_label(question, event)
         self.db["labels"].insert(
             {"event": event, "question": question, "label": label, "annotator": annotator,
-             "answered_at": now(), "seconds": seconds}
+             "answered_at": now(), "seconds": seconds, "highlighted": highlighted, "position": position}
         )  # fmt: skip
 
     def undo_label(self, question, event):
@@ -487,6 +545,72 @@ class Store:
             [now(), event, question],
         )
 
+    def shorten_log(self, session, answers):
+        """What came behind so many answers came with the last of them; digests of more are forgotten."""
+        self.db.execute(
+            "UPDATE labels SET position = ? WHERE position > ? AND question IN"
+            " (SELECT id FROM questions WHERE session = ?)",
+            [answers, answers, session],
+        )
+        self.db.execute(
+            "UPDATE feedback SET position = ? WHERE position > ? AND session = ?", [answers, answers, session]
+        )
+        self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
+
+    def drop_prepared(self, session):
+        """Forget the prepared questions; one that has an old label is kept, but never becomes the next one again."""
+        unused = "session = ? AND number IS NULL"
+        labelled = "id IN (SELECT question FROM labels)"
+        self.db.execute(f"UPDATE questions SET parent = -id WHERE {unused} AND {labelled}", [session])
+        self.db.execute(f"DELETE FROM questions WHERE {unused} AND NOT {labelled}", [session])
+
+    # What annotators leave besides answers
+
+    def put_note(self, event, session, item, text, annotator):
+        """Store a note on an item; an empty text takes the note away. A known event changes nothing."""
+        self.db["notes"].insert(
+            {"event": event, "session": session, "item": item, "text": text, "annotator": annotator,
+             "written_at": now()},
+            ignore=True,
+        )  # fmt: skip
+
+    def notes(self, session):
+        """The notes that stand, by item: the newest of each item."""
+        found = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
+        return {item: text for item, text in {row["item"]: row["text"] for row in found}.items() if text}
+
+    def put_feedback(self, event, session, item, wrong, position, annotator):
+        """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers."""
+        self.db["feedback"].insert(
+            {"event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
+             "annotator": annotator, "given_at": now()},
+        )  # fmt: skip
+
+    def feedback(self, session):
+        """The mark of each item that stands: its newest."""
+        found = self.query("SELECT * FROM feedback WHERE session = ? ORDER BY rowid", session)
+        return list({row["item"]: row for row in found}.values())
+
+    def put_guidelines(self, session, text):
+        """Store what the annotators of a session are to read."""
+        self.db["sessions"].update(session, {"guidelines": text})
+
+    def put_feedback_trains(self, session, trains):
+        """Store whether wrong marks train the learner of a session from now on."""
+        self.db["sessions"].update(session, {"feedback_trains": int(trains)})
+
+    def preferences(self, annotator):
+        """What an annotator prefers, such as keys and the size of the text."""
+        found = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
+        return json.loads(found["preferences"]) if found else {}
+
+    def put_preferences(self, annotator, preferences):
+        """Store what an annotator prefers."""
+        values = {"name": annotator, "preferences": json.dumps(preferences)}
+        self.db["annotators"].insert(values, pk="name", replace=True)
+
+    # Digests
+
     def put_digest(self, session, answers, digest):
         """Store the digest of the state after so many answers."""
         self.db["digests"].insert({"session": session, "answers": answers, "digest": digest}, replace=True)
@@ -495,10 +619,6 @@ class Store:
         """The stored digests of a session by number of answers."""
         rows = self.query("SELECT answers, digest FROM digests WHERE session = ?", session)
         return {row["answers"]: row["digest"] for row in rows}
-
-    def drop_digests(self, session, answers):
-        """Forget the digests after more than so many answers."""
-        self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
     # Comparisons
 
@@ -516,26 +636,27 @@ class Store:
                 [json.dumps(lines), now() if finished else None, comparison],
             )
 
-    COMPARISONS = (
-        "SELECT comparisons.*, (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
-        " FROM comparisons"
+    COMPARISON = (
+        "id, name, specification, versions, lines IS NOT NULL AS has_lines, created_at, finished_at,"
+        " (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
     )
 
     def comparisons(self):
-        """All comparisons, the newest first, with the number of replays that each has kept."""
-        return [
-            _decoded(row, "specification", "versions", "lines")
-            for row in self.query(f"{self.COMPARISONS} ORDER BY id DESC")
-        ]
+        """All comparisons, the newest first, with the number of replays that each has kept; without their lines, which
+        are many."""
+        found = self.query(f"SELECT {self.COMPARISON} FROM comparisons ORDER BY id DESC")
+        return [_decoded(row, "specification", "versions") for row in found]
 
-    def comparison(self, key):
-        """One comparison by its id or name."""
+    def comparison(self, key, lines=True):
+        """One comparison by its id or name, with the lines of its result where they are wanted."""
         column = "id" if isinstance(key, int) else "name"
-        found = self.one(f"{self.COMPARISONS} WHERE {column} = ?", key)
+        kept = ["lines"] if lines else []
+        columns = ", ".join([self.COMPARISON, *kept])
+        found = self.one(f"SELECT {columns} FROM comparisons WHERE {column} = ?", key)
         if found is None:
             names = ", ".join(row["name"] for row in self.comparisons()) or "none"
             raise StoreError(f"comparison {key} does not exist. There are: {names}.")
-        return _decoded(found, "specification", "versions", "lines")
+        return _decoded(found, "specification", "versions", *kept)
 
     def has_comparison(self, name):
         """Whether there is a comparison of this name."""

@@ -16,6 +16,7 @@ from .learners import cell, classes, everywhere, predict, put, score, update, va
 from .metrics import empty
 from .query_rules import look, looks, observe, probability
 from .rows import Row, entry, hurry, length, read_only, span
+from .spending import chances, is_open, spend, teaches
 
 COMPILE = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
 
@@ -38,15 +39,19 @@ class Average(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The round t (0-based), its margin, the variance of its row, the probability of asking, the draw below it and the
-    class predicted: -1 or +1, or 1 .. K."""
+    """The round t (0-based), its margin, the variance of its row, the probability of asking, the draw below it, whether
+    it is a random check (1) or the rule's wish (0), and the class predicted: -1 or +1, or 1 .. K."""
 
     t: int
     margin: float
     variance: float
     probability: float
     draw: float
+    audit: int
     predicted: int
+
+
+NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # of a Question that there is not
 
 
 def objective(theta=0.0, rho=0.0, ratio=1.0):
@@ -77,7 +82,7 @@ def _rho(objective):
 
 
 @njit(**INLINE)
-def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts, every):
+def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, every):
     """Run to the next question, or, if `every` is True, through the one round t."""
     rho, theta = _rho(objective), objective.theta
     while t < stop:
@@ -86,15 +91,15 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts
         x = Row(rows, i)
         p, predicted = predict(learner, x, theta)
         v = look(rule, learner, x)
-        pi = probability(rule, learner, x, p, v, rho, theta, t + 1)
+        check, pi = chances(asking, t, probability(rule, learner, x, p, v, rho, theta, t + 1))
         u = draw(seed, t)
         asked = u < pi
         a, b = cell(learner, predicted, y[i])
         counts[a, b, int(asked)] += 1
         if asked or every:
-            return Question(t, p, v, pi, u, predicted)
+            return Question(t, p, v, pi, u, int(u < check), predicted)
         t += 1
-    return Question(stop, 0.0, 0.0, 0.0, 0.0, 0)
+    return Question(stop, *NOTHING)
 
 
 @njit(**INLINE)
@@ -106,7 +111,7 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
         a, b = cell(learner, predict(learner, Row(rows, i), objective.theta)[1], y[i])
         counts[a, b, 0] += 1
         t += 1
-    return Question(stop, 0.0, 0.0, 0.0, 0.0, 0)
+    return Question(stop, *NOTHING)
 
 
 @njit(**INLINE)
@@ -125,13 +130,14 @@ def _remember(average, learner, x, t, everything):
 
 @njit(**INLINE)
 def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
-    """Learn the label y of a row in round t, its margin p, class predicted and variance v known; after the last label
-    of the budget, put the averaged weights in place if wanted."""
+    """Learn the label y (0: nothing) of a row in round t, its margin p, class predicted and variance v known; after the
+    last label of the budget, put the averaged weights in place if wanted."""
     if average.total.size:
         _remember(average, learner, x, t, last or everywhere(learner))
-    observe(rule, predicted != y)
-    objective.seen[int(y > 0)] += 1
-    update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
+    if y != 0:
+        observe(rule, predicted != y)
+        objective.seen[int(y > 0)] += 1
+        update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
             put(learner, j, average.total[j] / (t + 1))
@@ -140,18 +146,20 @@ def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
 @njit(**COMPILE)
 def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
     """Run rounds t .. stop - 1 until a label is asked: count every prediction in counts and return the Question, or one
-    with t = stop. y is -1, 0 (unknown) or +1, or a class from 1; with asking False nothing is asked."""
-    if asking:
-        return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, counts, False)
+    with t = stop. y is -1, 0 (unknown) or +1, or a class from 1; asking: a plan of spending, or whether anything is
+    asked."""
+    if is_open(asking):
+        return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, False)
     return _predict(rows, y, order, learner, objective, t, stop, counts)
 
 
 @njit(**COMPILE)
-def passed(rows, y, order, learner, rule, objective, seed, t, counts, found):
+def passed(rows, y, order, learner, rule, objective, seed, t, asking, counts, found):
     """Look at the rounds from t on, for which a learner and a rule stay as they are: fill found, a round a line, with
-    (margin, probability of asking, draw, class predicted), and count the predictions in counts."""
+    (margin, probability of asking, draw, class predicted), and count the predictions in counts. asking: True, or the
+    plan of spending as it was."""
     for k in range(found.shape[0]):
-        q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, counts, True)
+        q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, asking, counts, True)
         found[k, 0], found[k, 1], found[k, 2], found[k, 3] = q.margin, q.probability, q.draw, q.predicted
 
 
@@ -163,14 +171,14 @@ def _teach(x, t, learner, rule, objective, average, y, last):
 
 @njit(**COMPILE)
 def learn(rows, order, learner, rule, objective, average, question, y, last):
-    """Learn the answer y to a question; last says that it was the last of the budget."""
+    """Learn the answer y (0: nothing) to a question; last says that it was the last of the budget."""
     _teach(Row(rows, order[question.t]), question.t, learner, rule, objective, average, y, last)
 
 
 @njit(**COMPILE)
 def teach(rows, items, y, rounds, learner, rule, objective, average, last):
-    """Learn the labels y of the rows `items` one after the other, each as in a round (not falling), whatever the rule
-    would have asked; last says that the last one is the last of the budget."""
+    """Learn the labels y (0: nothing) of the rows `items` one after the other, each as in a round (not falling),
+    whatever the rule would have asked; last says that the last one is the last of the budget."""
     for k in range(items.size):
         hurry(rows, items, k)
         done = k == items.size - 1
@@ -206,14 +214,14 @@ def probabilities(rows, learner, rule, objective, t, found):
 
 
 @njit(**COMPILE)
-def _replay(rows, y, order, learner, rule, objective, average, seed, budget, marks, log, curve):
+def _replay(rows, y, order, learner, rule, objective, average, seed, budget, planned, marks, log, decided, curve):
     spent, t = 0, 0
     for m in range(marks.size):
         while t < marks[m]:
             if spent == budget:
                 t = _predict(rows, y, order, learner, objective, t, marks[m], curve[m]).t
                 break
-            asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], curve[m], False)
+            asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], planned, curve[m], False)
             t = asked.t
             if t < marks[m]:
                 x = Row(rows, order[t])
@@ -222,8 +230,11 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, mar
                     log[spent, 0] = t
                     log[spent, 1] = asked.margin
                     log[spent, 2] = asked.probability
+                    decided[spent, 0] = asked.audit
+                    decided[spent, 1] = asked.predicted
                 spent += 1
-                y_t = float(y[order[t]])
+                spend(planned, asked.audit)
+                y_t = float(y[order[t]]) if teaches(planned, asked.audit) else 0.0
                 _learn(x, t, asked.margin, asked.predicted, learner, rule, objective, average, v, y_t, spent == budget)
                 t += 1
     return spent
@@ -231,11 +242,13 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, mar
 
 class Replay(NamedTuple):
     """What a replay gives: the table of counts at each mark (first axis), the labels spent, the log of questions
-    (round, margin, probability), the learner as it ended, and the seconds taken."""
+    (round, margin, probability) with what was decided (whether it is an audit, the class predicted), the learner as it
+    ended, and the seconds taken."""
 
     curve: np.ndarray
     queried: int
     log: np.ndarray
+    decided: np.ndarray
     learner: tuple
     seconds: float
 
@@ -244,15 +257,18 @@ class Replay(NamedTuple):
         return self.curve[-1]
 
 
-def replay(rows, y, order, learner, rule, objective, *, budget=None, seed=0, averaged=False, marks=None, log=False):
+def replay(
+    rows, y, order, learner, rule, objective, *, budget=None, seed=0, averaged=False, marks=None, log=False, plan=None
+):
     """Run a whole stream whose labels are known; the learner and the objective given are used up.
 
     order: row numbers in the order of visit. budget: labels that may be asked (None: no limit). averaged: after the
     budget predict with the mean of the weights over the rounds up to the last label. marks: rounds after which the
-    counts are kept, ending with the number of rounds. log: keep the round, margin and probability of every question.
+    counts are kept, ending with the number of rounds. log: keep what is known of every question. plan: of the spending
+    of a budget, from `spending.plan`; it is used up too.
     """
     rounds = len(order)
-    budget = rounds if budget is None else int(budget)
+    budget = plan.budget if plan else rounds if budget is None else int(budget)
     if budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
     known = range(1, classes(learner) + 1) or (-1, 1)
@@ -263,12 +279,14 @@ def replay(rows, y, order, learner, rule, objective, *, budget=None, seed=0, ave
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
     curve = np.array([empty(classes(learner))] * marks.size)
     questions = np.zeros((min(budget, rounds) if log else 0, 3))
+    decided = np.zeros((len(questions), 2), np.int8)
     start = perf_counter()
     queried = _replay(
         rows, read_only(y, np.int8), checked_order(order, rows), learner, rule, objective,
-        average(learner, averaged), seed, budget, marks, questions, curve,
+        average(learner, averaged), seed, budget, plan or True, marks, questions, decided, curve,
     )  # fmt: skip
-    return Replay(curve.cumsum(0), queried, questions[:queried], learner, perf_counter() - start)
+    seconds = perf_counter() - start
+    return Replay(curve.cumsum(0), queried, questions[:queried], decided[:queried], learner, seconds)
 
 
 def checked_order(order, rows):

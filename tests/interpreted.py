@@ -4,11 +4,11 @@ compiler (NUMBA_DISABLE_JIT): the same source takes seconds as plain Python, and
 import numpy as np
 import pytest
 from numba import config
-from promises import assert_twins, data_for
+from promises import assert_twins, data_for, fitting, run
 from scipy.sparse import csr_array
 from test_algorithms import replay
 
-from oal_engine import query_rules, rows
+from oal_engine import query_rules, rows, spending
 from oal_engine.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.learners import LEARNERS
 from oal_engine.parameters import parameters
@@ -38,6 +38,28 @@ def test_parameters_reach_the_formulas(learner, rule):
     """Parameters away from their defaults agree with the twin under an unknown rho with unequal metric weights."""
     values, rule_values = away_from_defaults(LEARNERS[learner]), away_from_defaults(QUERY_RULES[rule])
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
+
+
+@pytest.mark.parametrize(("learner", "rule"), [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)])
+def test_a_plan_equals_its_twin(learner, rule):
+    """Audits, trained on or not, and a pace, where the rule can have one, ask and teach what the formulas say."""
+    X, y, order = data_for(learner, seed=3, n=200)
+    plan = {"budget": 40, "horizon": 180, "audit": 0.3}
+    assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
+    if rule in query_rules.paceable():
+        assert_twins(X, y, order, learner, rule, seed=7, budget=40, plan=plan | {"pace": 0.7})
+
+
+@pytest.mark.parametrize("rule", query_rules.paceable())
+def test_a_pace_spends_the_budget_evenly(rule):
+    """The labels are spent by the end of the paced rounds, half of them about the middle, whatever the rule; none is
+    asked with a smaller chance than a tenth of a rate."""
+    X, y, order = data_for(learner := query_rules.partners(rule)[0], n=1500, huge=1)
+    plan = spending.plan(rule, 150, 1400, pace=0.75)
+    log = run(csr_array(X), y, order, learner, rule, plan=plan).log
+    assert (150, True) == (len(log), log[-1, 0] < 1050)
+    assert 350 < np.median(log[:, 0]) < 750
+    assert log[:, 2].min() > 0.1 / 1050
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

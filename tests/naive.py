@@ -1,6 +1,7 @@
 """The judge: every learner and rule once more, dense, slow and straight from the formulas, in plain numpy."""
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 MASK = 2**64 - 1
@@ -221,9 +222,45 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
     raise NotImplementedError(rule)
 
 
+class Plan:
+    """A share of a budget for audits, evenly among the rounds to the horizon, and a pace for the rest."""
+
+    def __init__(self, budget, horizon, audit=0.0, trains=True, pace=None):
+        self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
+        self.wishes, self.paced, self.past = budget - self.audits, pace and round(pace * horizon), []
+
+    def chances(self, t, pi):
+        """The chance of an audit in round t, and of any question, given the rule's."""
+        check = min(1, self.audits / (self.horizon - t)) if t < self.horizon else 0.0
+        if self.wishes == 0:
+            return check, check
+        if self.paced:
+            self.past.append(min(pi, 1 - 2**-30))
+            if t < 64 or t % 64 == 0 or t > self.paced - 64:
+                self.rate = min(1, self.wishes / max(1, self.paced - t))
+                recent = np.array(self.past[-256:])
+
+                def excess(power):
+                    return self.eased(recent, power).mean() - self.rate
+
+                powers = (-60, 60)
+                self.power = brentq(excess, *powers) if excess(60) > 0 else 60
+            pi = self.eased(self.past[-1], self.power)
+        return check, min(1, check + (1 - check) * pi)
+
+    def eased(self, pi, power):
+        odds = 2**power * pi / (1 - pi)
+        return 0.1 * self.rate + (1 - 0.1 * self.rate) * odds / (1 + odds)
+
+    def spend(self, audit):
+        self.audits, self.wishes = self.audits - audit, self.wishes - (not audit)
+        return self.trains or not audit
+
+
 def replay(
-    X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False
-):
+    X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False,
+    plan=None,
+):  # fmt: skip
     """The counts [predicted, class, asked] and the questions (round, margin, probability) of one run."""
     classes = getattr(learner, "classes", 0)
     counts = np.zeros((classes, classes + 1, 2) if classes else (2, 3, 2), int)
@@ -234,16 +271,18 @@ def replay(
         now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
         left = budget is None or len(questions) < budget
         pi = probability(rule, learner, x, p, now, theta, t + 1, mistakes, rule_parameters) if left else 0.0
-        asked = draw(seed, t) < pi
+        check, pi = plan.chances(t, pi) if plan and left else (0.0, pi)
+        audit, asked = draw(seed, t) < check, draw(seed, t) < pi
         cell = (predicted - 1, label) if classes else (int(predicted > 0), label + 1)
         counts[*cell, int(asked)] += 1
         past.append(learner.w)
         if asked:
             questions.append((t, p, pi))
-            seen[1 if label > 0 else -1] += 1
-            mistakes += predicted != label
-            now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
-            learner.update(x, label, p, now if label > 0 else 1.0, theta)
+            if not plan or plan.spend(audit):
+                seen[1 if label > 0 else -1] += 1
+                mistakes += predicted != label
+                now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
+                learner.update(x, label, p, now if label > 0 else 1.0, theta)
             if averaged and len(questions) == budget:
                 learner.w = np.mean(past, axis=0)
     return counts, questions

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from test_retrace import labelled
 from test_session import say, stream_of, truth
 
-from oal_engine import bundle, cli, datasets
-from oal_engine.bundle import BundleError, adopt, publish
+from oal_engine import bundle, cli, datasets, jsonlines
+from oal_engine.bundle import adopt, publish
+from oal_engine.jsonlines import LinesError
 from oal_engine.retrace import verify
 from oal_engine.session import Session
 from oal_engine.store import Store
@@ -67,6 +68,7 @@ def text(here):
         ("sparse", "D-AMD", {"shuffled": True, "metric": "cost"}),
         ("classes", "MPAA-I", {"averaged": True}),
         ("classes", "PAA-I", {"positive_class": "b"}),
+        ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290}),
     ],
 )
 def test_a_session_verifies_in_another_database(here, empty, data, algorithm, more):
@@ -98,7 +100,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 def test_it_is_kept_once(empty, text):
     """The same answers are not taken twice."""
     session = adopt(empty, io.StringIO(text))
-    with pytest.raises(BundleError, match=rf"^this session is here already: it is session {session}\.$"):
+    with pytest.raises(LinesError, match=rf"^this session is here already: it is session {session}\.$"):
         adopt(empty, io.StringIO(text))
     assert 1 == len(empty.sessions())
 
@@ -115,7 +117,7 @@ def test_data_that_is_missing_or_differs_is_said(tmp_path, text, name, changes, 
     """Without the same rows, terms and labels the sentence says what is wrong, and nothing is kept."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
-    with pytest.raises(BundleError, match=sentence):
+    with pytest.raises(LinesError, match=sentence):
         adopt(store, io.StringIO(text))
     assert [] == store.sessions()
 
@@ -137,16 +139,16 @@ def label(text):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: "", "this is no published session of version 1"),
+        (lambda text: "", "this is no published session of version 2"),
         (lambda text: "hello\n" + text, "line 1 is no JSON object"),
         (lambda text: "[1]\n" + text, "line 1 is no JSON object"),
         (lambda text: "[" * 100_000, "line 1 is no JSON object: it is nested too deeply"),
-        (lambda text: edited(text, 0, oal_session=2), "this is no published session of version 1"),
+        (lambda text: edited(text, 0, oal_session=1), "this is no published session of version 2"),
         (lambda text: text[: len(text) // 2], "is no JSON object|cut short"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
         (lambda text: text + text.splitlines()[1], "is behind the end of the session"),
         (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is no JSON object: NaN is no"),
-        (lambda text: edited(text, 1, extra=1), "line 2 is no question, label, digest or end"),
+        (lambda text: edited(text, 1, extra=1), "line 2 is no question, label, note, mark, digest or end"),
         (lambda text: edited(text, 1, round=-1), "round in line 2 cannot be so. Got -1."),
         (lambda text: edited(text, 1, item=300), "question 1 is about an item that the data set does not have"),
         (lambda text: edited(text, 1, margin="<b>"), 'margin in line 2 cannot be so. Got "<b>".'),
@@ -156,6 +158,7 @@ def label(text):
         (lambda text: edited(text, 1, predicted=4), "question 1 has a class that the session does not have"),
         (lambda text: edited(text, 1, parent=True), "parent in line 2 cannot be so. Got true."),
         (lambda text: edited(text, label(text), label=2), "the label of question 1 is not one of the session"),
+        (lambda text: edited(text, label(text), position=1), "the label of question 1 corrects none that it had"),
         (lambda text: edited(text, label(text), undone_by="x"), "the label of question 1 is half taken back"),
         (lambda text: edited(text, label(text), question=2), "names a question, a number or an event twice|no answer"),
         (lambda text: edited(text, label(text), event="a\0b"), "event in line [0-9]+ cannot be so"),
@@ -167,6 +170,9 @@ def label(text):
         (lambda text: head(text, alpha_p=2), "alpha_p of the metric weights"),
         (lambda text: head(text, positive_class="a"), "positive_class must be"),
         (lambda text: head(text, rho=-1), "rho must be"),
+        (lambda text: head(text, audit=2), "audit must be >= 0 and < 1"),
+        (lambda text: head(text, pace=-1), "pace must be > 0 and <= 1"),
+        (lambda text: head(text, items=301), "items in the settings cannot be so"),
         (lambda text: " " * (bundle.LONGEST_LINE + 1), "the file is too large in line 1"),
     ],
 )  # fmt: skip
@@ -180,10 +186,10 @@ def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sen
 
 def test_a_file_is_limited_in_size(empty, text, monkeypatch):
     """The whole file counts, and bytes that are no text are refused."""
-    monkeypatch.setattr(bundle, "LONGEST_FILE", 2000)
-    with pytest.raises(BundleError, match="the file is too large in line"):
+    monkeypatch.setattr(jsonlines, "LONGEST_FILE", 2000)
+    with pytest.raises(LinesError, match="the file is too large in line"):
         adopt(empty, io.StringIO(text))
-    with pytest.raises(BundleError, match=r"^line 1 is not UTF-8\.$"):
+    with pytest.raises(LinesError, match=r"^line 1 is not UTF-8\.$"):
         adopt(empty, io.BytesIO(b"\xff\xfe"))
 
 

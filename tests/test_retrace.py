@@ -15,6 +15,7 @@ RUNS = [
     ("sparse", "PAA-I", {}),
     ("sparse", "D-AMD", {"shuffled": True}),
     ("classes", "MPAA-I", {"averaged": True}),
+    ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290, "seed": 4}),
 ]
 
 

@@ -20,6 +20,7 @@ from scipy import sparse
 from oal_engine import datasets, export, formats, metrics, session, stream
 from oal_engine import store as store_module
 from oal_engine.learners import weights
+from oal_engine.query_rules import paceable
 from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError, create
 from oal_engine.store import Store
 
@@ -28,6 +29,8 @@ RUNS = [  # data, algorithm, more settings: what the tests share, for every pair
     ("sparse", "PAA-I", {}),
     ("sparse", "PAA-I", {"shuffled": True, "seed": 5}),
     ("sparse", "OA3-diag", {"parameters": {"eta": 0.3}}),
+    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
+    ("sparse", "OAAL", {"audit": 0.5, "audit_trains": False, "averaged": True}),
     ("sparse", "D-AMD", {"shuffled": True}),
     ("sparse", "SSOA3", {"averaged": True}),
     ("sparse", "SEL-ada", {"shuffled": True}),
@@ -628,10 +631,9 @@ def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sq
     with pytest.raises(SessionError, match=message) as refused:
         Session(store, opened.id)
     assert str(refused.value).endswith("its labels are safe and can be exported.")
-    with (tmp_path / "labels.jsonl").open("w") as file:
-        export.export(store, opened.id, "jsonl", file)
+    export.export(store, opened.id, "labels", "jsonl", tmp_path / "labels.jsonl")
     exported = [json.loads(line)["label"] for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
-    assert [*standing(store, opened), None] == exported
+    assert [*(label or None for label in standing(store, opened)), None] == exported
 
 
 # The budget and the end
@@ -727,6 +729,7 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
         seed=more.get("seed", 0),
         averaged="averaged" in more,
         log=True,
+        plan=opened.fresh().before,
     )
     asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.log(opened.id)]
     assert again.log.tolist() == [list(map(float, entry)) for entry in asked]
@@ -737,6 +740,43 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
     rounds, counts = opened.curve()
     assert (300, opened.place.counts.tolist()) == (rounds[-1], counts[-1].tolist())
     assert counts.sum((1, 2, 3)).tolist() == rounds.tolist()
+
+
+def test_audits_are_told_apart_and_their_number_is_exact(store):
+    """Each question says whether it was a random check; exactly the share of the budget goes to these, a skip costs
+    nothing, and after an undo the same check is asked again."""
+    opened = begin(store, audit=0.3, pace=0.8, seed=1)
+    while asked := opened.place.asked:
+        entry = store.log(opened.id)[-1]
+        assert asked.audit == entry["audit"]
+        assert entry["draw"] < entry["probability"]
+        if asked.number % 7 == 0:
+            say(opened, SKIP)
+        else:
+            say(opened, truth(opened))
+        if asked.audit and asked.number % 5 == 0:
+            take_back(opened)
+            assert (asked.item, 1) == (opened.place.asked.item, opened.place.asked.audit)
+            say(opened, truth(opened))
+    given = [entry["audit"] for entry in store.log(opened.id) if entry["label"]]
+    assert (40, 12) == (len(given), sum(given))
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"audit": 1}, "audit must be >= 0 and < 1: the share of the budget for random checks. Got 1."),
+        ({"pace": 2}, "pace must be > 0 and <= 1: the share of the horizon to spend the budget in. Got 2."),
+        ({"pace": 1, "algorithm": "Q_D"}, f"a pace needs a rule that draws: {', '.join(paceable())}. Got margin."),
+        ({"horizon": 0}, "horizon of a session must be a whole number >= 1. Got 0."),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(store, more, sentence):
+    """Nothing is stored of a session whose audits or pace cannot be."""
+    before = len(store.sessions())
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        begin(store, **more)
+    assert before == len(store.sessions())
 
 
 def test_a_published_rho_goes_before_the_one_asked_for(store):
@@ -789,7 +829,8 @@ def test_an_answer_is_one_of_the_classes(store):
             say(opened, label)
     for label in (3, SKIP, 1):
         say(opened, label)
-    assert ["c", "skipped", "a", None] == [row["class"] for row in export.records(store, opened.id)]
+    place = list(export.LABELS).index("class")
+    assert ["c", "skipped", "a", None] == [row[place] for row in export.labels(store, opened.id).rows]
 
 
 def test_the_learner_never_sees_the_labels_of_the_data(store):

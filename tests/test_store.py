@@ -109,7 +109,8 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     old = Store(path)
     session = old.add_session(SESSION | {"dataset": old.add_dataset(DATASET, ITEMS, [("term", 2)])})
     question = ask(old, session)
-    old.put_label("event", question, 1, "Ann", 2.0)
+    label = {"event": "event", "question": question, "label": 1, "annotator": "Ann", "answered_at": "now"}
+    old.db["labels"].insert(label)
     kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES}
     old.close()
     monkeypatch.undo()

@@ -6,7 +6,10 @@ const CALM = 250; // ms before "unsaved" is said, so that the status does not fl
 const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
 const SLOWEST_RETRY = 30000;
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
-const FEW = 3; // classes that have a place in the line of counters; more are counted on their buttons
+const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
+const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
+const LONGEST_NOTE = 2000;
+const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
 const cards = new WeakMap();
 
@@ -17,7 +20,7 @@ export default function ({ data, parentElement, setStateValue }) {
     card = new Card(parentElement, data.session);
     cards.set(parentElement, card);
   }
-  card.receive(data, (events) => setStateValue("events", events));
+  card.receive(data, setStateValue);
   // Streamlit also cleans up a call that a newer one overtakes, even before it: only a page that is gone counts.
   return () => {
     if (parentElement.isConnected) return;
@@ -31,7 +34,8 @@ class Card {
     this.session = session;
     this.storageKey = `oal-card-${session}`;
     this.pending = stored("sessionStorage", this.storageKey) ?? [];
-    this.highlight = stored("localStorage", "oal-highlight") ?? false;
+    this.own = stored("localStorage", "oal-preferences") ?? {}; // of somebody without a name
+    this.pass = null; // over the skipped items
     this.retryDelay = RETRY;
     this.build();
     parent.append(this.root);
@@ -39,10 +43,18 @@ class Card {
     this.listening = new AbortController();
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
-    window.addEventListener("beforeunload", (event) => this.pending.length && event.preventDefault(), { signal });
+    window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
+    this.leaving = leaving(signal);
+  }
+
+  leave(event) {
+    this.closeNote();
+    if (this.pending.length) event.preventDefault();
   }
 
   remove() {
+    this.setState = () => {}; // what is stored is sent when the card comes back
+    this.closeNote();
     this.listening.abort();
     clearTimeout(this.retrying);
     clearTimeout(this.saying);
@@ -50,39 +62,80 @@ class Card {
   }
 
   build() {
-    const testid = (name) => ({ "data-testid": `oal-${name}` });
     this.why = h("p", { class: "why", ...testid("why") });
     this.title = h("p", { class: "title", dir: "auto" });
-    this.switch = h("button", { class: "switch", role: "switch", type: "button", "aria-keyshortcuts": "H",
-      title: "Mark the terms that weigh most in the model's score", ...testid("highlight") }, "Highlight", key("H"));
-    this.switch.onmousedown = keepFocus;
-    this.switch.onclick = () => this.toggleHighlight();
+    this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score",
+      () => this.prefer({ highlight: !this.preferences.highlight }));
+    this.switch.classList.add("switch");
+    this.switch.setAttribute("role", "switch");
+    this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
+    this.guide = this.tool("guidelines", "Guidelines", "What the owner of the session asks for", () => this.unfold());
+    this.guide.setAttribute("aria-expanded", false);
+    this.smaller = this.tool("smaller", "A−", "Smaller text", () => this.resize(-1));
+    this.larger = this.tool("larger", "A+", "Larger text", () => this.resize(1));
+    this.remap = this.tool("keys", "Keys", "Choose other keys", () => this.keys.open());
     this.text = h("div", { class: "text", dir: "auto", tabindex: "0", role: "region", "aria-label": "Item to label",
       "aria-live": "polite", ...testid("text") });
+    this.written = h("button", { type: "button", class: "written", title: "Change the note", ...testid("written") });
+    this.written.onclick = () => this.openNote();
+    this.field = h("textarea", { rows: 2, maxlength: LONGEST_NOTE, dir: "auto", "aria-label": "Note on this item",
+      placeholder: "A note on this item", ...testid("note-field") });
+    const save = h("button", { type: "button", title: "Esc or Ctrl+Enter" }, "Save note");
+    save.onclick = () => this.closeNote();
+    this.note = h("div", { class: "memo", hidden: "" }, this.field, save);
+    for (const kind of ["keydown", "keypress", "keyup"]) this.note.addEventListener(kind, (event) => this.onNoteKey(event));
     this.classes = h("div", { class: "classes" });
-    this.skip = this.button("skip", null, "Skip", ["Space"], "skip");
-    this.undo = this.button("undo", null, "Undo", ["Z", "Backspace"], "undo");
+    this.skip = this.button("skip", null, "Skip", "skip");
+    this.undo = this.button("undo", null, "Undo", "undo");
+    this.said = h("p", { class: "said", ...testid("said") });
+    this.offer = h("button", { type: "button", class: "link", ...testid("offer") });
+    this.offer.onmousedown = keepFocus;
+    this.offer.onclick = () => this.revisit();
     this.used = h("p", { class: "used" });
     this.bar = h("i", {});
     this.tally = h("dl", {});
     this.counters = h("div", { class: "counters", ...testid("counters") },
       this.used, h("div", { class: "bar", "aria-hidden": "true" }, this.bar), this.tally);
     this.status = h("p", { class: "status", role: "status", "aria-live": "polite", ...testid("status") });
+    this.keys = new Keys((keys) => this.prefer({ keys }));
     this.root = h("section", { class: "card", "aria-label": "Labeling card", ...testid("card") },
-      h("div", { class: "above" }, this.why, this.title, this.switch),
-      this.text,
+      h("div", { class: "tools", role: "group", "aria-label": "Tools" },
+        this.guide, this.noting, this.switch, this.smaller, this.larger, this.remap),
+      h("div", { class: "above" }, this.why, this.title),
+      h("div", { class: "sheet" }, this.text, this.written, this.note),
+      this.guidelines(),
       h("div", { class: "buttons" }, this.classes, this.skip, this.undo),
-      h("div", { class: "below" }, this.counters, this.status));
+      h("div", { class: "after" }, this.said, this.offer),
+      h("div", { class: "below" }, this.counters, this.status),
+      this.keys.dialog);
     this.root.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && event.repeat) event.preventDefault(); // a held Enter clicks a button many times
     });
   }
 
-  button(action, label, name, keys, id) {
-    const button = h("button", { type: "button", class: action, "data-testid": `oal-${id}`,
-      "aria-keyshortcuts": keys.join(" ") }, h("span", { class: "name", dir: "auto", title: name }, name),
-      h("span", { class: "count" }), ...(keys.length ? [key(keys[0])] : []),
-      h("span", { class: "mark" }, "was your answer"));
+  guidelines() {
+    const close = h("button", { type: "button", "aria-label": "Close the guidelines" }, "×");
+    close.onmousedown = keepFocus;
+    close.onclick = () => this.unfold();
+    this.rules = h("div", { class: "rules", dir: "auto", tabindex: "0", role: "region", "aria-label": "Guidelines" });
+    this.panel = h("aside", { class: "panel", hidden: "", "aria-label": "Guidelines", ...testid("panel") },
+      h("header", {}, h("h2", {}, "Guidelines"), close), this.rules);
+    return this.panel;
+  }
+
+  tool(id, name, title, run) {
+    const button = h("button", { type: "button", class: "tool", title, ...testid(id) },
+      h("span", {}, name), key(""));
+    if (!/\w\w/.test(name)) button.setAttribute("aria-label", title);
+    button.onmousedown = keepFocus;
+    button.onclick = run;
+    return button;
+  }
+
+  button(action, label, name, id) {
+    const button = h("button", { type: "button", class: action, ...testid(id) },
+      h("span", { class: "name", dir: "auto", title: name }, name),
+      h("span", { class: "count" }), key(""), h("span", { class: "mark" }, "was your answer"));
     button.onmousedown = keepFocus;
     button.onclick = (event) => {
       if (event.detail < 2 || event.timeStamp - this.seen > DOUBLE_CLICK) this.act(action, label, event.timeStamp);
@@ -93,7 +146,7 @@ class Card {
 
   // What the server says
 
-  receive(payload, send) {
+  receive(payload, setState) {
     const arrived = payload.boot !== this.payload?.boot;
     const acked = new Set(payload.acked);
     this.pending = this.pending.filter((event) => !acked.has(event.id));
@@ -101,8 +154,9 @@ class Card {
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
     this.setClasses(payload.classes);
     this.payload = payload;
-    this.send = send;
+    this.setState = setState;
     this.error = payload.error;
+    if (this.pass && payload.review) this.pass.know(payload.review);
     this.update();
     if (!this.pending.length) clearTimeout(this.retrying);
     else if (arrived) this.post();
@@ -110,20 +164,34 @@ class Card {
 
   setClasses(classes) {
     if (JSON.stringify(classes) === JSON.stringify(this.payload?.classes)) return;
-    this.shortcuts = { " ": ["skip"], z: ["undo"], backspace: ["undo"], h: ["highlight"] };
-    for (const { label, keys } of classes) for (const key of keys) this.shortcuts[key.toLowerCase()] = ["label", label];
-    this.root.classList.toggle("two", classes.some(({ label }) => label < 0));
-    this.root.classList.toggle("many", classes.length > FEW);
-    const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
+    const two = classes.some(({ label }) => label < 0);
     const longest = Math.max(...classes.map(({ name }) => name.length));
+    this.root.classList.toggle("two", two);
+    this.root.classList.toggle("many", classes.length > FEW);
+    this.root.classList.toggle("long", longest > LONG);
+    const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
     this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
     this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
-    this.classes.replaceChildren(...classes.map(({ label, name, keys }) =>
-      this.button("label", label, name, keys.map((key) => key.toUpperCase()), `button-${label}`)));
+    this.classes.replaceChildren(...classes.map(({ label, name }) =>
+      this.button("label", label, name, `button-${label}`)));
+    const answers = classes.map(({ label, name, keys }, place) => ({ id: two ? { 1: "positive", "-1": "negative" }[label]
+      : `class ${label}`, name, keys, button: this.classes.children[place], run: (time) => this.act("label", label, time) }));
+    const tool = (id, name, keys, button) => ({ id, name, keys, button, run: () => button.hidden || button.click() });
+    this.actions = [...answers,
+      { id: "skip", name: "Skip", keys: [" "], button: this.skip, run: (time) => this.act("skip", null, time) },
+      { id: "undo", name: "Undo", keys: ["z", "backspace"], button: this.undo, run: (time) => this.act("undo", null, time) },
+      tool("note", "Note", ["n"], this.noting), tool("guidelines", "Guidelines", ["g"], this.guide),
+      tool("highlight", "Highlight", ["h"], this.switch), tool("smaller", "Smaller text", ["-"], this.smaller),
+      tool("larger", "Larger text", ["+"], this.larger)];
+    this.chosen = null;
+  }
+
+  send(name, value) {
+    if (!this.leaving()) this.setState(name, value);
   }
 
   post() {
-    this.send(this.pending);
+    this.send("events", this.pending);
     clearTimeout(this.retrying);
     this.retrying = setTimeout(() => this.post(), this.retryDelay);
     this.retryDelay = Math.min(2 * this.retryDelay, SLOWEST_RETRY);
@@ -133,10 +201,21 @@ class Card {
 
   act(action, label, time) {
     if (this.blocker || !(time >= this.seen)) return; // seen is when the item was painted: no blind answers
-    const question = action === "undo" ? this.previous() : this.place.question?.id;
+    const seconds = Math.round((time - this.seen) / 100) / 10;
+    const shown = this.place.question;
+    const question = action === "undo" ? this.previous() : shown?.id;
     if (question == null) return;
+    this.closeNote();
     this.flash(action, label);
-    this.pending.push({ id: randomId(), question, action, label, seconds: Math.round((time - this.seen) / 100) / 10 });
+    this.judge(action, label);
+    const { highlight: highlighted = false } = this.preferences;
+    if (this.pass) this.answerSkipped(action, { label, seconds, highlighted });
+    else if (action === "undo") this.push({ question, action, label, seconds });
+    else this.push({ question, item: shown.item, action, label, seconds, highlighted });
+  }
+
+  push(event) {
+    this.pending.push({ id: randomId(), ...event });
     store("sessionStorage", this.storageKey, this.pending);
     this.error = null;
     this.update();
@@ -145,36 +224,44 @@ class Card {
   }
 
   previous() {
-    const answer = this.pending.findLast(({ action }) => action !== "undo");
+    if (this.pass) return this.pass.trail.at(-1)?.question.id;
+    const answer = this.pending.findLast(({ action }) => action === "label" || action === "skip");
     return answer ? answer.question : this.payload.previous;
+  }
+
+  // What the model thought of the item is told only when it can no longer sway the answer.
+  judge(action, label) {
+    const guess = this.place.question?.guess;
+    const name = this.payload.classes.find((known) => known.label === guess?.label)?.name;
+    const verdict = action !== "label" ? "" : label === guess?.label ? ", and you agreed" : ", and you disagreed";
+    put(this.said, action === "undo" || !guess ? "" : `The model said ${name} (score ${guess.score})${verdict}.`);
   }
 
   onKey(event) {
     const target = event.composedPath()[0];
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
-    if (target.closest?.(TYPING) || target.isContentEditable || document.querySelector(DIALOG)) return;
+    if (target.closest?.(TYPING) || target.isContentEditable) return;
+    if (document.querySelector(DIALOG) || this.keys.dialog.open) return;
     if (event.key === " " && target.closest?.(PRESSED_BY_SPACE)) return; // the browser presses it, once
     if (this.scroll(event.key, target)) return event.preventDefault();
-    const shortcut = this.shortcuts[letter(event)];
-    if (!shortcut) return;
+    if (event.key === "Escape") return this.escape();
+    const action = this.shortcuts.get(letter(event));
+    if (!action) return;
     event.preventDefault();
-    if (event.repeat) return;
-    const [action, label = null] = shortcut;
-    if (action === "highlight") this.toggleHighlight();
-    else this.act(action, label, event.timeStamp);
+    if (!event.repeat) action.run(event.timeStamp);
+  }
+
+  escape() {
+    if (!this.panel.hidden) this.unfold();
+    else if (this.pass) this.revisit();
   }
 
   scroll(key, target) {
     const lines = { ArrowDown: 3, ArrowUp: -3, PageDown: 12, PageUp: -12 }[key];
     const before = this.text.scrollTop;
-    if (lines && (target === document.body || this.root.contains(target))) this.text.scrollBy(0, lines * 28);
+    const ours = target === document.body || (this.root.contains(target) && !this.panel.contains(target));
+    if (lines && ours) this.text.scrollBy(0, lines * 28);
     return this.text.scrollTop !== before;
-  }
-
-  toggleHighlight() {
-    this.highlight = !this.highlight;
-    store("localStorage", "oal-highlight", this.highlight);
-    this.update();
   }
 
   flash(action, label) {
@@ -183,30 +270,146 @@ class Card {
     button.animate([{ boxShadow: "0 0 0 3px var(--focus)" }, { boxShadow: "0 0 0 3px transparent" }], 300);
   }
 
+  // The pass over the skipped items: only an answer is an event, and Undo goes back in the pass.
+
+  revisit() {
+    this.closeNote();
+    this.pass = this.pass ? null : new Pass();
+    this.send("review", this.pass && 0);
+    this.update();
+  }
+
+  answerSkipped(action, answer) {
+    const { pass } = this;
+    if (action === "undo") {
+      const { question, label } = pass.trail.pop();
+      pass.after = question.number - 1;
+      if (label) this.push({ question: question.id, action: "correct", ...answer, label: 0, was: label });
+    } else {
+      const { question } = this.place;
+      pass.trail.push({ question, label: answer.label });
+      pass.after = question.number;
+      if (answer.label) this.push({ question: question.id, action: "correct", ...answer, was: 0 });
+    }
+    this.update();
+    if (this.pass && pass.ahead.length < AHEAD && pass.left > pass.ahead.length) this.send("review", pass.after);
+  }
+
+  // What lies around the item: its note, the guidelines, an annotator's preferences
+
+  noteOf(question) {
+    const written = this.pending.findLast(({ action, item }) => action === "note" && item === question.item);
+    return written ? written.text : (question.note ?? "");
+  }
+
+  openNote() {
+    const { question } = this.place;
+    if (!question || !this.note.hidden) return;
+    this.noted = question;
+    this.field.value = this.noteOf(question);
+    this.note.hidden = false;
+    this.written.hidden = true;
+    this.field.focus();
+  }
+
+  // What was written is kept, however the field is left.
+  closeNote() {
+    if (this.note.hidden) return;
+    this.field.blur(); // at once: a field that is only hidden would swallow the next key
+    this.note.hidden = true;
+    const { id, item } = this.noted;
+    const text = this.field.value.trim();
+    if (text !== this.noteOf(this.noted)) this.push({ question: id, item, action: "note", text });
+    else this.update();
+  }
+
+  onNoteKey(event) {
+    event.stopPropagation(); // from the keys that Streamlit listens to, which takes the field for a part of the page
+    const done = event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey));
+    if (event.type !== "keydown" || event.isComposing || !done) return;
+    event.preventDefault();
+    this.closeNote();
+  }
+
+  unfold() {
+    this.panel.hidden = !this.panel.hidden;
+    this.guide.setAttribute("aria-expanded", !this.panel.hidden);
+  }
+
+  resize(step) {
+    const { size = SIZES.indexOf(1) } = this.preferences;
+    if (SIZES[size + step]) this.prefer({ size: size + step });
+  }
+
+  prefer(changes) {
+    if (this.payload.preferences) return this.push({ action: "preferences", changes });
+    this.own = { ...this.own, ...changes };
+    store("localStorage", "oal-preferences", this.own);
+    this.update();
+  }
+
+  get preferences() {
+    const changes = this.pending.filter(({ action }) => action === "preferences").map((event) => event.changes);
+    return Object.assign({}, this.payload.preferences ?? this.own, ...changes);
+  }
+
   // What is on the screen
 
   update() {
-    const { place, blocker } = carry(this.payload.place, this.pending, this.branches);
+    const carried = carry(this.payload.place, this.pending, this.branches);
+    if (this.pass) carried.place = recounted(carried.place, this.pending);
+    if (this.pass?.over(spare(carried.place))) {
+      this.pass = null;
+      this.send("review", null);
+    }
+    const { place, blocker } = this.pass ? this.pass.carry(carried.place) : carried;
     this.blocker = blocker;
     // An event about another question than the server's: the payload is no news for what is painted.
     const foreign = blocker && blocker.action !== "undo" && blocker.question !== place.question?.id;
     if (!foreign || !this.place) this.show(place);
     this.root.dataset.unsaved = this.pending.length;
     this.root.classList.toggle("waiting", Boolean(blocker));
-    this.root.classList.toggle("highlight", this.highlight);
-    this.switch.setAttribute("aria-checked", this.highlight);
+    this.root.classList.toggle("revisiting", Boolean(this.pass));
+    this.root.classList.toggle("ended", !this.place.question);
     for (const button of this.answers()) disable(button, blocker || !this.place.question);
     disable(this.undo, blocker || this.previous() == null);
+    this.arrange();
     this.report();
+  }
+
+  // As the annotator prefers it.
+  arrange() {
+    const { highlight = false, size = SIZES.indexOf(1), keys = {} } = this.preferences;
+    this.root.classList.toggle("highlight", highlight);
+    this.switch.setAttribute("aria-checked", highlight);
+    this.root.style.setProperty("--scale", SIZES[size] ?? 1);
+    disable(this.smaller, size === 0);
+    disable(this.larger, size === SIZES.length - 1);
+    disable(this.noting, !this.place.question);
+    const { guidelines } = this.payload;
+    this.guide.hidden = !guidelines;
+    if (!guidelines && !this.panel.hidden) this.unfold();
+    put(this.rules, guidelines ?? "");
+    const chosen = JSON.stringify(keys);
+    if (chosen === this.chosen) return;
+    this.chosen = chosen;
+    this.shortcuts = assigned(this.actions, keys);
+    for (const action of this.actions) {
+      const own = keysOf(this.shortcuts, action);
+      put(action.button.querySelector("kbd"), own[0] ?? "");
+      action.button.setAttribute("aria-keyshortcuts", own.join(" "));
+    }
+    this.keys.know(this.actions, keys, this.shortcuts);
   }
 
   show(place) {
     const { question, end } = place;
-    const painting = question?.id ?? end ?? "nothing";
+    const painting = question ? `${question.id} ${question.item}` : `${end} ${place.counters.skipped} ${place.result}`;
     this.place = place;
     if (painting !== this.painting) {
       this.painting = painting;
       this.seen = Infinity;
+      this.closeNote();
       this.text.replaceChildren(...(question ? content(question) : ending(place)));
       this.text.scrollTop = 0;
       afterPaint(() => {
@@ -215,16 +418,23 @@ class Card {
         this.root.dataset.question = question?.id ?? "";
       });
     }
-    put(this.why, question?.why ?? "");
-    this.why.title = question?.why ?? "";
-    put(this.title, question ? (question.title ?? `#${question.number}`) : "");
+    const why = this.pass?.why ?? question?.why ?? "";
+    put(this.why, why);
+    this.why.title = why;
+    put(this.title, question ? question.title?.trim() || `#${question.number}` : "");
+    const note = question ? this.noteOf(question) : "";
+    put(this.written, note);
+    this.written.hidden = !note || !this.note.hidden;
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
+    this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0);
     this.count(place.counters);
   }
 
   count({ labels, budget, answers, skipped, streamed, stream, pushed }) {
     put(this.used, `${number(labels)} of ${number(budget)} labels used, ${number(budget - labels)} left`);
     this.bar.style.transform = `scaleX(${budget ? labels / budget : 1})`;
+    put(this.offer, this.pass ? "Back to the stream" : `${number(skipped)} skipped: answer ${skipped === 1 ? "it" : "them"} now`);
+    this.offer.title = this.pass ? "Esc" : "Each answer costs one label";
     const { classes } = this.payload;
     const few = classes.length <= FEW ? classes.map(({ label, name }) => [answers[label], name]) : [];
     const tally = [...few, [skipped, "skipped"], [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
@@ -251,9 +461,49 @@ class Card {
   }
 }
 
+// A pass over the skipped items in the order in which they were asked, from the one after number `after`.
+class Pass {
+  after = 0;
+  known = [];
+  trail = [];
+  told = null; // by the server: how many are left after which number, and the first of them
+
+  know(told) {
+    const numbers = new Set(told.questions.map(({ number }) => number));
+    this.known = this.known.filter(({ number }) => !numbers.has(number))
+      .concat(told.questions.map((question) => ({ ...question, old: 0 })))
+      .sort((one, other) => one.number - other.number);
+    this.told = told;
+  }
+
+  get ahead() {
+    return this.known.filter(({ number }) => number > this.after);
+  }
+
+  get left() {
+    const { after, left } = this.told;
+    const between = this.known.filter(({ number }) => number > Math.min(after, this.after) && number <= Math.max(after, this.after));
+    return after > this.after ? left + between.length : left - between.length;
+  }
+
+  get why() {
+    return this.told && `Skipped earlier, ${number(this.left)} left. An answer costs one label, skip again costs none.`;
+  }
+
+  over(spare) {
+    return spare <= 0 || (this.told && this.left <= 0);
+  }
+
+  carry(place) {
+    const [question] = this.ahead;
+    return question ? { place: { ...place, question }, blocker: null } : { place, blocker: { action: "review" } };
+  }
+}
+
 // The place after the events the server has not acknowledged, and the first of them whose outcome is not known yet.
 function carry(place, events, branches) {
   for (const event of events) {
+    if (event.action === "note" || event.action === "preferences") continue;
     const outcomes = event.question === place.question?.id ? branches[event.question] : undefined;
     const next = { label: outcomes?.[event.label], skip: outcomes?.[0] }[event.action];
     if (!next) return { place, blocker: event };
@@ -262,18 +512,22 @@ function carry(place, events, branches) {
   return { place, blocker: null };
 }
 
-function content({ parts, features }) {
-  const text = parts.map(([text, weight]) => (weight ? tinted(h("span", {}, text), weight) : text));
-  if (!features?.length) return text;
-  const table = h("dl", { class: "features" }, ...features.map(([name, value, weight]) =>
-    tinted(h("div", {}, h("dt", { dir: "auto", title: name }, name), h("dd", {}, figure(value))), weight)));
-  return [...text, table];
+// Labels left beside the one for the item that is asked now.
+function spare({ counters, question }) {
+  return counters.budget - counters.labels - Boolean(question);
 }
 
-function tinted(node, weight) {
-  if (weight) node.className = weight > 0 ? "term positive" : "term negative";
-  node.style.setProperty("--weight", Math.min(1, Math.abs(weight)));
-  return node;
+// A place with the corrections that the server has not acknowledged.
+function recounted(place, events) {
+  const counters = { ...place.counters, answers: { ...place.counters.answers } };
+  for (const { action, label, was } of events) {
+    if (action !== "correct") continue;
+    counters.labels += Boolean(label) - Boolean(was);
+    counters.skipped += !label - !was;
+    if (label) counters.answers[label] += 1;
+    if (was) counters.answers[was] -= 1;
+  }
+  return { ...place, counters };
 }
 
 function ending({ end, counters, result }) {
@@ -281,59 +535,10 @@ function ending({ end, counters, result }) {
   return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved.")];
 }
 
-// What a key means depends on where it is pressed
-
-const TYPING = "textarea, select, [role=textbox], " +
-  "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset])";
-const DIALOG = "dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]";
-const PRESSED_BY_SPACE = "button, summary, input, [role=button], [role=switch], [role=checkbox], [role=radio], " +
-  "[role=tab], [role=menuitem], [role=option]";
-
-// The key as printed on a Latin keyboard: in a Cyrillic or Arabic layout event.key is another letter.
-function letter({ key, code }) {
-  return key > "\x7f" && code.startsWith("Key") ? code.slice(3).toLowerCase() : key.toLowerCase();
-}
-
 // Browser
-
-// A click must not leave the focus on a button, where the next Space would press it.
-function keepFocus(event) {
-  event.preventDefault();
-}
 
 function afterPaint(callback) {
   requestAnimationFrame(() => setTimeout(callback));
-}
-
-function h(tag, attributes, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function key(name) {
-  return h("kbd", { "aria-hidden": "true" }, name);
-}
-
-function put(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-function disable(button, disabled) {
-  button.setAttribute("aria-disabled", Boolean(disabled)); // not `disabled`, which would drop the keyboard's focus
-}
-
-function number(value) {
-  return value.toLocaleString("en");
-}
-
-function figure(value) {
-  return typeof value === "number" ? String(Number(value.toPrecision(4))) : value;
-}
-
-function randomId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 // A browser that forbids storage still labels; only a reload would forget what is unsaved.

@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from uuid import uuid4
 
 import numpy as np
@@ -18,7 +18,11 @@ from .page import store
 BOOT = uuid4().hex  # new with every server process: the card sends again what was not acknowledged
 KEPT_ITEMS = 50
 SHOWN_FEATURES = 40
-KEYS = "123456789qwertyuiopasdfgjklxcvbnm"  # of K classes; z is undo and h highlights
+KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
+MOST_TERMS = 1_000  # highlighted in one text: the strongest
+LONGEST_NOTE = 2_000
+PREFERENCES = ("size", "highlight", "keys")  # of an annotator
+SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
 @st.cache_resource(max_entries=50)
@@ -34,7 +38,7 @@ class Desk:
         self.session = Session(store(), session)
         self._lock = threading.Lock()
         self._items = {}
-        self._drawn = None, []
+        self._made = {}
 
     def handle(self, event, annotator):
         """Store an event of the card: whether it is done with, else it is sent again, and a problem there was."""
@@ -48,49 +52,91 @@ class Desk:
             return True, None
 
     def _act(self, event, annotator):
-        if event["action"] == "undo":
-            self.session.undo(event["id"], event["question"])
-        else:
-            label = SKIP if event["action"] == "skip" else event["label"]
-            self.session.answer(event["id"], event["question"], label, annotator, event.get("seconds"))
+        session, id = self.session, event["id"]
+        match event["action"]:
+            case "note":
+                session.note(id, event["item"], event["text"][:LONGEST_NOTE], annotator)
+            case "preferences":
+                known = {name: event["changes"][name] for name in PREFERENCES if name in event["changes"]}
+                session.store.put_preferences(annotator, session.store.preferences(annotator) | known)
+            case "undo":
+                session.undo(id, event["question"])
+            case "correct":
+                self._check_label(event)
+                session.correct(id, event["question"], event["label"], annotator, event.get("seconds"))
+            case action:
+                self._check_item(event)
+                label = SKIP if action == "skip" else event["label"]
+                seconds, highlighted = event.get("seconds"), event.get("highlighted")
+                session.answer(id, event["question"], label, annotator, seconds, highlighted)
 
-    def payload(self, problem=None):
-        """What the card shows: this place, the place after each possible answer, and a problem there was."""
+    def _check_label(self, event):
+        """What somebody else has answered since the item was shown once more is not corrected unseen."""
+        standing = self.session.store.standing_label(event["question"])
+        if standing and standing["label"] != event["was"] and not self.session.store.event(event["id"]):
+            raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
+
+    def _check_item(self, event):
+        """A correction elsewhere may put another item into the question that the browser had prepared."""
+        asked = self.session.place.asked
+        if asked and asked.id == event["question"] and event.get("item") not in (None, asked.item):
+            raise SessionError("another item is asked now, for an earlier answer was corrected.")
+
+    def payload(self, problem=None, annotator="", review=None):
+        """What the card shows: this place, the place after each possible answer, and a problem there was.
+
+        review: the number of the question after which the skipped ones are shown once more.
+        """
         with self._lock:
             self.session.refresh()
-            place, about = self.session.place, self.session.about
-            branches = {}
-            if place.asked:
-                branches = {str(label): self._place(branch) for label, branch in self.session.branches.items()}
+            session, about = self.session, self.session.about
+            place, notes = session.place, session.notes
+            ahead = {place.asked.id: session.branches} if place.asked else {}
             return {
                 "boot": BOOT,
-                "session": f"{self.session.id} of {about['created_at']}",  # not the session 1 of another database
+                "session": f"{session.id} of {about['created_at']}",  # not the session 1 of another database
                 "error": problem,
                 "classes": [
-                    {"label": label, "name": name, "keys": self._keys(label)}
-                    for label, name in self.session.names.items()
+                    {"label": label, "name": name, "keys": self._keys(label)} for label, name in session.names.items()
                 ],
-                "place": self._place(place),
-                "previous": self.session.previous,
-                "branches": {str(place.asked.id): branches} if branches else {},
+                "place": self._place(place, notes),
+                "previous": session.previous,
+                "branches": {
+                    str(id): {str(label): self._place(branch, notes) for label, branch in branches.items()}
+                    for id, branches in ahead.items()
+                },
+                "review": None if review is None else self._skipped(review, place, notes),
+                "guidelines": session.store.session(session.id)["guidelines"],
+                "preferences": session.store.preferences(annotator) if annotator else None,
             }
+
+    def _skipped(self, after, place, notes):
+        """The skipped questions after one with this number: how many, and the first of them."""
+        left = [asked for asked in self.session.skipped if asked.number > after]
+        shown = [self._noted(replace(place, asked=asked), notes) for asked in left[:SKIPPED_AHEAD]]
+        return {"after": after, "left": len(left), "questions": shown}
 
     def _keys(self, label):
         if self.session.multiclass:
             return list(KEYS[label - 1 : label])
         return ["a", "1"] if label > 0 else ["x", "0"]
 
-    def figures(self):
-        """The charts of the session as it is, drawn anew only where the log has changed."""
-        with self._lock:
-            now = self.session.version, self.session.rounds
-            if self._drawn[0] != now:
-                self._drawn = now, charts.of_session(self.session)
-            return self._drawn[1]
+    @property
+    def log(self):
+        """The history of the session."""
+        return self.once("log", lambda: self.session.history, self.session.notes)
 
-    def _place(self, place):
+    def once(self, name, make, *beside):
+        """What `make` gives of the session, made anew only where the log, or what is beside it, has changed."""
+        with self._lock:
+            now = (self.session.version, self.session.rounds, *beside)
+            if self._made.get(name, (None,))[0] != now:
+                self._made[name] = now, make()
+            return self._made[name][1]
+
+    def _place(self, place, notes):
         counters = asdict(place.progress)
-        question = place.asked and self._question(place)
+        question = place.asked and self._noted(place, notes)
         result = None if question else self._result(place.counts)
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
 
@@ -103,6 +149,9 @@ class Desk:
         push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
         return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
 
+    def _noted(self, place, notes):
+        return self._question(place) | {"note": notes.get(place.asked.item, "")}
+
     def _question(self, place):
         asked, item = place.asked, self._item(place.asked.item)
         text, weights = item["text"], place.weights
@@ -111,10 +160,12 @@ class Desk:
         return {
             "id": asked.id,
             "number": asked.number,
+            "item": asked.item,
             "title": item["id"],
             "parts": [] if text is None else self._parts(text, asked.item, weights),
             "features": self._features(asked.item, weights) if text is None else None,
             "why": why(self.session.about, asked, place.progress),
+            "guess": {"label": asked.predicted, "score": _score(asked.margin)} if asked.margin else None,
             "old": asked.old,
         }
 
@@ -137,9 +188,14 @@ class Desk:
     def _parts(self, text, position, weights):
         columns, _, shares = self._contributions(position, weights)
         share = dict(zip(columns.tolist(), shares.round(3).tolist()))
+        spans = self.session.dataset.vocabulary.spans(text)
+        terms = [(start, end, share[column]) for start, end, column in spans if share.get(column)]
+        if len(terms) > MOST_TERMS:  # a browser is slow with more of them
+            weakest = sorted(abs(weight) for *_, weight in terms)[-MOST_TERMS]
+            terms = [term for term in terms if abs(term[2]) >= weakest][:MOST_TERMS]
         parts, done = [], 0
-        for start, end, column in self.session.dataset.vocabulary.spans(text):
-            parts += [[text[done:start], 0], [text[start:end], share.get(column, 0)]]
+        for start, end, weight in terms:
+            parts += [[text[done:start], 0], [text[start:end], weight]]
             done = end
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
@@ -153,13 +209,17 @@ class Desk:
         ]
 
 
+def _score(margin):
+    return f"{margin:.2f}" if abs(margin) >= 0.01 else f"{margin:.1g}"
+
+
 def why(about, asked, progress):
     """Why this item is asked, in words that do not give away what the model thinks of it."""
     rule, chance = about["rule"], f"chance of being asked {asked.probability:.2f}"
+    if asked.audit or rule == "random":
+        return f"A random check ({chance})."
     if rule in ("all", "first"):
         return "Every item is asked while the budget lasts."
-    if rule == "random":
-        return f"A random check ({chance})."
     if rule == "positive":
         return "The model would push this item."
     if not progress.labels:

@@ -66,9 +66,14 @@ def _require_login():
         st.stop()
 
 
+def logged_in():
+    """Whether who labels here has logged in."""
+    return getattr(st.user, "is_logged_in", False)
+
+
 def annotator():
     """Who labels here: the log-in's name, or the one typed in."""
-    if getattr(st.user, "is_logged_in", False):
+    if logged_in():
         return st.user.get("email") or st.user.get("name") or ""
     return st.session_state.setdefault("annotator", st.query_params.get("annotator", "")[:80])
 
@@ -76,7 +81,7 @@ def annotator():
 def _who():
     name = annotator()
     with st.popover(literal(name) or "Your name"):
-        if getattr(st.user, "is_logged_in", False):
+        if logged_in():
             st.button("Log out", on_click=st.logout)
         else:
             typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.").strip()

@@ -287,7 +287,7 @@ class Lane {
     this.gauge = h("i", {});
     this.used = h("p", { class: "used", ...testid("used") });
     this.counts = Object.fromEntries(["answers", "found", "alarms"].map((name) => [name, h("dd", testid(name))]));
-    this.dot = s("circle", { r: 3.5 });
+    this.dot = svg("circle", { r: 3.5 });
     this.root = h("article", { class: "lane", "data-lane": this.number, "aria-label": this.name, ...testid("lane") },
       h("header", {},
         h("div", {}, h("h3", {}, this.short, " ", h("span", {}, this.other)),
@@ -308,11 +308,11 @@ class Lane {
     this.place = (margin, chance) => [x(margin), y(chance)];
     const curve = this.chances.map((chance, k) => `${x(margins[k])},${y(chance)}`).join(" ");
     return h("figure", { title: "The chance of asking over the margin: the distance from the line, negative side on the left" },
-      s("svg", { viewBox: "0 0 120 52", role: "img", "aria-label": "Chance of asking over the margin" },
-        s("rect", { class: "side", x: 60, y: 2, width: 60, height: 36 }),
-        s("path", { class: "axis", d: "M0 38H120M60 2V38" }),
-        ...(curve ? [s("polyline", { points: curve })] : []), this.dot,
-        s("text", { x: 0, y: 49 }, `says ${NO}`), s("text", { x: 120, y: 49, "text-anchor": "end" }, `says ${YES}`)));
+      svg("svg", { viewBox: "0 0 120 52", role: "img", "aria-label": "Chance of asking over the margin" },
+        svg("rect", { class: "side", x: 60, y: 2, width: 60, height: 36 }),
+        svg("path", { class: "axis", d: "M0 38H120M60 2V38" }),
+        ...(curve ? [svg("polyline", { points: curve })] : []), this.dot,
+        svg("text", { x: 0, y: 49 }, `says ${NO}`), svg("text", { x: 120, y: 49, "text-anchor": "end" }, `says ${YES}`)));
   }
 
   get color() {
@@ -522,10 +522,6 @@ function halved(corners, [a, b, c]) {
   return { side, edge };
 }
 
-function clamp(share) {
-  return Math.max(0, Math.min(1, share));
-}
-
 // Labels of the curves' ends, moved apart by at least a gap.
 function spread(ends, gap, top, bottom) {
   ends.sort((p, q) => p.at - q.at);
@@ -634,33 +630,6 @@ function colors(root) {
 
 const USES_SPACE = "textarea, select, button, summary, a[href], [role=textbox], [role=button], [role=switch], [role=option], " +
   "[role=checkbox], [role=radio], [role=tab], [role=combobox], input:not([type=range])";
-const DIALOG = "dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]";
-
-function h(tag, attributes, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function s(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function testid(name) {
-  return { "data-testid": `oal-${name}` };
-}
-
-function put(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-function number(value) {
-  return value.toLocaleString("en");
-}
 
 function signed(value) {
   return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
@@ -668,8 +637,4 @@ function signed(value) {
 
 function percent(value) {
   return `${Math.round(100 * value)} %`;
-}
-
-function figure(value) {
-  return String(Number(value.toPrecision(4)));
 }

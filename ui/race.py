@@ -1,17 +1,15 @@
 """The race: several strategies over one stream side by side, animated in the browser by race.js from a whole record."""
 
-from pathlib import Path
-
 import streamlit as st
 
 from oal_engine import race as races
 from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.datasets import Dataset
 
+from .component import component
 from .forms import fields
 from .page import complain, store
 
-HERE = Path(__file__).parent
 CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
 CLIPPED = 240  # characters of an item
@@ -30,11 +28,7 @@ RULES = {
     "discriminative": "Asks near its line, and about items with rare features.",
 }
 
-_mount = st.components.v2.component(
-    "oal_race",
-    js=(HERE / "race.js").read_text(encoding="utf-8"),
-    css=(HERE / "race.css").read_text(encoding="utf-8"),
-)
+_mount = component("race", ["nodes.js", "race.js"], ["race.css"])
 
 
 @st.fragment

@@ -37,7 +37,9 @@ class Player {
     this.build();
     parent.append(this.root);
     this.listening = new AbortController();
-    document.addEventListener("keydown", (event) => this.onKey(event), { signal: this.listening.signal });
+    const { signal } = this.listening;
+    document.addEventListener("keydown", (event) => this.onKey(event), { signal });
+    this.leaving = leaving(signal);
   }
 
   remove() {
@@ -49,7 +51,6 @@ class Player {
   }
 
   build() {
-    const testid = (name) => ({ "data-testid": `oal-${name}` });
     this.bars = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
     this.cursor = h("i", { class: "cursor" });
     this.timeline = h("div", { class: "timeline", role: "slider", tabindex: "0", "aria-label": "Question",
@@ -148,6 +149,7 @@ class Player {
     const hurry = here || (this.timer && missing.length > AHEAD_PLAYING / 2);
     if (!missing.length) return;
     this.asking = setTimeout(() => {
+      if (this.leaving()) return this.ask();
       while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
       this.asked += 1;
       this.send({ known: this.known ?? null, want: here && !this.timer ? missing.slice(0, 1) : missing, asked: this.asked });
@@ -340,9 +342,17 @@ class Player {
   }
 
   chart({ title, unit, lines, end, top, percent, alt }) {
-    const d = ({ x, y }) => x.map((at, k) => `${k ? "L" : "M"}${((100 * at) / end).toFixed(3)},${(100 - (100 * y[k]) / top).toFixed(2)}`).join("");
+    const point = (at, value) => `${((100 * at) / end).toFixed(3)},${(100 - (100 * value) / top).toFixed(2)}`;
+    const d = (x, y) => x.map((at, k) => (y[k] === null ? "" : `${k && y[k - 1] !== null ? "L" : "M"}${point(at, y[k])}`)).join("");
+    const area = ({ x, band: [low, high] }) => {
+      const known = x.map((_, k) => k).filter((k) => low[k] !== null);
+      const edge = [...known.map((k) => point(x[k], high[k])), ...known.reverse().map((k) => point(x[k], low[k]))];
+      return known.length ? `M${edge.join("L")}Z` : "";
+    };
     const drawn = (name) => svg("svg", { class: name, viewBox: "0 0 100 100", preserveAspectRatio: "none",
-      "aria-hidden": "true" }, ...lines.map((line) => svg("path", { d: d(line), stroke: line.color })));
+      "aria-hidden": "true" }, ...lines.flatMap((line) => [
+      ...(line.band.length ? [svg("path", { d: area(line), class: "band", style: `fill:${line.color}` })] : []),
+      svg("path", { d: d(line.x, line.y), stroke: line.color, class: line.band.length ? "estimated" : "" })]));
     const tick = (share) => h("span", { style: `top:${100 - 100 * share}%` },
       percent ? `${Math.round(100 * share * top)} %` : number(Number((share * top).toPrecision(2))));
     const node = h("figure", { class: "chart", role: "img", "aria-label": alt },
@@ -496,12 +506,13 @@ function confusionTable(rows, { names, labelled }) {
       ...row.map((value, j) => cell(value, j === k))))));
 }
 
-function figuresTable(figures, { evaluations }) {
+function figuresTable(figures, { heads }) {
   if (!figures) return "";
-  return h("table", { class: "figures" },
-    h("thead", {}, h("tr", {}, h("th", {}, "So far"), ...Object.values(evaluations).map((name) => h("th", {}, name)))),
+  const intervals = figures.some(([, value]) => typeof value === "string");
+  return h("table", { class: `figures ${intervals ? "intervals" : ""}` },
+    h("thead", {}, h("tr", {}, ...heads.map((name) => h("th", {}, name)))),
     h("tbody", {}, ...figures.map(([title, ...values]) =>
-      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed(3)))))));
+      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed?.(3) ?? value))))));
 }
 
 function nameOf({ number, round }) {
@@ -514,17 +525,6 @@ function tool(words, title, act, id) {
   button.onmousedown = keepFocus;
   button.onclick = () => button.getAttribute("aria-disabled") !== "true" && act();
   return button;
-}
-
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function clamp(value, low, high) {
-  return Math.min(high, Math.max(low, value));
 }
 
 function quantile(values, share) {

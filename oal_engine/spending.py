@@ -1,0 +1,127 @@
+"""How a budget is spent along a stream: a share of it on random checks (audits), the rest at an even pace.
+
+Sessions and replays without a plan do not know of it: the kernel takes a plan in place of the word that the budget
+allows a question, and is compiled apart for it.
+"""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .dispatch import METHOD, method
+from .query_rules import paceable
+
+RECENT = 256  # rounds whose chances a pace is set by
+EVERY = 64  # rounds between two settings of a pace; in as many at both ends it is set in every round
+FLOOR = 0.1  # share of the rate that any item is asked with: no weight 1 / pi exceeds 10 / rate
+SURE = 1 - 2.0**-30  # a rule's certainty, made a chance with odds that can be lowered
+EASIEST = 2.0**60  # the largest factor of the odds; the smallest is its inverse
+HALVINGS = 32
+
+
+class Plan(NamedTuple):
+    """A budget of which `audits` labels are for checks up to round `horizon`, chosen evenly among its rounds (selection
+    sampling, Fan, Muller and Rezucha 1962), and the rest is spread over the first `paced` rounds (0: asked as the rule
+    wants).
+
+    spent: labels given, and those of them that were audits. recent: the rule's chances in the last rounds. force: the
+    factor of the odds, and the rate that it is for. trains: whether audits teach.
+    """
+
+    budget: int
+    audits: int
+    horizon: int
+    paced: int
+    trains: bool
+    spent: np.ndarray
+    recent: np.ndarray
+    force: np.ndarray
+
+    def is_open(self):
+        return self.spent[0] < self.budget
+
+    def chances(self, t, pi):
+        check = 0.0
+        if t < self.horizon:
+            check = min(1.0, max(0.0, (self.audits - self.spent[1]) / (self.horizon - t)))
+        left = self.budget - self.audits - (self.spent[0] - self.spent[1])
+        if left <= 0:
+            return check, check
+        if self.paced:
+            pi = _paced(self, t, pi, left)
+        return check, min(1.0, check + (1 - check) * pi)  # rounding may exceed 1
+
+    def teaches(self, audit):
+        return self.trains or not audit
+
+    def spend(self, audit):
+        self.spent[0] += 1
+        self.spent[1] += audit
+
+
+is_open = method("is_open", default=lambda self: self)
+chances = method("chances", default=lambda self, t, pi: (0.0, pi))  # of an audit, and of being asked at all
+teaches = method("teaches", default=lambda self, audit: True)
+spend = method("spend", default=lambda self, audit: None)
+
+
+@njit(**METHOD)
+def _eased(pi, factor, rate):
+    """A chance whose odds are multiplied, above the floor of a rate."""
+    odds = factor * pi
+    return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)
+
+
+@njit(**METHOD)
+def _paced(plan, t, pi, left):
+    """The chance of a rule, eased or hardened so that the labels left would be spent at an even rate.
+
+    For pi = delta / (delta + |p|) multiplying the odds is multiplying every delta; odds serve every other rule too. The
+    factor is set by bisection: over the last rounds the mean chance is the rate. A label that is left behind the paced
+    rounds, because an answer there was a skip, is asked for at once.
+    """
+    recent, force = plan.recent, plan.force
+    recent[t % RECENT] = pi = min(pi, SURE)
+    if t < EVERY or t % EVERY == 0 or t > plan.paced - EVERY:
+        rate, known = min(1.0, left / max(1, plan.paced - t)), min(t + 1, RECENT)
+        low, high = 1 / EASIEST, EASIEST
+        for _ in range(HALVINGS):
+            factor, total = sqrt(low * high), 0.0
+            for k in range(known):
+                total += _eased(recent[k], factor, rate)
+            if total < rate * known:
+                low = factor
+            else:
+                high = factor
+        force[0], force[1] = sqrt(low * high), rate
+    return _eased(pi, force[0], force[1])
+
+
+def plan(rule, budget, horizon, audit=0.0, trains=True, pace=None):
+    """The plan of a budget over so many rounds for a rule (by name), or None where nothing is planned.
+
+    audit: share of the budget for checks, >= 0 and < 1. pace: share of the horizon in which the rest is spent evenly,
+    > 0 and <= 1, or None.
+    """
+    if not 0 <= audit < 1:
+        raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
+    if pace is not None and not 0 < pace <= 1:
+        raise ValueError(f"pace must be > 0 and <= 1: the share of the horizon to spend the budget in. Got {pace}.")
+    if pace is not None and rule not in paceable():
+        raise ValueError(f"a pace needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
+    if budget is None and (audit or pace):
+        raise ValueError("audits and a pace need a budget. Got none.")
+    if not audit and pace is None:
+        return None
+    return Plan(
+        int(budget),
+        round(audit * budget),
+        int(horizon),
+        max(1, round(pace * horizon)) if pace else 0,
+        bool(trains),
+        np.zeros(2, np.int64),
+        np.zeros(RECENT if pace else 0),
+        np.zeros(2 if pace else 0),
+    )

@@ -1,0 +1,277 @@
+"""Corrections, marks that train, and notes: what happened stays, the learner becomes what it would have been."""
+
+import io
+import random
+
+import numpy as np
+import pytest
+from test_bundle import database, text_of
+from test_session import EVENTS, begin, label_until_the_end, path, say, store, take_back, truth
+
+from oal_engine import bundle, retrace
+from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError
+
+__all__ = ["path", "store"]  # fixtures
+RUNS = [
+    ("sparse", "PAA-I", {}),
+    ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
+    ("classes", "MD-AMD", {"shuffled": True}),
+    ("sparse", "PAA-I", {"audit": 0.4, "audit_trains": False, "pace": 0.8}),
+]
+EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+
+
+def taught(opened):
+    """All arrays that labels change: learner, rule, objective and average."""
+    return [array.copy() for array in opened._state.arrays()[:-1]]
+
+
+def same(first, second):
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True))
+
+
+def correct(opened, place, label):
+    """Correct the answer at a place of the log (0 first); the event."""
+    event = next(EVENTS)
+    opened.correct(event, opened.history[place]["id"], label)
+    return event
+
+
+def facts(opened):
+    """The questions so far, as they were asked."""
+    return [{name: entry[name] for name in ("id", "round", "item", "margin", "probability", "draw", "predicted")}
+            for entry in opened.history]  # fmt: skip
+
+
+def passed_item(opened, predicted=1):
+    """An item that passed without a question as one of a class."""
+    _, classes, asked = opened.decided
+    return int(opened.order[np.flatnonzero((classes == predicted) & ~asked)[-1]])
+
+
+@pytest.mark.parametrize(
+    ("data", "learner", "more"),
+    [("sparse", "pa-i", {"averaged": True}), ("sparse", "acog-ii-diag", {}), ("classes", "m-pa", {})],
+)
+def test_a_corrected_learner_is_the_one_that_was_told_so_from_the_start(store, data, learner, more):
+    """Where chance alone asks, wrong answers corrected later leave every bit of the learner as right ones do."""
+    wrong, right = (begin(store, data, None, learner=learner, rule="random", budget=25, **more) for _ in range(2))
+    label_until_the_end(right)
+    corrections = {}
+    while wrong.place.asked:
+        number, label = wrong.place.asked.number, truth(wrong)
+        if number % 6 == 3:
+            corrections[number - 1] = label
+            label = next(other for other in wrong.names if other != label)
+        say(wrong, label)
+    assert not same(taught(wrong), taught(right))
+    for place, label in corrections.items():
+        correct(wrong, place, label)
+    assert same(taught(wrong), taught(right))
+    assert [entry["label"] for entry in right.history] == [entry["label"] for entry in wrong.history]
+
+
+@EACH
+def test_what_happened_stays(store, data, algorithm, more):
+    """A correction leaves every question asked, the one that waits, and what passed; only the learner is another."""
+    opened = begin(store, data, algorithm, **more)
+    for _ in range(12):
+        say(opened, truth(opened))
+    before = facts(opened), opened.place.asked, opened.place.counts.copy(), [a.copy() for a in opened.decided]
+    learner, digest, version = taught(opened), opened.digest(), opened.version
+    place, old = next((k, asked["label"]) for k, asked in enumerate(opened.history) if k >= 4 and not asked["audit"])
+    correct(opened, place, next(label for label in opened.names if label != old))
+    assert before[0] == facts(opened)
+    assert before[1] == opened.place.asked
+    assert np.array_equal(before[2], opened.place.counts)
+    assert same(before[3], opened.decided)
+    assert not same(learner, taught(opened))
+    assert version != opened.version
+    found = opened.history[place]
+    assert (True, old) == (found["corrected"], found["first"])
+    correct(opened, place, old)
+    assert digest == opened.digest()
+
+
+@EACH
+def test_every_state_comes_out_of_the_log(store, data, algorithm, more):
+    """After any mixture of answers, skips, undos, corrections and marks a fresh session is the same, bit for bit."""
+    opened, chance = begin(store, data, algorithm, **more), random.Random(algorithm)
+    for step in range(60):
+        act = chance.random()
+        count = len(opened.history) - 1
+        try:
+            if act < 0.25 and count > 2:
+                correct(opened, chance.randrange(count), chance.choice([*opened.names, SKIP]))
+            elif act < 0.4 and count > 2:
+                take_back(opened)
+            elif act < 0.45 and not opened.multiclass:
+                opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+            elif opened.place.asked:
+                say(opened, chance.choice([truth(opened), *opened.names, SKIP]))
+        except (SessionError, IndexError):  # the budget is spent, or nothing was passed yet
+            pass
+        if step % 6 == 5:
+            again = Session(store, opened.id)
+            assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
+            assert same(opened.decided, again.decided)
+            assert opened.history == again.history
+    trace = retrace.Trace(store, opened.id)
+    assert trace.report.verified
+    assert sum(entry["corrected"] for entry in opened.history) > 2
+    for entry in opened.history:
+        assert entry["margin"] == trace.step(entry["number"]).place.asked.margin
+
+
+def test_what_was_decided_is_what_a_look_back_finds(store):
+    """The margins and predictions that a session keeps are those that its rounds had, question or not."""
+    opened = begin(store)
+    for _ in range(15):
+        say(opened, truth(opened))
+    correct(opened, 3, -opened.history[3]["label"])
+    for _ in range(5):
+        say(opened, truth(opened))
+    margins, predicted, asked = opened.decided
+    trace = retrace.Trace(store, opened.id)
+    rounds = [trace.round(t) for t in np.flatnonzero(~asked)]
+    assert [(found.margin, found.predicted) for found in rounds] == list(
+        zip(margins[~asked].tolist(), predicted[~asked].tolist())
+    )
+    assert [entry["round"] for entry in opened.history] == np.flatnonzero(asked).tolist()
+    assert [entry["margin"] for entry in opened.history] == margins[asked].tolist()
+
+
+def test_a_correction_twice_is_one(store):
+    """A known event changes nothing; neither does the answer that stands."""
+    opened = begin(store)
+    for _ in range(4):
+        say(opened, truth(opened))
+    question, label = opened.history[1]["id"], opened.history[1]["label"]
+    opened.correct("once", question, -label)
+    digest = opened.digest()
+    opened.correct("once", question, label)
+    opened.correct("again", question, -label)
+    assert (digest, -label) == (opened.digest(), opened.history[1]["label"])
+
+
+def test_a_prepared_question_is_another_after_a_correction(store):
+    """What a browser had prepared before a correction cannot be answered: it may be about another item now."""
+    opened = begin(store)
+    for _ in range(6):
+        say(opened, truth(opened))
+    waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
+    correct(opened, 2, -opened.history[2]["label"])
+    say(opened, POSITIVE)
+    assert opened.history[-2]["id"] == waiting.id
+    assert opened.place.asked.id != stale.id
+    with pytest.raises(SessionError, match="not the one that is asked now"):
+        opened.answer("stale", stale.id, POSITIVE)
+
+
+def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
+    """It costs a label, never the one of the question that waits; a label made a skip gives its cost back."""
+    opened = begin(store, budget=5)
+    say(opened, SKIP)
+    say(opened, SKIP)
+    first, second = opened.skipped
+    assert [SKIP, SKIP] == [first.old, second.old]
+    opened.correct(next(EVENTS), first.id, NEGATIVE)
+    assert ([second.id], 4) == ([asked.id for asked in opened.skipped], opened.place.progress.left)
+    for _ in range(3):
+        say(opened, truth(opened))
+    with pytest.raises(SessionError, match="the last label is for the item that is asked now"):
+        correct(opened, 1, POSITIVE)
+    correct(opened, 0, SKIP)
+    correct(opened, 1, POSITIVE)
+    say(opened, truth(opened))
+    assert (None, 0) == (opened.place.asked, opened.place.progress.left)
+    with pytest.raises(SessionError, match="and none is left"):
+        correct(opened, 0, POSITIVE)
+
+
+def test_only_answers_are_corrected(store):
+    """The question that waits is answered, not corrected; a label must be one of the session."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    with pytest.raises(SessionError, match="only an item that was answered"):
+        opened.correct(next(EVENTS), opened.place.asked.id, POSITIVE)
+    with pytest.raises(SessionError, match="a label must be 1, -1 or 0"):
+        correct(opened, 0, 7)
+
+
+def test_a_wrong_mark_trains_only_where_it_is_said(store):
+    """A mark is kept beside the log; one that trains costs a label, is learned as a negative, and stays."""
+    opened = begin(store)
+    for _ in range(10):
+        say(opened, truth(opened))
+    learner, left, item = taught(opened), opened.place.progress.left, passed_item(opened)
+    opened.feedback("mark", item, True)
+    assert ({item: False}, True, left) == (opened.marks, same(learner, taught(opened)), opened.place.progress.left)
+    opened.feedback("away", item, False)
+    assert {} == opened.marks
+    opened.feedback("learned", item, True, trains=True)
+    assert ({item: True}, False) == (opened.marks, same(learner, taught(opened)))
+    assert left - 1 == opened.place.progress.left
+    with pytest.raises(SessionError, match="has been learned"):
+        opened.feedback("too late", item, False)
+    with pytest.raises(SessionError, match="passed without a question"):
+        opened.feedback("asked", opened.history[0]["item"], True)
+    with pytest.raises(SessionError, match="passed as positive"):
+        opened.feedback("negative", passed_item(opened, NEGATIVE), True, trains=True)
+
+
+def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
+    """The label that stood stands, in the database and in the session."""
+    opened = begin(store)
+    for _ in range(5):
+        say(opened, truth(opened))
+    before = opened.digest(), opened.history, opened.version
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(opened, "_put", fail)
+    with pytest.raises(OSError, match="full"):
+        correct(opened, 2, -opened.history[2]["label"])
+    monkeypatch.undo()
+    assert before == (opened.digest(), opened.history, opened.version)
+    assert before == ((again := Session(store, opened.id)).digest(), again.history, again.version)
+
+
+def test_notes_stand_by_item_and_touch_nothing_else(store):
+    """The newest note of an item stands, an empty one takes it away, and none changes an answer."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    item, digest, version = opened.history[0]["item"], opened.digest(), opened.version
+    for event, text in (("one", "first"), ("two", "<b>second</b>"), ("one", "sent again")):
+        opened.note(event, item, text, "Ann")
+    assert ({item: "<b>second</b>"}, "<b>second</b>") == (opened.notes, opened.history[0]["note"])
+    opened.note("three", item, "")
+    assert ({}, digest, version) == (opened.notes, opened.digest(), opened.version)
+    with pytest.raises(SessionError, match=r"must be on an item of the stream\. Got 300"):
+        opened.note("four", 300, "nowhere")
+
+
+def test_it_all_travels(tmp_path):
+    """Corrections, taken back questions, marks and notes are the same in another database, where work goes on."""
+    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
+    opened = begin(here)
+    for _ in range(10):
+        say(opened, truth(opened))
+    correct(opened, 2, -opened.history[2]["label"])
+    take_back(opened)
+    correct(opened, 5, SKIP)
+    for _ in range(2):
+        say(opened, truth(opened))
+    opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+    opened.note(next(EVENTS), 3, "a note")
+    for _ in range(2):  # the second is about other ids
+        other = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
+        assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
+        assert text_of(here, opened.id).splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
+        assert retrace.verify(there, other.id).verified
+        correct(other, 1, SKIP)
+        take_back(other)
+        assert Session(there, other.id).digest() == other.digest()
+        there.remove_session(other.id)
+        begin(there, "as other")
