@@ -96,6 +96,7 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
     monkeypatch.setattr(feed, "SEARCHED", 20)
     found = history.page(desk, view(search="n"))
     assert "20 items among the newest 20" == found["total"]
+    assert "0 items among the newest 20" == history.page(desk, view(search="nowhere"))["total"]
     assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in found["rows"]]
 
 
