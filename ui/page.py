@@ -12,11 +12,18 @@ from oal_engine.algorithms import strategy
 from oal_engine.demo import DEMOS
 from oal_engine.store import Store, StoreError
 
+from .component import text
+
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
 [data-testid="stHeader"] { background: transparent; pointer-events: none; }
 [data-testid="stHeader"] button { pointer-events: auto; }
 h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
+[data-testid="stButtonGroup"] [data-selected="true"] p { color: light-dark(#0f6b62, #5cc2b4); }
+[data-testid="stMain"]:focus-visible, [data-testid="stPageLink-NavLink"]:focus-visible,
+[data-testid="stFileUploader"] button:focus-visible {
+  outline: 2px solid currentColor !important; outline-offset: -2px !important;
+}
 h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
 .oal-entry span { opacity: .75; }
@@ -28,9 +35,11 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
   .st-key-top p { font-size: .875rem; }
   .st-key-top button { padding: .2rem .3rem .2rem .5rem; max-width: 5.6rem; }
   .st-key-top button p { overflow: hidden; white-space: nowrap; }
+  .st-key-top button [data-testid="stIconMaterial"] { display: none; }
   .oal-wide { display: none !important; }
 }
 </style>"""
+SCRIPT = f"<script>{text(['popover.js'])}</script>"
 PAGES = {
     "Home": "app.py",
     "Label": "pages/1_Label.py",
@@ -43,7 +52,7 @@ PAGES = {
 def open_page(title):
     """Begin a page: every page does, because a deep link runs no other script before it."""
     st.set_page_config(title + " · OAL Studio", page_icon="🎯", layout="wide")
-    st.html(STYLE)
+    st.html(STYLE + SCRIPT, unsafe_allow_javascript=True)
     _require_login()
     _warm_up()
     session = st.query_params.get("session")

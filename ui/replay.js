@@ -77,7 +77,9 @@ class Player {
     this.round = h("input", { type: "number", min: 1, "aria-label": "Round", ...testid("round") });
     this.round.onchange = () => this.openRound(Number(this.round.value));
     this.ofRounds = h("span", {});
-    const leave = (event) => event.key === "Enter" && event.target.blur(); // the keys are the player's again
+    const leave = (event) => {
+      if (event.key === "Enter") event.target.blur(); // the keys are the player's again
+    };
     this.number.onkeydown = this.round.onkeydown = leave;
     this.earlier = tool("‹", "One round back (Shift ←)", () => this.stepRound(-1), "earlier");
     this.later = tool("›", "One round on (Shift →)", () => this.stepRound(1), "later");
@@ -424,7 +426,7 @@ class Player {
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
     const fact = (name, value, small = "", mark = "", title = "") => h("div", { title: title || value },
       h("dt", {}, name, ...(mark ? [" ", h("mark", {}, mark)] : [])), h("dd", { dir: "auto" }, value),
-      h("small", { dir: "auto" }, small));
+      h("dd", { class: "small", dir: "auto" }, small));
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
       fact(log.multiclass ? "Gap (margin)" : "Margin", shown(at?.margin)),
@@ -450,7 +452,7 @@ class Player {
     if (progress.skipped) tally.push(`${number(progress.skipped)} skipped`);
     put(this.used, [`${number(progress.labels)} of ${number(progress.budget)} labels used before it`, ...tally].join(" · "));
     this.budget.style.transform = `scaleX(${progress.labels / progress.budget})`;
-    this.changes.replaceChildren(h("h4", {}, "What the answer changed"), this.moved(place.moved));
+    this.changes.replaceChildren(h("h2", {}, "What the answer changed"), this.moved(place.moved));
     const table = place.tables[this.evaluation];
     for (const button of this.choice.children) {
       button.setAttribute("aria-pressed", button.dataset.name === this.evaluation);
