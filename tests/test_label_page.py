@@ -343,7 +343,7 @@ def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch
 
     desk = work(15, keep("plain", 1200, formats.Columns(("text",))), **BINARY)
     found = estimates.of_session(desk.session)
-    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1234))
+    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
     told = words(run("pages/1_Label.py", session=str(desk.session.id)))
     assert "Estimates end at item 1,234" in told
     assert "understate the final model" in told
