@@ -1,6 +1,5 @@
 """A session as one file of JSON lines, and back: settings, questions, labels and digests, bound to the fingerprint of
-its data. In another database with the same data it verifies bit for bit, and where the data set there has more items
-behind the same ones, it goes on with them.
+its data. In another database with the same data it verifies bit for bit.
 
 The file is untrusted: every line is checked, nothing in it is interpreted, and a file that is refused leaves nothing.
 """

@@ -379,7 +379,8 @@ class Run:
                 state.question, label if self.about["audit_trains"] or not audit else 0, last,
             )  # fmt: skip
         state = self._run(state, state.question.t + 1, ends or {})
-        state.seconds = perf_counter() - start
+        if label != SKIP:
+            state.seconds = perf_counter() - start
         return state
 
     def follow(self, log, digests, changes=()):
@@ -495,8 +496,8 @@ class Run:
         return self.about["engine"] == __version__
 
     def ended(self, state):
-        """Whether no question is left."""
-        return state.question.t >= self.rounds
+        """Whether no question is left; a change made at the end of a stream may have spent the budget."""
+        return state.question.t >= self.rounds or state.spent >= self.about["budget"]
 
     def _facts(self, question):
         item = int(self.order[question.t])
@@ -696,7 +697,10 @@ class Session(Run):
         """Run a state on from what was the end of the stream; changes the state given."""
         if end and self._point(end - 1) != end:  # a point that only the end had
             state.trail.pop()
-        return self._run(state, end, {})
+        before = state.before
+        state = self._run(state, end, {})
+        state.before = before
+        return state
 
     @property
     def place(self):

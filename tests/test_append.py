@@ -11,16 +11,19 @@ from threading import Event
 
 import numpy as np
 import pytest
+from browser import Card, Server
 from conftest import ROOT
+from playwright.sync_api import expect
 from scipy import sparse
-from test_session import POSITIVE, begin, bits, label_until_the_end, say, stream_of, take_back, truth
+from test_session import POSITIVE, SKIP, begin, bits, label_until_the_end, say, stream_of, take_back, truth
 
 from oal_engine import bundle, datasets, feeds, formats, rows
 from oal_engine.algorithms import strategy
 from oal_engine.datasets import Dataset
 from oal_engine.feeds import Taken
+from oal_engine.jsonlines import LinesError
 from oal_engine.retrace import Trace, verify, what_if
-from oal_engine.session import Session
+from oal_engine.session import Session, create
 from oal_engine.store import Store
 
 FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
@@ -321,6 +324,7 @@ def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, st
     assert opened.digest() == again.digest()
     assert (opened.place, bits(opened)) == (again.place, bits(again))
     assert [part.tolist() for part in opened.curve()] == [part.tolist() for part in again.curve()]
+    assert [part.tolist() for part in opened.decided] == [part.tolist() for part in again.decided]
     assert list(range(FIRST, FIRST + LATER)) == again.order[FIRST:].tolist()
     assert sorted(again.order[:FIRST]) == list(range(FIRST))
     report = verify(store, opened.id)
@@ -413,6 +417,31 @@ def test_undo_goes_back_over_the_border(store, stream):
     assert opened.digest() == whole.digest()
 
 
+def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
+    """A correction, and an answer to a skipped item that spends the budget, made before the stream grew, rebuild the
+    same state as in the session that lived through it."""
+    opened, spent = begin(store, "first", budget=200), begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    opened.correct("corrected", opened.previous, -opened.labels[-1])
+    while spent.place.asked:
+        say(spent, SKIP if spent.place.progress.streamed > FIRST - 20 else truth(spent))
+    short = begin(store, "first", budget=len(spent.labels) + 1)
+    while short.place.asked:
+        say(short, SKIP if short.place.progress.streamed > FIRST - 20 else truth(short))
+    short.correct("answered", short.skipped[-1].id, POSITIVE)
+    assert "budget" == short.place.progress.end
+    later(store, stream)
+    for one in (opened, short):
+        one.refresh()
+        again = Session(store, one.id)
+        assert (one.digest(), one.place) == (again.digest(), again.place)
+        assert verify(store, one.id).verified
+    assert opened.place.asked.item >= FIRST
+    assert "budget" == short.place.progress.end
+    say(opened, truth(opened))
+    assert opened.digest() == Session(store, opened.id).digest()
+
+
 def test_a_digest_of_the_end_goes_with_the_end(store, stream):
     """What was recorded at the end of the budget does not come out over a longer stream; earlier digests stay."""
     opened, other = begin(store, "first", budget=100), begin(store, "whole", budget=50)
@@ -490,7 +519,7 @@ def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, t
     if there:
         later(other, stream, FIRST, FIRST + there)
     else:
-        with pytest.raises(bundle.BundleError, match="the data set first here has fewer items"):
+        with pytest.raises(LinesError, match="the data set first here has fewer items"):
             bundle.adopt(other, file)
         return
     again = Session(other, bundle.adopt(other, file))
@@ -571,3 +600,31 @@ def test_the_command_line_appends_a_file(store, texts, tmp_path, monkeypatch, ca
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
     code, _, problem = run("nothing", path)
     assert (1, "error: data set nothing does not exist. There are: texts.\n") == (code, problem)
+
+
+# The page
+
+
+def test_an_open_page_gets_the_items_of_a_feed(browser, visit, tmp_path):
+    """A card at the end of its stream asks again within two seconds of an append by another process."""
+    server = Server(tmp_path)
+    store = Store(server.database)
+    datasets.add(store, "first", datasets.table(part(stream_of(3)[1], slice(None))), "made.npz")
+    session = create(store, "first", learner="pa-i", rule="all")
+    try:
+        page = visit(server, f"/Label?session={session}")
+        card = Card(page)
+        for _ in range(3):
+            card.press("x")
+        card.saved()
+        assert "" == card.question
+        lines = "".join(json.dumps({f"f{k}": k + n for k in range(8)}) + "\n" for n in range(25))
+        command = [sys.executable, "-m", "oal_engine", "append", "first", "-", "--db", str(server.database)]
+        subprocess.run(command, cwd=ROOT, input=lines, text=True, check=True)
+        page.locator("[data-testid=oal-card]:not([data-question=''])").wait_for(timeout=2000)
+        expect(page.get_by_text("25 new items have arrived.")).to_be_visible()
+        card.press("a")
+        card.saved()
+        assert 4 == store.last_answer(session)[0]
+    finally:
+        server.kill()

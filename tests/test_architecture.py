@@ -22,7 +22,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator", "specifications"},
     {"session", "demo", "feeds", "race", "protocols", "contests"},
-    {"published", "experiments", "retrace", "bundle", "model"},
+    {"published", "estimates", "experiments", "retrace", "bundle", "model"},
     {"reproduce", "cluster", "jobs", "figures"},
     {"report"},
     {"session_report"},
