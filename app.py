@@ -7,7 +7,7 @@ import streamlit as st
 from oal_engine import demo
 from oal_engine.session import create
 from ui.forms import new_session
-from ui.page import complain, entry, guarded_store, note, open_page
+from ui.page import annotator, complain, entry, guarded_store, note, open_page
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 
@@ -19,7 +19,7 @@ def start(session):
 
 def try_demo(store, which):
     with st.spinner("Preparing the demo…"):
-        session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session)
+        session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
     start(session)
 
 

@@ -1,10 +1,10 @@
-"""Data: import a file of texts or vectors, and remove what no session uses."""
+"""Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
 from pathlib import Path
 
 import streamlit as st
 
-from oal_engine import datasets, formats, readers
+from oal_engine import datasets, feeds, formats, readers
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
 from ui.page import complain, entry, guarded_store, note, open_page
@@ -12,7 +12,12 @@ from ui.page import complain, entry, guarded_store, note, open_page
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
-PHASES = {"reading": "Reading", "vocabulary": "Finding the vocabulary", "vectors": "Making vectors"}
+PHASES = {
+    "reading": "Reading",
+    "vocabulary": "Finding the vocabulary",
+    "vectors": "Making vectors",
+    "items": "Adding items",
+}
 
 
 def local():
@@ -133,7 +138,7 @@ def import_form(store):
         def work(bar):
             items = read(source, name, columns, reader, encoding, bar)
             made = datasets.table(items, scale, bar, **({"tokenizer": tokenizer} if items.texts is not None else {}))
-            datasets.add(store, title, made, name, " or ".join(columns.positive))
+            datasets.add(store, title, made, name, columns)
             return items
 
         if items := attempt(work):
@@ -142,6 +147,24 @@ def import_form(store):
     if done := st.session_state.pop("imported", None):
         note(done)
         st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
+
+
+def append_form(store):
+    """Choose a file, and add its items to a data set."""
+    names = {row["id"]: row["name"] for row in store.datasets()}
+    which = st.selectbox("Data set", names, format_func=names.get, key="more-dataset")
+    if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
+        return
+    source, name = file
+    if st.button("Add items", key="append"):
+
+        def work(bar):
+            dataset = datasets.Dataset(store, which)
+            return sum(feeds.append_file(dataset, source, name=name, progress=bar), feeds.Taken())
+
+        if taken := attempt(work):
+            st.session_state["imported"] = f"{names[which]}: {taken}."
+            st.rerun()
 
 
 def read(source, name, columns, reader, encoding, bar):
@@ -204,6 +227,9 @@ left, right = st.columns([3, 2], gap="large")
 with left:
     st.header("Import", anchor=False)
     import_form(store)
+    if store.datasets():
+        st.subheader("Add items to a data set")
+        append_form(store)
 with right:
     st.header("Data sets", anchor=False)
     if not store.datasets():

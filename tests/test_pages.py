@@ -319,6 +319,21 @@ def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
     assert store.datasets() == []
 
 
+def test_items_are_added_on_the_data_page(store, tmp_path):
+    """A file is chosen, and the page says what was appended and what was dropped."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
+    datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
+    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="more-way").set_value("Path on this machine").run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
+    assert 21 == store.dataset("texts")["items"]
+
+
 def test_a_data_set_in_use_cannot_be_removed(store, texts):
     """Remove is offered for what no session uses."""
     session = create(store, texts, "PAA-I")
