@@ -8,7 +8,7 @@ from test_compare_page import compared, imported
 from test_replay_page import add_texts, answer
 
 from oal_engine import demo
-from oal_engine.session import create
+from oal_engine.session import Session, create
 from oal_engine.store import Store
 
 SERIOUS = ("serious", "critical")
@@ -32,6 +32,7 @@ def app(browser, tmp_path_factory):
         "classes": compared(store, "classes", data=["kinds"], algorithms={"MPAA-I": {}}, criterion="accuracy"),
         "file": path,
     }
+    Session(store, server.names["kinds"])  # compiled once for all processes
     store.close()
     yield server
     server.kill()

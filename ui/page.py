@@ -52,14 +52,15 @@ PAGES = {
 def open_page(title):
     """Begin a page: every page does, because a deep link runs no other script before it."""
     st.set_page_config(title + " · OAL Studio", page_icon="🎯", layout="wide")
-    st.html(STYLE + SCRIPT, unsafe_allow_javascript=True)
+    st.html(STYLE)
     _require_login()
     _warm_up()
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>',
+            '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>' + SCRIPT,
             width="content",
+            unsafe_allow_javascript=True,
         )
         for name, page in PAGES.items():
             st.page_link(page, label=name, query_params={"session": session} if session else None)
