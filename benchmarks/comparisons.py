@@ -21,14 +21,14 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oal_engine import experiments
+from oal_engine import experiments, specifications
 from oal_engine.store import Store
 
 A9A = Path(__file__).parents[2] / "shared" / "data" / "a9a.libsvm.xz"
 BUDGET = 2_000
 SPECIFICATION = {
     "data": [{"name": "a9a", "file": A9A.name}],
-    "algorithms": {"OAAL": {"delta_plus": experiments.TENS, "delta_minus": experiments.TENS}},
+    "algorithms": {"OAAL": {"delta_plus": specifications.TENS, "delta_minus": specifications.TENS}},
     "budgets": [BUDGET],
     "permutations": 20,
 }

@@ -6,20 +6,17 @@ The file is untrusted: every line is checked, nothing in it is interpreted, and 
 
 import hashlib
 import json
-from datetime import datetime
-from math import isfinite
 from sqlite3 import IntegrityError
 
 import numpy as np
 
-from . import __version__, metrics, rows
+from . import __version__, metrics
 from .algorithms import ALGORITHMS, Strategy
 from .datasets import Dataset
+from .jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
 from .session import create
 
 FORMAT = 2
-LONGEST_LINE = 2**20  # characters
-LONGEST_FILE = 2**28
 SETTINGS = (
     "name", "algorithm", "learner", "rule", "parameters", "budget", "seed", "shuffled", "positive_name",
     "negative_name", "classes", "positive_class", "alpha_p", "c_p", "metric", "theta", "rho", "averaged", "engine",
@@ -27,10 +24,6 @@ SETTINGS = (
 )  # fmt: skip
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
-
-
-class BundleError(ValueError):
-    """A file that is no session, or none that fits the data here, in one sentence."""
 
 
 def fingerprint(dataset):
@@ -56,9 +49,9 @@ def publish(store, session, file):
     with store.transaction():
         about, digests = store.session(session), store.digests(session)
         questions, labels, notes, marks = store.history(session)
-    dataset = Dataset(store, about["dataset"])
+        dataset = Dataset(store, about["dataset"])
     place = {0: 0} | {sign * question["id"]: sign * k for k, question in enumerate(questions, 1) for sign in (1, -1)}
-    lines = [
+    told = [
         {
             "oal_session": FORMAT,
             "engine": __version__,
@@ -72,8 +65,8 @@ def publish(store, session, file):
         *({"answers": answers, "digest": digest} for answers, digest in sorted(digests.items())),
     ]
     parts = questions, labels, notes, marks, digests
-    lines.append(dict(zip(END, map(len, parts))))
-    file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)
+    told.append(dict(zip(END, map(len, parts))))
+    file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in told)
 
 
 def _placed(key, value, place):
@@ -83,140 +76,82 @@ def _placed(key, value, place):
 # Reading
 
 
-def _whole(low, high=2**53):
-    return lambda value: type(value) is int and low <= value <= high
-
-
-def _number(value):
-    return type(value) in (int, float) and isfinite(value)
-
-
-def _words(longest):
-    return lambda value: isinstance(value, str) and len(value) <= longest and "\0" not in value
-
-
-def _time(value):
-    try:
-        return _words(40)(value) and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False
-
-
-def _or_none(check):
-    return lambda value: value is None or check(value)
-
-
 QUESTION = {
-    "id": _whole(1), "number": _or_none(_whole(1)), "parent": _whole(-(2**53)), "branch": _whole(-1, 127),
-    "round": _whole(0), "item": _whole(0), "margin": _number, "probability": _number, "draw": _number,
-    "audit": _whole(0, 1), "predicted": _whole(-1, 127), "asked_at": _time,
+    "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
+    "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
+    "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time,
 }  # fmt: skip
 LABEL = {
-    "event": _words(200), "question": _whole(1), "label": _whole(-1, 127), "annotator": _words(200),
-    "answered_at": _time, "seconds": _or_none(_number), "undone_at": _or_none(_time),
-    "undone_by": _or_none(_words(200)), "position": _or_none(_whole(0)), "highlighted": _or_none(_whole(0, 1)),
+    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
+    "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
+    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
+    "highlighted": or_none(whole(0, 1)),
 }  # fmt: skip
 NOTE = {
-    "event": _words(200),
-    "item": _whole(0),
-    "text": _words(LONGEST_LINE),
-    "annotator": _words(200),
-    "written_at": _time,
+    "event": words(200),
+    "item": whole(0),
+    "text": words(LONGEST_LINE),
+    "annotator": words(200),
+    "written_at": time,
 }
 MARK = {
-    "event": _words(200), "item": _whole(0), "wrong": _whole(0, 1), "position": _or_none(_whole(0)),
-    "annotator": _words(200), "given_at": _time,
+    "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
+    "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
 }  # fmt: skip
-DIGEST = {"answers": _whole(1), "digest": _words(64)}
+DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}
-END = {f"{kind}s": _whole(0) for kind in KINDS}
+END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
-    "name": _words(500), "budget": _whole(1), "seed": _whole(0), "items": _whole(0), "horizon": _whole(1),
-    **dict.fromkeys(("shuffled", "averaged", "audit_trains"), _whole(0, 1)),
-    "audit": _number, "pace": _or_none(_number),
-    "positive_name": _words(500), "negative_name": _words(500), "engine": _words(40), "created_at": _time,
-    **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), _number),
-    **dict.fromkeys(("algorithm", "learner", "rule", "metric"), _words(200)),
-    "positive_class": _or_none(_words(500)),
-    "classes": _or_none(lambda value: isinstance(value, list) and all(map(_words(500), value))),
+    "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
+    **dict.fromkeys(("shuffled", "averaged", "audit_trains"), whole(0, 1)),
+    "audit": number, "pace": or_none(number),
+    "positive_name": words(500), "negative_name": words(500), "engine": words(40), "created_at": time,
+    **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), number),
+    **dict.fromkeys(("algorithm", "learner", "rule", "metric"), words(200)),
+    "positive_class": or_none(words(500)),
+    "classes": or_none(lambda value: isinstance(value, list) and all(map(words(500), value))),
     "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
-    and all(isinstance(part, dict) and all(map(_number, part.values())) for part in value.values()),
+    and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
 }  # fmt: skip
-BOUND = {"name": _words(500), "items": _whole(0), "features": _whole(0), **dict.fromkeys(MEANING, _words(64))}
-
-
-def _json(text, number):
-    def refuse(word):
-        raise ValueError(f"{word} is no number")
-
-    try:
-        found = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise BundleError(f"line {number} is no JSON object: {reason}.") from None
-    if not isinstance(found, dict):
-        raise BundleError(f"line {number} is no JSON object.")
-    return found
-
-
-def _checked(found, fields, number, what):
-    """An object with exactly these fields, each as it is allowed."""
-    if not isinstance(found, dict) or found.keys() != fields.keys():
-        raise BundleError(f"line {number} is no {what} of a session: it must have {', '.join(fields)}.")
-    for name, allowed in fields.items():
-        if not allowed(found[name]):
-            raise BundleError(f"{name} in line {number} cannot be so. Got {json.dumps(found[name])[:80]}.")
-    return found
-
-
-def _lines(file):
-    """The objects of a file of lines with their numbers."""
-    total = 0
-    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), type(file.readline(0))()), 1):
-        if isinstance(line, bytes):
-            try:
-                line = line.decode()
-            except UnicodeDecodeError:
-                raise BundleError(f"line {number} is not UTF-8.") from None
-        total += len(line)
-        if len(line) > LONGEST_LINE or total > LONGEST_FILE:
-            raise BundleError(f"the file is too large in line {number} to be a session.")
-        yield number, _json(line, number)
+BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
 
 
 def read(file):
     """The head, the questions, labels, notes, marks and digests of a published session, each line checked by itself."""
-    lines = _lines(file)
-    number, head = next(lines, (1, {}))
+    entries = lines(file)
+    at, head = next(entries, (1, {}))
     if head.get("oal_session") != FORMAT:
-        raise BundleError(f"this is no published session of version {FORMAT}: the first line must say so.")
-    _checked(head.get("settings"), HEAD, 1, "head")
-    _checked(head.get("dataset"), BOUND, 1, "head")
+        raise LinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
+    settings = checked(head.get("settings"), HEAD, 1, "head of a session")
+    bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
+    if settings["items"] > bound["items"]:
+        raise LinesError(f"items in the settings cannot be so. Got {settings['items']}.")
     found, end = {kind: [] for kind in KINDS}, None
-    for number, line in lines:
+    for at, line in entries:
         if end is not None:
-            raise BundleError(f"line {number} is behind the end of the session.")
+            raise LinesError(f"line {at} is behind the end of the session.")
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise BundleError(f"line {number} is no {', '.join(KINDS)} or end of a session.")
-        _checked(line, kinds[kind], number, kind)
+            raise LinesError(f"line {at} is no {', '.join(KINDS)} or end of a session.")
+        checked(line, kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
             found[kind].append(line)
     if end != {f"{kind}s": len(values) for kind, values in found.items()}:
-        raise BundleError(f"the file is cut short or altered: it ends in line {number} without its right last line.")
+        raise LinesError(f"the file is cut short or altered: it ends in line {at} without its right last line.")
     digests = {line["answers"]: line["digest"] for line in found.pop("digest")}
     return head, *found.values(), digests
 
 
 def _match(store, wanted):
     """The data set here that is the one of a published session."""
-    near = [row for row in store.datasets() if all(row[key] == wanted[key] for key in ("items", "features"))]
+    items = wanted["items"]
+    near = [row for row in store.datasets() if row["features"] == wanted["features"] and row["items"] >= items]
     problem = None
     for row in near:
-        own = fingerprint(Dataset(store, row["id"]))
+        own = fingerprint(Dataset(store, row["id"], items))
         wrong = [key for key in MEANING if own[key] != wanted[key]]
         if not wrong:
             return row["id"]
@@ -224,8 +159,9 @@ def _match(store, wanted):
             problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     named = [row for row in store.datasets() if row["name"] == wanted["name"]]
     if problem is None and named:
-        problem = f"the data set {wanted['name']} here has other rows"
-    raise BundleError(
+        less = named[0]["items"] < items
+        problem = f"the data set {wanted['name']} here has {'fewer items' if less else 'other rows'}"
+    raise LinesError(
         f"the session runs over the data set {wanted['name']} ({wanted['items']:,} items, {wanted['features']:,} "
         f"features): {problem or 'it is not here'}. Import it as it was imported there, then this file again."
     )
@@ -238,51 +174,52 @@ def adopt(store, file):
     """
     head, questions, labels, notes, marks, digests = read(file)
     dataset = _match(store, head["dataset"])
-    _checked_log(Dataset(store, dataset), questions, labels, notes + marks, head["settings"])
+    _checked_log(head["dataset"]["items"], questions, labels, notes + marks, head["settings"])
     try:
         with store.transaction():
             here = [known["question"] for label in labels[:1] if (known := store.event(label["event"]))]
             if here:
-                raise BundleError(f"this session is here already: it is session {store.session_of(here[0])}.")
+                raise LinesError(f"this session is here already: it is session {store.session_of(here[0])}.")
             session = _create(store, dataset, head["settings"])
             store.put_history(session, questions, labels, notes, marks, digests)
+            if store.length(dataset) > head["dataset"]["items"]:
+                store.drop_last_digests("id", session)
     except IntegrityError:
-        raise BundleError("the file names a question, a number or an event twice.") from None
+        raise LinesError("the file names a question, a number or an event twice.") from None
     return session
 
 
-def _checked_log(dataset, questions, labels, noted, settings):
-    """What lines say of each other."""
-    items = rows.length(dataset.rows)
+def _checked_log(items, questions, labels, noted, settings):
+    """What lines say of each other, and of the items of their data set."""
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     for place, question in enumerate(questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
-            raise BundleError(f"the questions are not in order at question {place}.")
+            raise LinesError(f"the questions are not in order at question {place}.")
         if max(question["item"], question["round"]) >= items:
-            raise BundleError(f"question {place} is about an item that the data set does not have.")
+            raise LinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
-            raise BundleError(f"question {place} has a class that the session does not have.")
+            raise LinesError(f"question {place} has a class that the session does not have.")
     numbers = sorted(question["number"] for question in questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
-        raise BundleError("the numbers of the questions have gaps.")
+        raise LinesError("the numbers of the questions have gaps.")
     if any(line["item"] >= items for line in noted):
-        raise BundleError("a note or a mark is about an item that the data set does not have.")
+        raise LinesError("a note or a mark is about an item that the data set does not have.")
     for label in labels:
         if label["question"] > len(questions) or label["label"] not in allowed:
-            raise BundleError(f"the label of question {label['question']} is not one of the session.")
+            raise LinesError(f"the label of question {label['question']} is not one of the session.")
         if (label["undone_at"] is None) != (label["undone_by"] is None):
-            raise BundleError(f"the label of question {label['question']} is half taken back.")
+            raise LinesError(f"the label of question {label['question']} is half taken back.")
     replaced = {label["undone_by"]: label["question"] for label in labels if label["undone_by"] is not None}
     for label in labels:
         corrects = replaced.get(label["event"]) if label["position"] is not None else label["question"]
         if corrects != label["question"] or (label["position"] is None and label["event"] in replaced):
-            raise BundleError(f"the label of question {label['question']} corrects none that it had.")
+            raise LinesError(f"the label of question {label['question']} corrects none that it had.")
     standing = {label["question"] for label in labels if label["undone_at"] is None}
     waiting = [question["number"] for question in questions if question["number"] and question["id"] not in standing]
     if waiting not in ([], numbers[-1:]):
-        raise BundleError(f"question {waiting[0]} has no answer, and others behind it have.")
+        raise LinesError(f"question {waiting[0]} has no answer, and others behind it have.")
     if any(question["number"] is None and question["id"] in standing for question in questions):
-        raise BundleError("a label stands for a question that is not in the log.")
+        raise LinesError("a label stands for a question that is not in the log.")
 
 
 def _create(store, dataset, settings):
@@ -308,10 +245,9 @@ def _create(store, dataset, settings):
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         **{key: settings[key] for key in taken},
     )
-    items = min(settings["items"], store.session(session)["items"])
-    store.made_at(session, settings["created_at"], settings["engine"], items)
+    store.made_at(session, settings["created_at"], settings["engine"], settings["items"])
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:
-        raise BundleError(f"{wrong[0]} in the settings cannot be so. Got {json.dumps(settings[wrong[0]])[:80]}.")
+        raise LinesError(f"{wrong[0]} in the settings cannot be so. Got {json.dumps(settings[wrong[0]])[:80]}.")
     return session

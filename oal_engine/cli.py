@@ -1,16 +1,17 @@
 """The command line: python -m oal_engine COMMAND."""
 
-import io
 import json
 import os
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial, reduce
 from multiprocessing import get_context
 from operator import getitem, itemgetter
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import numpy as np
@@ -21,10 +22,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from . import bundle, experiments, formats, metrics, readers, retrace, spending, stream
+from . import bundle, experiments, feeds, formats, metrics, readers, retrace, specifications, spending, stream, tables
 from . import datasets as data
+from . import model as models
 from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
+from .export import WHATS
 from .export import export as write_export
 from .learners import LEARNERS, is_multiclass
 from .parameters import parameters
@@ -153,11 +156,62 @@ def import_(
             Store(db), file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
         )
     if as_json:
-        skipped = {reason: {"count": count, "first_line": line} for reason, (count, line) in items.skipped.items()}
         about = Store(db).dataset(dataset)
-        print(json.dumps({key: about[key] for key in DATASET} | {"skipped": skipped}))
+        print(json.dumps({key: about[key] for key in DATASET} | {"skipped": _skipped(items.skipped)}))
     else:
         print(f"{name}: {items.report()}")
+
+
+@app.command()
+def append(
+    name: Annotated[str, typer.Argument(help="An imported data set.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A file, or - for the lines of standard input.")],
+    text: Text = None,
+    label: Label = None,
+    identity: Annotated[str | None, typer.Option("--id", help="Column of ids.")] = None,
+    reader: Reader = None,
+    encoding: Encoding = "utf-8",
+    db: Db = None,
+    as_json: Json = False,
+):
+    """Append items to a data set, in the columns of its import; running sessions go on with them.
+
+    Lines of standard input are JSON objects or plain texts, and count as they come.
+    """
+    dataset = data.Dataset(Store(db), name)
+    named = _said(text=text, label=label, id=identity)
+    taken = feeds.Taken()
+    with progress_bar() as progress, _stoppable() as stopped:
+        if file == "-":
+            lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
+            lots = feeds.append_lines(dataset, lines, named, reader=reader, stopped=stopped)
+        else:
+            lots = feeds.append_file(
+                dataset, file, named, reader=reader, encoding=encoding, progress=progress, stopped=stopped
+            )
+        for lot in lots:
+            taken += lot
+            if file == "-" and lot.skipped:
+                print(f"not read: {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.about["items"]}))
+    else:
+        print(f"{name}: {taken}.")
+
+
+@contextmanager
+def _stoppable():
+    """An Event that Ctrl-C sets, so that what is at work is finished."""
+    stopped = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _skipped(skipped):
+    return {reason: {"count": count, "first_line": line} for reason, (count, line) in skipped.items()}
 
 
 @app.command()
@@ -367,23 +421,62 @@ def _print_replay(result):
     Console().print(table)
 
 
+What = Annotated[str, typer.Option("--what", help=f"{', '.join(WHATS)}.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help=f"{', '.join(tables.FORMATS)} (default: as the file is called, or csv).")
+]
+Output = Annotated[Path | None, typer.Option("--output", "--out", help="The file to write (default: standard output).")]
+
+
 @app.command()
 def export(
     session: int,
-    kind: Annotated[str, typer.Option("--format", help="csv or jsonl.")] = "csv",
-    out: Annotated[Path | None, typer.Option(help="The file to write (default: standard output).")] = None,
+    what: What = "labels",
+    kind: Format = None,
+    out: Output = None,
+    texts: Annotated[bool, typer.Option("--texts", help="Each decision or prediction with its text.")] = False,
     db: Db = None,
 ):
-    """Write every question of a session with its label, margin, probability, times and annotator."""
-    _write(out, lambda file: write_export(Store(db), session, kind, file))
+    """Write a session's labels, every decision of its stream so far, predictions for every item of it, the model, or a
+    report as one page of HTML."""
+    with progress_bar() as progress:
+        said = write_export(Store(db), session, what, _format(kind, out), out, texts, partial(progress, what))
+    if said:
+        print(said, file=sys.stderr)
 
 
-def _write(out, work):
-    """Write a file, or to standard output, only after all of it is made."""
-    text = io.StringIO(newline="")
-    work(text)
-    with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8", newline="") as file:
-        file.write(text.getvalue())
+def _format(kind, out):
+    """The format asked for, or the one that a file is called by, or csv."""
+    suffix = out.suffix[1:].lower() if out else ""
+    return kind or (suffix if suffix in tables.FORMATS else "csv")
+
+
+@app.command()
+def predict(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Texts or vectors in any format; - is standard input.")],
+    model: Annotated[Path, typer.Option("--model", help="The model that `export --what model` wrote.")],
+    kind: Format = None,
+    out: Output = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    text: Text = None,
+    identity: Identity = None,
+    texts: Annotated[bool, typer.Option("--texts", help="Each prediction with its text.")] = False,
+    reader: Reader = None,
+    encoding: Encoding = "utf-8",
+):
+    """Predict new texts or vectors with a model that a session has learned, line by line."""
+    made, live, skipped = models.read(model), file == "-", {}
+    columns = formats.Columns(tuple(text or ()), id=identity, features=() if made.text else tuple(made.names))
+    kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
+    with progress_bar() as progress:
+        bar = None if live else partial(progress, "reading")
+        source = sys.stdin.buffer if live else file
+        with formats.open_entries(source, columns, reader=reader, encoding=encoding, progress=bar) as opened:
+            found = models.predicted(made, *opened, skipped, texts, lot)
+            with tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
+                tables.write(found, kind, target, lot=lot)
+    if skipped:
+        print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)
 
 
 Data = Annotated[list[str] | None, typer.Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
@@ -397,7 +490,7 @@ Grid = Annotated[
 Budgets = Annotated[
     list[int] | None, typer.Option("--budget", min=1, help="Labels; several may be (default: no limit).")
 ]
-PROTOCOL = typer.Option(help=f"{', '.join(experiments.PROTOCOLS)}: how settings are chosen.")
+PROTOCOL = typer.Option(help=f"{', '.join(specifications.PROTOCOLS)}: how settings are chosen.")
 Criterion = Annotated[str | None, typer.Option(help="The metric that decides (default: f1).")]
 Evaluation = Annotated[str | None, typer.Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")]
 Permutations = Annotated[int | None, typer.Option(min=1, help="Runs, each with an order of its own (default: 10).")]
@@ -443,7 +536,7 @@ def compare(
     as_json: Json = False,
 ):
     """Compare algorithms over the same streams, tuned the same way; a second run goes on where one was stopped."""
-    base = experiments.contents(spec) if spec else {}
+    base = specifications.contents(spec) if spec else {}
     base |= _said(
         data=sources, budgets=budget, tune=tune, criterion=criterion, evaluation=evaluation, permutations=permutations,
         trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho), alpha_p=alpha_p, c_p=c_p,
@@ -505,19 +598,19 @@ def _said(**options):
 
 
 def _rho(text):
-    return text if text in experiments.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
+    return text if text in specifications.ESTIMATES else _number(text, "--rho", "auto, laplace or a number")
 
 
 def _gridded(algorithms, settings):
     """The parameters of each algorithm with those of --set, which are for every one that has them, or for A:KEY."""
-    found = dict(experiments.tables(algorithms))
+    found = dict(specifications.tables(algorithms))
     for setting in settings:
         key, equals, value = setting.partition("=")
         owner, colon, key = key.strip().rpartition(":")
         if not equals or not key or (colon and owner not in found):
             raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
-        values = experiments.typed(value, key)
-        homes = [owner] if colon else [name for name in found if experiments.has(name, key)]
+        values = specifications.typed(value, key)
+        homes = [owner] if colon else [name for name in found if specifications.has(name, key)]
         if not homes:
             raise ValueError(f"none of {', '.join(found)} has a parameter {key}.")
         found |= {name: found[name] | {key: values} for name in homes}
@@ -552,7 +645,7 @@ def _executor(wanted, store, folder, workers, processes, scheduler):
 
 def _print_comparison(found):
     spec = found.spec
-    print(f"{found.name}: {spec.permutations} runs; {experiments.PROTOCOLS[spec.tune]}")
+    print(f"{found.name}: {spec.permutations} runs; {specifications.PROTOCOLS[spec.tune]}")
     tests = found.tests()
     for (source, budget), lines in found.blocks().items():
         print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
@@ -567,7 +660,7 @@ def _print_comparison(found):
             mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
             table.add_row(
-                escape(line.algorithm), experiments.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
+                escape(line.algorithm), specifications.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
             )
         Console().print(table)
     print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
@@ -581,7 +674,8 @@ def _print_comparison(found):
 
 def _print_trials(trials, *columns):
     shown = [
-        row | {"settings": experiments.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"} for row in trials
+        row | {"settings": specifications.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"}
+        for row in trials
     ]
     show({"trials": shown}, False, *columns)
 
@@ -642,7 +736,8 @@ def publish(
     db: Db = None,
 ):
     """Write a session as one file of JSON lines, settings, questions, labels and digests, for `adopt` elsewhere."""
-    _write(out, lambda file: bundle.publish(Store(db), session, file))
+    with tables.whole(out) as file, tables.text(file) as lines:
+        bundle.publish(Store(db), session, lines)
 
 
 @app.command()
@@ -706,6 +801,8 @@ def main():
     """Run the command line; what is wrong is said in one sentence, without a traceback."""
     try:
         app(spread(sys.argv[1:]))
+    except BrokenPipeError:  # nobody reads on, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from distributed import Client, Security, WorkerPlugin
 
-from . import experiments
-from .datasets import fingerprint
+from . import contests, experiments
+from .datasets import fingerprint, mapped
 
 OURS = experiments.versions()
 PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
@@ -48,7 +48,7 @@ def _same_versions(client):
 def seen(source):
     """Whether this process finds the rows of a source where it says, and they are the same."""
     try:
-        return fingerprint(*experiments.read(source.folder), source.classes) == source.fingerprint
+        return fingerprint(*mapped(source.folder, source.rounds), source.classes) == source.fingerprint
     except (OSError, ValueError):
         return False
 
@@ -71,4 +71,4 @@ class Upload(WorkerPlugin):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        experiments.PLACES[self.source.fingerprint] = str(folder)
+        contests.PLACES[self.source.fingerprint] = str(folder)

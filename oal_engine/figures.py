@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .experiments import more_is_better
+from .specifications import more_is_better
 
 TITLES = {
     "sum": "Weighted sum", "f1": "F1", "cost": "Cost", "sensitivity": "Sensitivity", "specificity": "Specificity",

@@ -41,7 +41,7 @@ def status(store, comparison):
 
     state: running, finished, failed, cancelled, lost (its process is gone), or stopped, where it never had a job.
     """
-    about, job = store.comparison(comparison), store.job(comparison)
+    about, job = store.comparison(comparison, lines=False), store.job(comparison)
     if job and job["state"] == "running" and started(job["pid"]) != job["started"]:
         store.end_job(comparison, job["pid"], "lost", LOST)
         job = store.job(comparison)

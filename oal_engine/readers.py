@@ -58,13 +58,15 @@ class Table(NamedTuple):
 
 
 class Source(NamedTuple):
-    """An open, decompressed file; `limit` is the number of lines that are wanted, None for all."""
+    """An open, decompressed file; `limit` is the number of lines that are wanted, None for all, and `ahead` how many
+    rows may be read before the first is given out."""
 
     binary: BinaryIO
     name: str
     encoding: str
     limit: int | None
     tick: Callable[[], None]
+    ahead: int = SAMPLE
 
     def lines(self) -> Iterator[str]:
         """The lines with their ends as they stand in the file."""
@@ -90,6 +92,14 @@ class Source(NamedTuple):
                 text.detach()  # or the wrapper would close an upload, which is not ours
 
 
+def live_source(binary: BinaryIO, name: str, reader: str | None = None, encoding: str = "utf-8") -> tuple[str, Source]:
+    """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
+    out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
+    reader = reader_for(name, reader) if reader else _recognised(binary.peek(1).partition(b"\n")[0], name)
+    whole = reader in ("parquet", "npy", "npz")
+    return reader, Source(io.BytesIO(binary.read()) if whole else binary, name, encoding, None, lambda: None, 1)
+
+
 @contextmanager
 def open_source(path, name, encoding="utf-8", limit=None, progress=None) -> Iterator[Source]:
     """Open a path, or an open binary file and its name, decompressed."""
@@ -101,7 +111,7 @@ def open_source(path, name, encoding="utf-8", limit=None, progress=None) -> Iter
             raw.seek(0)
             with decompress(raw) as binary:
                 yield Source(binary, name, encoding, limit, lambda: progress and progress(raw.tell(), size))
-    except DataError:
+    except (DataError, BrokenPipeError):  # a pipe is what is written to meanwhile
         raise
     except UNREADABLE as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -121,7 +131,7 @@ def name_of(path, name) -> str:
 def _csv(source: Source) -> Table:
     lines = source.lines()
     first = next(lines, "")
-    return _delimited(chain([first], lines), delimiter=_delimiter(first))
+    return _delimited(chain([first], lines), source.ahead, delimiter=_delimiter(first))
 
 
 def _delimiter(line: str) -> str:
@@ -129,12 +139,12 @@ def _delimiter(line: str) -> str:
 
 
 def _tsv(source: Source) -> Table:
-    return _delimited(source.lines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return _delimited(source.lines(), source.ahead, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
-def _delimited(lines: Iterable[str], **dialect) -> Table:
+def _delimited(lines: Iterable[str], ahead: int, **dialect) -> Table:
     records = _records(csv.reader(lines, strict=True, **dialect))
-    sample = list(islice(records, SAMPLE))
+    sample = list(islice(records, ahead))
     good = [at for at, (_, cells) in enumerate(sample) if cells != BROKEN]
     if not good:
         return Table([], sample)
@@ -181,24 +191,25 @@ def is_number(cell: str) -> bool:
 
 
 def _jsonl(source: Source) -> Table:
-    records = ((number, _record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
-    sample = list(islice(records, SAMPLE))
-    columns = list(dict.fromkeys(key for _, record in sample if record for key in record))
+    records = ((number, record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
+    sample = list(islice(records, source.ahead))
+    columns = list(dict.fromkeys(key for _, found in sample if found for key in found))
     return Table(
         columns,
         (
-            (number, BROKEN if record is None else [record.get(column) for column in columns])
-            for number, record in chain(sample, records)
+            (number, BROKEN if found is None else [found.get(column) for column in columns])
+            for number, found in chain(sample, records)
         ),
     )
 
 
-def _record(line: str) -> dict | None:
+def record(line: str) -> dict | None:
+    """The object of a line of JSON, None where it holds none."""
     try:
-        record = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _txt(source: Source) -> Table:
@@ -379,7 +390,7 @@ READERS: dict[str, Reader] = {
     "parquet": Reader((".parquet", ".pq"), lambda head, lines: head.startswith(b"PAR1"), _parquet),
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), _npy),
     "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), _npz),
-    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(_record, lines)), _jsonl),
+    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(record, lines)), _jsonl),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "tsv": Reader(
@@ -401,16 +412,18 @@ def reader_for(path, reader: str | None = None, *, name: str | None = None) -> s
         if suffixes and suffixes[-1] in spec.suffixes:
             return known
     with open_source(path, name) as source:
-        head = source.binary.read(1 << 16)
+        return _recognised(source.binary.read(1 << 16), name_of(path, name))
+
+
+def _recognised(head: bytes, name: str) -> str:
+    """The first reader that knows the first bytes of a file."""
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     lines = [line for line in head.decode(encoding, "replace").splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut
     for known, spec in READERS.items():
         if lines and spec.recognises(head, lines):
             return known
-    raise DataError(
-        f"{name_of(path, name)} is {'in no known format' if lines else 'empty'}; the readers are {', '.join(READERS)}."
-    )
+    raise DataError(f"{name} is {'in no known format' if lines else 'empty'}; the readers are {', '.join(READERS)}.")
 
 
 def word_of(cell) -> str:

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 from . import figures
-from .experiments import PROTOCOLS
 from .figures import METRICS, NAMES, TITLES, budget_name, number
 from .metrics import EVALUATIONS
+from .specifications import PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,9 @@ border-bottom:1px solid rgba(128,128,128,.25);white-space:nowrap}.oal-table th:f
 .oal-table .best b{font-weight:750}.oal-table .level u{text-decoration-thickness:1.5px;text-underline-offset:3px}"""
 
 
-WORDS = dict.fromkeys(("Settings", "Data", "Budget"), ' class="words"')  # columns of words, not of figures
+WORDS = dict.fromkeys(
+    ("Settings", "Data", "Budget", "Words", "First label", "Now", "By"), ' class="words"'
+)  # columns of words, not of figures
 
 
 def html_table(head, rows):
@@ -166,15 +168,18 @@ def html_table(head, rows):
     return f'<div class="oal-table" tabindex="0">{table}</div>'
 
 
-def _words(text):
+def word_cell(text):
+    """A cell of words."""
     return f'<td class="words">{html.escape(str(text))}</td>'
 
 
-def _head(text):
+def head_cell(text):
+    """The first cell of a row, which names it."""
     return f'<th scope="row" dir="auto">{html.escape(str(text))}</th>'
 
 
-def _figure(text):
+def figure_cell(text):
+    """A cell of a figure."""
     return f"<td>{html.escape(str(text))}</td>"
 
 
@@ -191,10 +196,10 @@ def block_table(rows):
         ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), "Settings"],
         [
             [
-                _head(row.algorithm),
-                _figure(f"{row.asked:,.0f}"),
+                head_cell(row.algorithm),
+                figure_cell(f"{row.asked:,.0f}"),
                 *(cell(metric, *found) for metric, found in row.cells.items()),
-                _words(row.setting),
+                word_cell(row.setting),
             ]
             for row in rows
         ],
@@ -213,11 +218,11 @@ def test_table(comparison, data, budget, metric, evaluation):
         ["", TITLES[metric], "paired t-test", "Wilcoxon", ""],
         [
             [
-                _head(name),
-                _figure(number(metric, each["mean"])),
-                _figure(p(each["t"])),
-                _figure(p(each["wilcoxon"])),
-                _words(told[True if each["best"] else False if each["level"] else None]),
+                head_cell(name),
+                figure_cell(number(metric, each["mean"])),
+                figure_cell(p(each["t"])),
+                figure_cell(p(each["wilcoxon"])),
+                word_cell(told[True if each["best"] else False if each["level"] else None]),
             ]
             for name, each in found.items()
         ],
@@ -230,11 +235,11 @@ def trial_table(trials):
         ["", "Data", "Budget", "Settings", "Criterion"],
         [
             [
-                _head(each["algorithm"]),
-                _words(each["data"]),
-                _words(budget_name(each["budget"])),
-                _words(figures.settings(each["settings"])),
-                _figure(f"{each['score']:.4f}"),
+                head_cell(each["algorithm"]),
+                word_cell(each["data"]),
+                word_cell(budget_name(each["budget"])),
+                word_cell(figures.settings(each["settings"])),
+                figure_cell(f"{each['score']:.4f}"),
             ]
             for each in trials
         ],
@@ -259,9 +264,9 @@ def difference_table(one, other, metric, evaluation):
         ["", one.name, other.name, "Difference"],
         [
             [
-                _head(f"{name} · {data}, {budget_name(budget)}"),
-                *(_figure(number(metric, mean)) for mean in (left, right)),
-                _figure(("+" if right >= left else "−") + number(metric, abs(right - left))),
+                head_cell(f"{name} · {data}, {budget_name(budget)}"),
+                *(figure_cell(number(metric, mean)) for mean in (left, right)),
+                figure_cell(("+" if right >= left else "−") + number(metric, abs(right - left))),
             ]
             for data, budget, name, left, right in differences(one, other, metric, evaluation)
         ],
@@ -281,13 +286,15 @@ def svg(comparison, view=None):
     return figures.figure("svg", comparison, view or figures.view(comparison))
 
 
-PAGE_STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;color:#1c2024;background:#fff;
+PAGE_STYLE = """:root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;color:#1c2024;background:#fff;
 max-width:70rem;margin:2rem auto;padding:0 1.2rem}h1{font-size:1.6rem;margin:0}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem}
 h1,h2,p,td,th{overflow-wrap:anywhere}figure{margin:.8rem 0;display:grid;gap:1rem;
 grid-template-columns:repeat(auto-fit,minmax(min(24rem,100%),1fr))}svg{max-width:100%;height:auto}
-pre{background:#f4f5f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer;margin:.5rem 0}
-.about{color:#4a5158}"""
+pre{background:rgba(128,128,128,.12);padding:1rem;overflow-x:auto;font-size:.85rem}
+summary{cursor:pointer;margin:.5rem 0}.about{color:#4a5158}
+@media (prefers-color-scheme:dark){body{color:#e6e8ea;background:#14171a}.about{color:#b3bac1}}"""
+INK = "#010203"  # of figures: `inline` puts the colour of the page in its place
 NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
 
@@ -295,7 +302,7 @@ SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
 def page(comparison, view=None):
     """One page of HTML with tables, figures and the specification, which needs neither scripts nor a network."""
     spec, evaluation = comparison.spec, view.evaluation if view else comparison.spec.evaluation
-    parts = [f'<h1 dir="auto">{html.escape(comparison.name)}</h1>', _sentence(caption(comparison, evaluation))]
+    parts = [sentence(caption(comparison, evaluation))]
     for block in comparison.blocks():
         shown = figures.view(comparison, *block, evaluation=evaluation)
         parts.append(f'<h2 dir="auto">{html.escape(block[0])}, {budget_name(block[1])}</h2>')
@@ -303,43 +310,49 @@ def page(comparison, view=None):
         parts.append(block_table(rows))
         others = [replace(shown, metric=metric) for metric in rows[0].cells if metric != shown.metric]
         drawn = [
-            figures.drawn("svg", figures.draw_curves, comparison, each)
+            figures.drawn("svg", figures.draw_curves, comparison, each, ink=INK)
             for each in (*(replace(shown, axis=axis) for axis in figures.AXES), *others)
         ]
         drawn += [
-            figures.drawn("svg", figures.draw_sweep, comparison, shown, sweep)
+            figures.drawn("svg", figures.draw_sweep, comparison, shown, sweep, ink=INK)
             for sweep in figures.sweeps(comparison, shown)
         ]
-        parts.append(f"<figure>{''.join(map(_inline, drawn))}</figure>")
+        parts.append(f"<figure>{''.join(map(inline, drawn))}</figure>")
         tests = test_table(comparison, *block, shown.metric, evaluation)
         parts.append(f"<details><summary>p-values against the best</summary>{tests}</details>")
     ranks = comparison.ranks(None, evaluation)
     if ranks["critical_difference"]:
         parts.append(f"<h2>Average ranks over {ranks['blocks']} data sets and budgets</h2>")
-        parts.append(_inline(figures.drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS)))
-        parts.append(_sentence(ranks_caption(ranks)))
+        parts.append(inline(figures.drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS, ink=INK)))
+        parts.append(sentence(ranks_caption(ranks)))
     if trials := comparison.trials():
         parts.append(
             f"<details><summary>Settings that were tried</summary>{trial_table(trials[:SHOWN_TRIALS])}</details>"
         )
     told = json.dumps(asdict(spec) | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
     parts.append(f"<h2>Specification</h2><pre>{html.escape(told)}</pre>")
+    return document(comparison.name, parts)
+
+
+def sentence(words):
+    """A paragraph of words."""
+    return f'<p class="about">{html.escape(words)}</p>'
+
+
+def inline(svg):
+    """An SVG file drawn in INK as a part of HTML, in the colour of the words around it."""
+    return svg[svg.index(b"<svg") :].decode().replace(INK, "currentColor")
+
+
+def document(title, parts):
+    """A page of HTML of some parts, which needs neither scripts nor a network; what is in the parts must be escaped."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{NO_REQUESTS}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(comparison.name)}</title><style>{PAGE_STYLE}{TABLE_STYLE}</style></head>"
-        f"<body>{''.join(parts)}</body></html>"
+        f"<title>{html.escape(title)}</title><style>{PAGE_STYLE}{TABLE_STYLE}</style></head>"
+        f'<body><h1 dir="auto">{html.escape(title)}</h1>{"".join(parts)}</body></html>'
     ).encode()
-
-
-def _sentence(words):
-    return f'<p class="about">{html.escape(words)}</p>'
-
-
-def _inline(svg):
-    """An SVG file as a part of HTML."""
-    return svg[svg.index(b"<svg") :].decode()
 
 
 FILES = {

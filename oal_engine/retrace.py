@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from . import __version__, metrics, stream
+from . import __version__, learned, metrics, stream
 from .algorithms import ALGORITHMS
 from .learners import weights
 from .query_rules import paceable
@@ -16,16 +16,6 @@ from .session import SKIP, Asked, Departed, Place, Run, answered, effective_rho
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
 KEPT_BYTES = 64 * 2**20
 ENOUGH = 0.6  # of the questions of another algorithm must have answers, for its curve to be drawn
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A weight that an answer changed: its column, its class (None: the only weight vector), and both values."""
-
-    column: int
-    label: int | None
-    old: float
-    new: float
 
 
 @dataclass(frozen=True)
@@ -123,12 +113,13 @@ class Trace(Run):
     """
 
     def __init__(self, store, session):
-        super().__init__(store, store.session(session))
-        self.id = session
         with store.transaction():
             log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
-            self.version = store.last_answer(session)
-        self.departed, self._kept = None, {0: self.fresh()}
+            self.version, about = store.last_answer(session), store.session(session)
+            rounds = store.length(about["dataset"])
+        super().__init__(store, about, rounds)
+        self.id = session
+        self.departed, self._kept = None, {0: self.fresh(self.ends(log, self._changes, 0))}
         try:
             for done, state in enumerate(self.follow(log, self.digests, self._changes)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
@@ -146,7 +137,7 @@ class Trace(Run):
         state = self._kept[kept].copy()
         for done in range(kept, answers):
             self.change(state, self.log, self._changes, done)
-            state = self.advance(state, self.log[done]["first"])
+            state = self.advance(state, self.log[done]["first"], self.ends(self.log, self._changes, done + 1))
         return state
 
     @property
@@ -181,7 +172,7 @@ class Trace(Run):
         if entry and entry["first"]:
             self.change(state, self.log, self._changes, number - 1)
             before = weights(state.learner).copy()
-            moved = _moved(before, weights(self.advance(state, entry["first"]).learner))
+            moved = learned.moved(before, weights(self.advance(state, entry["first"]).learner))
         return Step(place, entry, passed, moved)
 
     def _gap(self, number):
@@ -228,15 +219,13 @@ class Trace(Run):
     @cached_property
     def mistakes(self):
         """The numbers of the questions that were answered with another class than predicted."""
-        return [entry["number"] for entry in self.log if entry["label"] and entry["label"] != entry["predicted"]]
+        return [entry["number"] for entry in learned.mistakes(self.log)]
 
     @cached_property
     def surprises(self):
-        """The mistakes made with confidence: with a margin further from the threshold than half of the questions."""
+        """The numbers of the mistakes made with confidence."""
         theta = 0 if self.multiclass else self.about["theta"]
-        far = [abs(entry["margin"] - theta) for entry in self.log]
-        half = float(np.median(far)) if far else 0.0
-        return [number for number in self.mistakes if far[number - 1] > half]
+        return [entry["number"] for entry in learned.surprises(self.log, theta)]
 
     @property
     def report(self):
@@ -257,18 +246,6 @@ class Trace(Run):
             recorded=recorded,
             found=found,
         )
-
-
-def _moved(old, new, most=8):
-    """The weights that differ, by the size of their change."""
-    change = np.abs(new - old).ravel()
-    first = np.argpartition(-change, min(most, change.size - 1))[:most]
-    found = [int(k) for k in first[np.argsort(-change[first], kind="stable")] if change[k] > 0]
-    classes = old.shape[1] if old.ndim == 2 else 1
-    return [
-        Moved(k // classes, k % classes + 1 if old.ndim == 2 else None, float(old.ravel()[k]), float(new.ravel()[k]))
-        for k in found
-    ]
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
-"""Label: the card, and live curves beside it."""
+"""Label: the card, and beside it what the session has come to."""
+
+import sqlite3
 
 import streamlit as st
 
-from ui import charts
+from ui import guidelines, history, learned, progress, pushed
+from ui.arrivals import arrivals, remember
 from ui.card import card
 from ui.desk import desk as open_desk
-from ui.figures import figures, table, told
-from ui.page import annotator, chosen_session, guarded_store, heading, note, open_page, stop
+from ui.figures import told
+from ui.page import annotator, chosen_session, complain, guarded_store, heading, note, open_page, stop
 
 
 @st.fragment
@@ -18,18 +21,27 @@ def label(desk, name):
         return done
 
     card(key, handle, lambda review: desk.payload(st.session_state.get(f"{key}-problem"), name, review))
+    remember(desk.session)
 
 
 @st.fragment(run_every=2)
-def watch(desk):
-    for chart in desk.figures():
-        charts.show(chart)
-    if not desk.session.labelled:
-        said = " and ".join(charts.HEADLINES[desk.session.multiclass].values())
-        note(f"{said} need labelled data: this stream has no labels of its own, so its truth is not known.")
-    else:
-        session = desk.session
-        table(("So far", *charts.NAMES.values()), figures(session, session.place.counts))
+def watch(desk, name):
+    """The panel that is open; no other is drawn, so that none keeps the card waiting."""
+    panels = {
+        "Progress": progress.show,
+        "History": history.show,
+        "Passed" if desk.session.multiclass else "Pushed": pushed.show,
+        "Learned": learned.show,
+        "Guidelines": guidelines.show,
+    }
+    for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
+        if tab.open:
+            with tab:
+                try:
+                    desk.session.refresh()
+                    show(desk, name)
+                except (ValueError, sqlite3.Error) as error:
+                    complain(error)
 
 
 open_page("Label")
@@ -48,5 +60,6 @@ heading(about["name"], f"{told(desk.session.strategy)} on {about['dataset_name']
 left, right = st.columns([5, 3], gap="large")
 with left:
     label(desk, annotator())
+    arrivals(desk.session)
 with right:
-    watch(desk)
+    watch(desk, annotator())

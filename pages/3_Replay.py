@@ -6,6 +6,7 @@ import streamlit as st
 
 from oal_engine import bundle, retrace
 from ui import charts, replay
+from ui.downloads import downloads
 from ui.figures import figures, table, told
 from ui.forms import choose_strategy
 from ui.page import chosen_session, complain, guarded_store, heading, note, open_page, stop
@@ -143,7 +144,9 @@ try:
 except ValueError as error:
     stop(error)
 trace = player.session
-heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
+with st.container(horizontal=True, vertical_alignment="center"):
+    heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
+    downloads(store, session)
 if trace.departed:
     complain(f"{trace.departed} It is shown as far as it verifies.")
 if trace.steps:

@@ -19,6 +19,20 @@ def shared():
     return find
 
 
+@pytest.fixture
+def app_store(tmp_path, monkeypatch):
+    """The store of an app of its own, whose pages run without a browser."""
+    import streamlit as st
+
+    from oal_engine.store import Store
+
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
+    monkeypatch.chdir(ROOT)
+    st.cache_resource.clear()
+    yield Store(tmp_path / "studio.db")
+    st.cache_resource.clear()
+
+
 @pytest.fixture(scope="session")
 def browser():
     """A real Chromium, without which the test skips or fails."""

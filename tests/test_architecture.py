@@ -14,17 +14,19 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters"},
+    {"dispatch", "parameters", "tables", "calibration", "jsonlines"},
     {"rows", "draws"},
     {"learners"},
-    {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers"},
-    {"spending"},
+    {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
+    {"spending", "estimates"},
     {"algorithms", "stream", "store", "formats"},
-    {"datasets", "estimator"},
-    {"session", "demo", "race", "protocols"},
-    {"export", "published", "experiments", "retrace", "bundle"},
+    {"datasets", "estimator", "specifications"},
+    {"session", "demo", "feeds", "race", "protocols", "contests"},
+    {"published", "experiments", "retrace", "bundle", "model"},
     {"reproduce", "cluster", "jobs", "figures"},
     {"report"},
+    {"session_report"},
+    {"export"},
     {"cli"},
     {"__main__"},
     {"ui"},
@@ -134,7 +136,7 @@ def test_no_path_of_a_machine():
     assert [] == found
 
 
-HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib")
+HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
 IMPORT = (
     f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r})); import oal_engine.cli, oal_engine.session; print(1)"
 )

@@ -705,3 +705,76 @@ def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path, n
     assert re.fullmatch(r"[^\n]{10,200}\.", said.inner_text())
     assert page.get_by_test_id("stException").count() == 0
     assert store.datasets() == before
+
+
+# Beside the card
+
+
+def tab(page, name):
+    page.get_by_role("tab", name=name).click()
+    expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
+
+
+def row(page, text):
+    """The row of a list that shows a text."""
+    return page.locator(".rows li", has_text=text)
+
+
+def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
+    """A click opens an answer, another one corrects it; the card's counters follow, its item and place stay."""
+    session, card = label(budget=50)
+    first = card.item
+    for key in "axa":
+        card.press(key)
+    card.saved()
+    place, item = card("button-1").bounding_box(), card.item
+    tab(card.page, "History")
+    row(card.page, f"item {first[1:]} ").locator(".head").click()
+    row(card.page, "questions already asked stay").get_by_role("button", name="Not relevant", exact=True).click()
+    expect(row(card.page, "was Relevant")).to_be_visible()
+    expect(card("counters").locator("dd").nth(1)).to_have_text("2")
+    assert (place, item) == (card("button-1").bounding_box(), card.item)
+    assert [-1, -1, 1] == [entry["label"] for entry in store.log(session)[:3]]
+    card.press("a")
+    card.saved()
+    assert 1 == store.log(session)[3]["label"]
+
+
+def test_what_is_typed_into_a_search_labels_nothing(label, store):
+    """The card's keys are letters in a search field, which finds what they say."""
+    session, card = label(budget=50)
+    card.press("a")
+    card.press("x")
+    card.saved()
+    tab(card.page, "History")
+    card.page.get_by_test_id("oal-feed-search").fill("")
+    card.page.get_by_test_id("oal-feed-search").press_sequentially("axz good")
+    expect(card.page.get_by_test_id("oal-feed-rows")).to_have_text("No answer fits.")
+    card.page.get_by_test_id("oal-feed-search").fill("good")
+    expect(card.page.locator(".rows li")).to_have_count(1)
+    assert [1, -1, None] == [entry["label"] for entry in store.log(session)]
+
+
+def test_a_pushed_item_is_marked_wrong_without_moving_the_card(visit, app, store, keep):
+    """What was pushed is opened, literally, and marked; the mark is in the database, and the card stays where it is."""
+    dataset = keep("pushed", (f"{MARKUP} {'good' if k % 5 == 0 else 'bad'} {k}" for k in range(300)))
+    rule = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 0.3}, "budget": 100}
+    session = Session(store, create(store, dataset, **rule))
+    for k in range(40):
+        asked = session.place.asked
+        session.answer(f"p{k}", asked.id, 1 if asked.item % 5 == 0 else -1)
+    card = Card(visit(app, f"/Label?session={session.id}"))
+    place = card("button-1").bounding_box()
+    tab(card.page, "Pushed")
+    head = card.page.locator(".rows .head").first
+    head.click()
+    expect(card.page.locator(".rows .open .text")).to_contain_text(MARKUP)
+    card.page.locator(".rows .open").get_by_role("button", name="Wrong", exact=True).click()
+    expect(card.page.locator(".rows .chip.wrong")).to_have_text("wrong")
+    for name in ("Learned", "Guidelines", "Progress"):
+        tab(card.page, name)
+        assert place == card("button-1").bounding_box()
+    assert card.page.locator(RUN).count() == 0
+    _, predicted, asked = session.decided
+    newest = [t for t in range(len(asked)) if predicted[t] > 0 and not asked[t]][-1]
+    assert {int(session.order[newest]): False} == session.marks

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from test_retrace import labelled
 from test_session import say, stream_of, truth
 
-from oal_engine import bundle, cli, datasets
-from oal_engine.bundle import BundleError, adopt, publish
+from oal_engine import bundle, cli, datasets, jsonlines
+from oal_engine.bundle import adopt, publish
+from oal_engine.jsonlines import LinesError
 from oal_engine.retrace import verify
 from oal_engine.session import Session
 from oal_engine.store import Store
@@ -99,7 +100,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 def test_it_is_kept_once(empty, text):
     """The same answers are not taken twice."""
     session = adopt(empty, io.StringIO(text))
-    with pytest.raises(BundleError, match=rf"^this session is here already: it is session {session}\.$"):
+    with pytest.raises(LinesError, match=rf"^this session is here already: it is session {session}\.$"):
         adopt(empty, io.StringIO(text))
     assert 1 == len(empty.sessions())
 
@@ -116,7 +117,7 @@ def test_data_that_is_missing_or_differs_is_said(tmp_path, text, name, changes, 
     """Without the same rows, terms and labels the sentence says what is wrong, and nothing is kept."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
-    with pytest.raises(BundleError, match=sentence):
+    with pytest.raises(LinesError, match=sentence):
         adopt(store, io.StringIO(text))
     assert [] == store.sessions()
 
@@ -185,10 +186,10 @@ def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sen
 
 def test_a_file_is_limited_in_size(empty, text, monkeypatch):
     """The whole file counts, and bytes that are no text are refused."""
-    monkeypatch.setattr(bundle, "LONGEST_FILE", 2000)
-    with pytest.raises(BundleError, match="the file is too large in line"):
+    monkeypatch.setattr(jsonlines, "LONGEST_FILE", 2000)
+    with pytest.raises(LinesError, match="the file is too large in line"):
         adopt(empty, io.StringIO(text))
-    with pytest.raises(BundleError, match=r"^line 1 is not UTF-8\.$"):
+    with pytest.raises(LinesError, match=r"^line 1 is not UTF-8\.$"):
         adopt(empty, io.BytesIO(b"\xff\xfe"))
 
 

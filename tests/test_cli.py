@@ -15,7 +15,7 @@ from conftest import ROOT
 
 from oal_engine import cli, datasets, formats, metrics, stream
 from oal_engine.algorithms import ALGORITHMS, strategy
-from oal_engine.export import FIELDS
+from oal_engine.export import LABELS
 from oal_engine.learners import LEARNERS
 from oal_engine.query_rules import QUERY_RULES
 from oal_engine.session import Session, create
@@ -453,8 +453,8 @@ def test_export(ok, labelled, tmp_path):
         assert "" == ok("export", labelled.id, "--format", kind, "--out", tmp_path / f"out.{kind}")
         assert (tmp_path / f"out.{kind}").read_bytes().decode() == ok("export", labelled.id, "--format", kind)
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert list(FIELDS) == list(lines[0])
-    assert [(1, 1, "Yes"), (2, 0, "skipped"), (3, None, None)] == [
+    assert list(LABELS) == list(lines[0])
+    assert [(1, 1, "Yes"), (2, None, "skipped"), (3, None, None)] == [
         (line["number"], line["label"], line["class"]) for line in lines
     ]
     assert ['Ann "A", B', 'Ann "A", B', None] == [line["annotator"] for line in lines]

@@ -10,7 +10,7 @@ from conftest import ROOT
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import datasets, experiments, formats, jobs, report
+from oal_engine import datasets, experiments, formats, jobs, report, specifications
 from oal_engine.algorithms import ALGORITHMS
 from oal_engine.learners import is_multiclass
 from oal_engine.store import Store
@@ -103,7 +103,8 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
     at.text_input(key="compare-PAA-I-C").set_value("2").run()
     at.button(key="compare-send").click().run()
     (row,) = store.comparisons()
-    assert {"C": [2.0], "delta": experiments.powers(experiments.TENS)} == row["specification"]["algorithms"]["PAA-I"]
+    tens = specifications.powers(specifications.TENS)
+    assert {"C": [2.0], "delta": tens} == row["specification"]["algorithms"]["PAA-I"]
 
 
 def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets, experiments, formats
+from oal_engine import cli, contests, datasets, experiments, formats
 from oal_engine.store import Store
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
@@ -81,12 +81,12 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     """What is seen by path is not sent; else each worker, also a later one, gets it once into its own folder."""
     (source,) = experiments.sources(SPECIFICATION, store)
     jobs = [experiments.Contest(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
-    expected = [counts.tolist() for counts in experiments.replayed(source, jobs)]
+    expected = [counts.tolist() for counts in contests.replayed(source, jobs)]
     monkeypatch.chdir(store.path.parent)
     unseen = source._replace(folder=os.path.relpath(source.folder))  # seen from here, not from where the workers are
     for known, count in ((source, 0), (unseen, 2), (unseen, 2)):
         with cluster.executor(local.scheduler_address, [known]) as executor:
-            futures = [executor.submit(experiments.replayed, known, [job]) for job in jobs]
+            futures = [executor.submit(contests.replayed, known, [job]) for job in jobs]
             assert expected == [future.result()[0].tolist() for future in futures]
         assert count == len(places(local))
     monkeypatch.undo()  # a new process starts where this one is
@@ -99,7 +99,7 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 def places(local):
     """The folders of rows that were uploaded, of all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        return {folder for found in client.run(lambda: experiments.PLACES).values() for folder in found.values()}
+        return {folder for found in client.run(lambda: contests.PLACES).values() for folder in found.values()}
 
 
 def test_only_the_same_rows_are_seen(store):

@@ -1,4 +1,4 @@
-"""Comparisons: the same numbers wherever they run, tuning that sees no test row, and every error in one sentence."""
+"""Comparisons: the same numbers wherever they run, kept, told, and asked for on the command line."""
 
 import json
 import re
@@ -7,47 +7,26 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import fields
 from multiprocessing import get_context
 
-import numpy as np
 import pytest
+from comparing import ROUNDS, spec, stored, table
 from conftest import ROOT
 
-from oal_engine import cli, datasets, experiments, formats, metrics, protocols, published, rows, stream
-from oal_engine.algorithms import strategy
-from oal_engine.experiments import Specification, specification
+from oal_engine import (
+    cli,
+    contests,
+    datasets,
+    experiments,
+    metrics,
+    specifications,
+)
+from oal_engine.specifications import Specification, specification
 from oal_engine.store import Store
-
-ROUNDS = 90
-
-
-def table(seed=0, rounds=ROUNDS, classes=()):
-    """Random rows whose label is linear in them: a quarter is positive, or classes are equally many."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rounds, 4))
-    score = X @ rng.normal(size=4)
-    if classes:
-        y = 1 + np.digitize(score, np.quantile(score, np.arange(1, len(classes)) / len(classes)))
-        labels = [classes[k - 1] for k in y]
-    else:
-        y = np.where(score > np.quantile(score, 0.75), 1, -1)
-        labels = [str(k) for k in y]
-    ids = [str(k) for k in range(rounds)]
-    items = formats.Items(ids, None, X, list("abcd"), labels, y.astype(np.int8), {}, classes)
-    return datasets.table(items)
 
 
 @pytest.fixture
 def store(tmp_path):
-    """A store with two data sets of two classes, `a` and `b`, and one of three, `letters`."""
-    found = Store(tmp_path / "studio.db")
-    datasets.add(found, "a", table(0), "a")
-    datasets.add(found, "b", table(1, 70), "b")
-    datasets.add(found, "letters", table(2, classes=("x", "y", "z")), "letters")
-    return found
-
-
-def spec(**values):
-    """A small specification, changed as said."""
-    return specification({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 3, "points": 5} | values)
+    """A store with data sets to compare on."""
+    return stored(tmp_path)
 
 
 SEVERAL = {
@@ -134,8 +113,8 @@ def test_progress_comes_to_its_end(store):
         ({}, 3),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}}, 6),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}, "tune": "2:1", "trials": 2}, 2 * 2 + 3),
-        ({"algorithms": {"PAA-I": {"C": [1, 2]}}, "tune": "cv", "hit": 0.2}, 2 * 5 * (1 + experiments.STEPS) + 3),
-        ({"hit": 0.2}, 3 * (1 + experiments.STEPS)),
+        ({"algorithms": {"PAA-I": {"C": [1, 2]}}, "tune": "cv", "hit": 0.2}, 2 * 5 * (1 + contests.STEPS) + 3),
+        ({"hit": 0.2}, 3 * (1 + contests.STEPS)),
         ({"algorithms": {"PAA-I": {"C": "10^-9..10^9", "delta": "10^-9..10^9"}}, "tune": "2:1"}, 2 * 38 * 3 + 3),
     ):
         told = []
@@ -152,239 +131,14 @@ def test_a_name_stands_for_one_specification(store):
     assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").told()["results"][0]["runs"]]
 
 
-# A line equals the kernel's replays
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "setting", "changes"),
-    [
-        ("PAA-I", {"C": 0.5, "delta": 0.2}, {}),
-        ("OAAL", {"delta_plus": 1, "delta_minus": 0.2}, {"seed": 7, "budgets": [9]}),
-        ("CSOAL", {"rho": "laplace"}, {"theta": 0.1, "alpha_p": 0.7}),
-        ("CSOAL", {"rho": 2.5}, {"average": True, "budgets": [12]}),
-        ("OA3", {"eta": 0.1}, {"metric": "cost", "c_p": 0.8}),
-        ("SOAL", {"delta": 0.3}, {}),
-        ("acog-i-diag + random", {"q": 0.4, "gamma": 2}, {}),
-    ],
-)
-def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
-    """The counts at every mark are those of stream.replay over the same order, seed, rho and budget, bit for bit."""
-    wanted = spec(algorithms={algorithm: setting}, **changes)
-    (line,) = experiments.run(wanted, store)
-    data, about = table(0), experiments.chosen(algorithm, setting)
-    weights = metrics.Weights(wanted.alpha_p, wanted.c_p)
-    rho = {"laplace": 0.0, "auto": weights.ratio("sum") * (data.y < 0).sum() / (data.y > 0).sum()}
-    if wanted.metric == "cost":
-        rho["auto"] = weights.ratio("cost")
-    rho = about.rho or rho.get(setting.get("rho", "auto"), setting.get("rho"))
-    for k in range(3):
-        seed = wanted.seed + k
-        done = stream.replay(
-            data.rows, data.y, stream.shuffled(ROUNDS, seed), *about.build(4),
-            stream.objective(wanted.theta, rho, weights.ratio("sum")), budget=wanted.budgets[0], seed=seed,
-            averaged=wanted.average, marks=[18, 36, 54, 72, 90],
-        )  # fmt: skip
-        assert done.curve.tolist() == line.counts[k].tolist()
-        assert done.queried == line.asked[k]
-
-
-def test_the_curve_is_over_the_runs(store):
-    """Rounds and mean labels at each mark, and mean and sample deviation of the metric."""
-    found = experiments.compare(spec(budgets=[10]), store)
-    (line,) = found.lines
-    items, asked, mean, std = found.curve(line, "sum", "push_query")
-    values = metrics.evaluate(line.counts, "push_query")["sum"]
-    assert [18, 36, 54, 72, 90] == items.tolist()
-    assert 10 == asked[-1]
-    assert (values.mean(0).tolist(), values.std(0, ddof=1).tolist()) == (mean.tolist(), std.tolist())
-    assert values[:, -1].tolist() == found.values(line, "sum", "push_query").tolist()
-    assert values[:, -1].mean() == found.told()["results"][0]["mean"]["push_query"]["sum"]
-
-
-def test_several_classes(store):
-    """K classes are compared by macro F1, and NAME=CLASS is what relabelling that class by hand gives."""
-    many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
-    found = experiments.compare(many, store)
-    assert [("x", "y", "z")] * 2 == [line.classes for line in found.lines]
-    assert {"x", "y", "z"} == set(found.told()["results"][0]["mean"]["push"]["recall"])
-    assert found.values(found.lines[0]).mean() == found.told()["results"][0]["mean"]["push"]["macro_f1"]
-    (line,) = experiments.run(spec(data=["letters=y"]), store)
-    made = table(2, classes=("x", "y", "z"))
-    y = np.where(made.y == 2, 1, -1)
-    parts = strategy("PAA-I").build(4)
-    done = stream.replay(made.rows, y, stream.shuffled(ROUNDS, 0), *parts, stream.objective(rho=2.0))
-    (other,) = experiments.run(spec(data=["letters=x"]), store)
-    assert not set(line.jobs) & set(other.jobs)
-    assert ("letters=y", ()) == (line.data, line.classes)
-    assert done.counts.tolist() == line.counts[0, -1].tolist()
-
-
-# Tuning
-
-
-def test_two_thirds_tune_and_one_third_tests(store):
-    """No test row is in a tuning stream, and the streams and results are those of the protocol of reproduce's OAAL."""
-    choices = [{"delta_plus": p, "delta_minus": m} for p in (0.1, 1.0) for m in (0.1, 1.0)]
-    wanted = spec(
-        algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
-    )
-    (line,) = experiments.run(wanted, store)
-    data, mixed = table(0), stream.shuffled(ROUNDS, 0)
-    tuning = [experiments.order(ROUNDS, ("tune", k)) for k in range(3)]
-    testing = [experiments.order(ROUNDS, ("test", k)) for k in range(3)]
-    assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
-    assert {30} == {order.size for order in tuning + testing}
-    validation, test = mixed[:-30], mixed[-30:]
-    rho = protocols.imbalance(data.y[validation])
-    tuned, tested = (
-        protocols.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
-        for part in (validation, test)
-    )
-    best = tuned.best(published.F1, "OAAL", choices)
-    assert tuned.means(published.F1, "OAAL", choices).tolist() == [score for _, score in line.trials]
-    assert best == line.setting
-    assert tested.counts("OAAL", [best])[0].tolist() == line.counts[:, -1].tolist()
-
-
-def test_test_labels_change_nothing_that_is_tuned(tmp_path):
-    """With all labels of the test third turned around, every trial and the setting chosen stay as they were."""
-    turned = table(0)
-    turned.y[stream.shuffled(ROUNDS, 0)[-30:]] *= -1
-    found = []
-    for name, made in (("plain", table(0)), ("turned", turned)):
-        other = Store(tmp_path / f"{name}.db")
-        datasets.add(other, "a", made, "a")
-        wanted = spec(algorithms={"CSOAL": {"C": [0.1, 1, 10], "delta": [0.1, 1]}}, budgets=[10], tune="2:1")
-        found.append(experiments.compare(wanted, other))
-    plain, turned = found
-    assert plain.trials() == turned.trials()
-    assert plain.lines[0].setting == turned.lines[0].setting
-    assert plain.values(plain.lines[0]).tolist() != turned.values(turned.lines[0]).tolist()
-
-
-def held_out(data, algorithm, values, seed, budget=None):
-    """The counts of a fold by a learner that streamed over the other four, by hand."""
-    folds = np.array_split(stream.shuffled(ROUNDS, seed // 5), 5)
-    visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
-    done = stream.replay(
-        data.rows, data.y, visits, *strategy(algorithm, values=values).build(4),
-        stream.objective(rho=protocols.imbalance(data.y[visits])), budget=budget, seed=seed,
-    )  # fmt: skip
-    counts = metrics.empty()
-    for i in folds[seed % 5]:
-        margin = rows.matrix(data.rows)[i] @ done.learner.w
-        counts[int(margin >= 0), data.y[i] + 1, 0] += 1
-    return counts
-
-
-def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
-    """Each trial's criterion is the mean over five held-out folds; the best setting then runs over the whole stream."""
-    values = [0.01, 0.3, 10.0]
-    wanted = spec(algorithms={"CSOAL": {"C": values}}, budgets=[15], tune="cv")
-    (line,) = experiments.run(wanted, store)
-    data = table(0)
-    scores = [
-        np.mean([metrics.evaluate(held_out(data, "CSOAL", {"C": C}, k, 15), "push")["f1"] for k in range(5)])
-        for C in values
-    ]
-    assert [[{"C": C}, pytest.approx(score)] for C, score in zip(values, scores)] == line.trials
-    assert {"C": values[np.argmax(scores)]} == line.setting
-    assert [90] * 3 == line.counts[:, -1].sum((1, 2, 3)).tolist()
-
-
-def test_held_out_measures_the_final_model(store):
-    """Five runs predict each item once, by a model that never saw it; the next five cut other folds."""
-    wanted = spec(algorithms={"PAA-I": {}, "ACOG-I": {"eta": 0.1}}, permutations=10, held_out=True)
-    found = experiments.compare(wanted, store)
-    data = table(0)
-    for line in found.lines:
-        assert (10, 1) == line.counts.shape[:2]
-        assert [90, 90] == line.counts.reshape(2, 5, -1).sum((1, 2)).tolist()
-        expected = [held_out(data, line.algorithm, line.setting, seed).tolist() for seed in range(10)]
-        assert expected == line.counts[:, 0].tolist()
-    assert "queried" not in found.told()["results"][0]["runs"][0]
-    firsts = [set(experiments.folds(ROUNDS, seed)[1]) for seed in range(10)]
-    assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
-    assert firsts[0] != firsts[5]
-
-
-def test_hindsight_tunes_on_the_very_orders(store):
-    """The score of the best trial is the result itself."""
-    found = experiments.compare(spec(algorithms={"PAA-I": {"C": [0.01, 1, 10]}}, tune="hindsight"), store)
-    (line,) = found.lines
-    assert [found.values(line).mean()] == [score for setting, score in line.trials if setting == line.setting]
-    assert max(score for _, score in line.trials) == found.trials()[0]["score"] == found.values(line).mean()
-
-
-def test_a_cost_is_tuned_to_be_low(store):
-    """Where less is better the lowest is chosen, and trials are told from it upwards."""
-    wanted = spec(algorithms={"PAA-I": {"C": [0.001, 0.1, 10]}}, tune="hindsight", criterion="cost", metric="cost")
-    found = experiments.compare(wanted, store)
-    scores = [trial["score"] for trial in found.trials()]
-    assert scores == sorted(scores)
-    assert scores[0] < scores[-1]
-    assert found.lines[0].setting == found.trials()[0]["settings"]
-
-
-def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
-    """Beyond MOST_SETTINGS each parameter is turned in turn, all of them twice, from the middle of the grid."""
-    monkeypatch.setattr(experiments, "MOST_SETTINGS", 12)
-    values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
-    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
-    scores = {tuple(setting.values()): score for setting, score in line.trials}
-    best = {"C": 1.0, "delta": 1e-5}
-    tried = []
-    for key in ("C", "delta", "C", "delta"):
-        choices = [best | {key: value} for value in values[key]]
-        tried += [tuple(choice.values()) for choice in choices]
-        best = max(choices, key=lambda choice: scores[tuple(choice.values())])
-    assert list(dict.fromkeys(tried)) == list(scores)
-    assert len(scores) > 5 + 4 - 1  # the second time finds others
-    assert best == line.setting
-    monkeypatch.setattr(experiments, "MOST_SETTINGS", 20)
-    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
-    assert 20 == len(line.trials)
-
-
-def test_what_is_not_said_is_tuned_over_the_usual_grids():
-    """Without values the papers' grids are tried when settings are tuned, and the defaults run when not."""
-    tens = [10.0**k for k in range(-5, 6)]
-    assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
-    assert {} == experiments.grid("PAA-I", {}, "none")
-    assert {"C": [2]} == experiments.grid("PAA-I", {"C": 2}, "2:1")
-    assert {"C": [0.25, 0.5, 1, 2]} == experiments.grid("PAA-I", {"C": "2^-2..2^1"}, "none")
-
-
-@pytest.mark.parametrize("hit", [0.2, 500])
-@pytest.mark.parametrize(
-    "algorithm", ["PAA-I", "OAAL", "D-AMD", "RPA-I", "MPAA-I", "SEL-ada", "SEL-2nd", "perceptron + margin"]
-)
-def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
-    """A share or a number of labels is asked, on average within three percent of it, whatever the learner's numbers."""
-    store = Store(tmp_path / "studio.db")
-    made = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
-    datasets.add(store, "a", made, "a")
-    (line,) = experiments.run(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store)
-    assert 500 == pytest.approx(line.asked.mean(), rel=0.03)
-    about = experiments.chosen(algorithm, line.setting)
-    assert about.learner_parameters == experiments.chosen(algorithm).learner_parameters
-
-
-def test_hit_keeps_the_proportion_of_two_deltas(store):
-    """Both are scaled alike, from what the setting says."""
-    (line,) = experiments.run(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store)
-    assert line.setting["delta_plus"] / line.setting["delta_minus"] == pytest.approx(3)
-
-
-@pytest.mark.parametrize("tune", ["2:1", "cv"])
-def test_hit_while_tuning(tmp_path, tune):
-    """Every setting that is tried asks what is wanted of the streams it is tuned over, so that they compare fairly."""
-    store = Store(tmp_path / "studio.db")
-    datasets.add(store, "a", table(3, 3000), "a")
-    (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)
-    assert [0.01, 1.0] == [setting["C"] for setting, _ in line.trials]
-    assert line.trials[0][0]["delta"] != line.trials[1][0]["delta"]
-    assert 0.1 == pytest.approx(line.asked.mean() / line.counts[0, -1].sum(), rel=0.25)
+def test_the_list_leaves_the_lines_out(store):
+    """What is listed tells of a comparison all but its lines, which are many, and whether it has any."""
+    experiments.begin(spec(seed=1), store, "begun")
+    experiments.compare(spec(), store, "run")
+    run, begun = store.comparisons()
+    assert (("run", 1), ("begun", 0)) == ((run["name"], run["has_lines"]), (begun["name"], begun["has_lines"]))
+    assert run == store.comparison("run", lines=False)
+    assert run | {"lines": store.comparison("run")["lines"]} == store.comparison("run")
 
 
 # Sweeps of the papers
@@ -490,92 +244,6 @@ def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
 
 # Errors
 
-WRONG = [
-    ({"epochs": 3}, "a comparison has no setting epochs. It has algorithms,"),
-    ({"data": "demo:tweets"}, "data of a comparison must be a list of at least one. Got demo:tweets."),
-    ({"data": []}, "data of a comparison must be a list of at least one. Got ()."),
-    ({"data": [3]}, "a data set of a comparison must be a name or a table. Got 3."),
-    ({"data": ["a", "a"]}, "data sets must differ. Got a, a."),
-    ({"data": ["nothing"]}, "data set nothing does not exist. There are: letters, b, a."),
-    ({"data": ["a=x"]}, "a has no class x. It has two."),
-    ({"data": ["letters=w"]}, "letters has no class w. It has x, y, z."),
-    ({"data": ["demo:cats"]}, "demo must be one of tweets, abstracts. Got cats."),
-    ({"data": ["letters"]}, "PAA-I does not work on letters, which has K classes: name one as letters=CLASS."),
-    ({"algorithms": {"MPAA": {}}}, "MPAA does not work on a, which has two classes."),
-    ({"data": [{}]}, "a data set of a comparison needs a file. Got nothing."),
-    ({"data": [{"name": "c"}]}, "a data set of a comparison needs a file. Got name."),
-    ({"data": [{"file": "missing.csv"}]}, "missing.csv cannot be read: No such file or directory."),
-    ({"data": [{"file": 3}]}, "file of a data set of a comparison must be a text. Got 3."),
-    ({"data": [{"file": "x.csv", "text": 3}]}, "text of a data set of a comparison must be a list of texts. Got 3."),
-    ({"data": [{"file": "x.csv", "text": [3]}]}, "text of a data set of a comparison must be a list of texts. Got ["),
-    ({"data": [{"file": "x.csv", "contains": 1}]}, "contains of a data set of a comparison must be true or false."),
-    ({"data": [{"file": "x.csv", "column": "a"}]}, "a data set of a comparison has no setting column. It has name,"),
-    ({"algorithms": {}}, "algorithms of a comparison must be a table of at least one. Got {}."),
-    ({"algorithms": ["OAAL"]}, "algorithms of a comparison must be a table of at least one. Got ('OAAL',)."),
-    ({"algorithms": {"OAAL": 3}}, "the parameters of OAAL must be a table. Got 3."),
-    ({"algorithms": {"OAALX": {}}}, "algorithm must be one of OAAL,"),
-    ({"algorithms": {"pa + variance": {}}}, "rule variance works with the learners arow,"),
-    ({"algorithms": {"pa +": {}}}, "a strategy needs the name of an algorithm, or of a learner and a rule."),
-    ({"algorithms": {"PAA-I": {"D": 1}}}, "PAA-I has no parameter D. It has C, delta."),
-    ({"algorithms": {"PAA-I": {"C": 0}}}, "C of pa-i must be > 0. Got 0."),
-    ({"algorithms": {"PAA-I": {"C": []}}}, "C of PAA-I needs at least one value."),
-    ({"algorithms": {"PAA-I": {"C": "10^5..10^-5"}}}, "C of PAA-I needs at least one value."),
-    ({"algorithms": {"PAA-I": {"C": "10^5..10^999"}}}, "powers must be within the numbers of a computer. Got 10^5"),
-    ({"algorithms": {"PAA-I": {"C": "much"}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got much."),
-    ({"algorithms": {"PAA-I": {"C": [1, [2]]}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got [2]."),
-    ({"algorithms": {"PAA-I": {"C": True}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got True."),
-    ({"algorithms": {"PAA-I": {"C": {"a": 1}}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got {'a"),
-    ({"algorithms": {"PAA-I": {"C": float("nan")}}}, "C of pa-i must be > 0. Got nan."),
-    ({"algorithms": {"PAA-I": {"rho": float("nan")}}}, "rho of PAA-I must be > 0. Got nan."),
-    ({"algorithms": {"PAA-I": {"rho": "known"}}}, "rho of PAA-I must be auto, laplace or a number. Got known."),
-    ({"algorithms": {"PAA-I": {"c_p": [0.5, 1]}}}, "c_p of PAA-I must be > 0 and < 1. Got 1."),
-    ({"algorithms": {"SOAL": {"rho": 2}}}, "rho of SOAL is fixed at 1. Got 2."),
-    ({"algorithms": {"SSOA3": {"m": 2.5}}}, "m of ssacog-ii must be a whole number >= 1"),
-    ({"budgets": 100}, "budgets of a comparison must be a list of at least one. Got 100."),
-    ({"budgets": [0]}, "a budget must be a whole number >= 1. Got 0."),
-    ({"budgets": ["100"]}, "a budget must be a whole number >= 1. Got 100."),
-    ({"budgets": [100.5]}, "a budget must be a whole number >= 1. Got 100.5."),
-    ({"budgets": [9, 9]}, "budgets of a comparison must differ. Got 9, 9."),
-    ({"permutations": 0}, "permutations of a comparison must be a whole number >= 1. Got 0."),
-    ({"permutations": "ten"}, "permutations of a comparison must be a whole number >= 1. Got ten."),
-    ({"permutations": True}, "permutations of a comparison must be a whole number >= 1. Got True."),
-    ({"seed": -1}, "seed of a comparison must be a whole number >= 0. Got -1."),
-    ({"seed": 2**64}, "seed of a comparison must be a whole number >= 0. Got 18446744073709551616."),
-    ({"trials": 1.5}, "trials of a comparison must be a whole number >= 1. Got 1.5."),
-    ({"points": 0}, "points of a comparison must be a whole number >= 1. Got 0."),
-    ({"tune": "3:1"}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got 3:1."),
-    ({"tune": ["cv"]}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got ('cv',)."),
-    ({"criterion": "auc"}, "criterion of a comparison must be one of sensitivity,"),
-    ({"criterion": "macro_f1"}, "criterion on a must be one of sensitivity, specificity,"),
-    ({"data": ["letters"], "algorithms": {"MPAA": {}}}, "criterion on letters must be one of accuracy, macro_f1,"),
-    ({"evaluation": "pull"}, "evaluation of a comparison must be one of push, push_query. Got pull."),
-    ({"metric": "f1"}, "metric of a comparison must be one of sum, cost. Got f1."),
-    ({"average": "yes"}, "average of a comparison must be one of True, False. Got yes."),
-    ({"held_out": 2}, "held_out of a comparison must be one of True, False. Got 2."),
-    ({"held_out": True, "tune": "2:1"}, "held_out of a comparison needs tune none, cv or hindsight. Got 2:1."),
-    ({"rho": "known"}, "rho of a comparison must be auto, laplace or a number. Got known."),
-    ({"rho": 0}, "rho of a comparison must be > 0. Got 0."),
-    ({"alpha_p": "half"}, "alpha_p of a comparison must be a number. Got half."),
-    ({"alpha_p": 1.0}, "alpha_p of a comparison must be > 0 and < 1. Got 1.0."),
-    ({"c_p": float("nan")}, "c_p of a comparison must be > 0 and < 1. Got nan."),
-    ({"theta": float("inf")}, "theta of a comparison must be any finite number. Got inf."),
-    ({"hit": 0}, "hit must be a share of the labels, or their number. Got 0."),
-    ({"hit": float("nan")}, "hit must be a share of the labels, or their number. Got nan."),
-    ({"hit": "half"}, "hit must be a share of the labels, or their number. Got half."),
-    ({"hit": 0.1, "algorithms": {"PA-I": {}}}, "PA-I has no smoothing that could hit a number of labels."),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("changes", "message"), WRONG)
-def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message):
-    """Whatever a TOML may hold, it is refused before anything runs: what, where, what is allowed and what came."""
-    (tmp_path / "x.csv").write_text("id,text,label\n1,a,b\n")
-    with pytest.raises(ValueError) as error:  # noqa: PT011
-        experiments.compare(spec(**changes), store, folder=tmp_path)
-    assert str(error.value).startswith(message) or str(error.value).endswith(message)
-    assert "\n" not in str(error.value)
-    assert [] == store.comparisons()
-
 
 def test_unlabelled_data_is_refused(store):
     """Metrics need every label; so does one of K classes against the rest, and a stream is not too short."""
@@ -596,22 +264,6 @@ def test_a_failure_in_a_worker_is_told(store, monkeypatch):
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "8")
     with pytest.raises(ValueError, match="acog-ii keeps a full covariance"):
         experiments.run(spec(algorithms={"OA3": {}}), store)
-
-
-@pytest.mark.parametrize("text", ["{", "data = ", '{"data": [}', "[1]"])
-def test_a_file_that_is_no_specification(tmp_path, text):
-    """What is neither JSON nor TOML is told with its name."""
-    (tmp_path / "x.toml").write_text(text)
-    with pytest.raises(ValueError, match=r"^x.toml is no specification|a comparison has no setting") as error:
-        specification(experiments.contents(tmp_path / "x.toml"))
-    assert "\n" not in str(error.value)
-
-
-def test_the_specification_of_the_project_is_one():
-    """data/compare.toml names the six algorithms of the papers, two data sets and two budgets, tuned 2:1."""
-    found = specification(experiments.contents(ROOT / "data" / "compare.toml"))
-    assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(found.algorithms)
-    assert (2, (100, 500), 10, "2:1") == (len(found.data), found.budgets, found.permutations, found.tune)
 
 
 # The command line
@@ -695,8 +347,8 @@ def test_tune(command, store):
     assert told["trials"][0]["settings"] == told["result"]["settings"] == found.lines[0].setting
     assert json.loads(json.dumps(found.told()["results"][0])) == told["result"]
     text = command(*line)[1]
-    best = experiments.outlined(found.lines[0].setting)
-    assert text.index(best) < text.index(experiments.outlined(found.trials()[-1]["settings"]))
+    best = specifications.outlined(found.lines[0].setting)
+    assert text.index(best) < text.index(specifications.outlined(found.trials()[-1]["settings"]))
     assert "a, 10 labels" in text
 
 
@@ -783,7 +435,7 @@ def test_the_guide_names_every_key(tmp_path):
     """Its specification is one, with the default of every key that it does not choose itself."""
     (toml,) = blocks("toml")
     (tmp_path / "x.toml").write_text(toml.replace("# hit", "hit"))
-    told = experiments.contents(tmp_path / "x.toml")
+    told = specifications.contents(tmp_path / "x.toml")
     assert {each.name for each in fields(Specification)} == set(told)
     chosen = {"data", "algorithms", "budgets", "tune", "hit"}
     defaults = {each.name: each.default for each in fields(Specification) if each.name not in chosen}
@@ -793,7 +445,7 @@ def test_the_guide_names_every_key(tmp_path):
 
 def test_the_guide_names_every_protocol():
     """Each way to tune is a line of its table."""
-    assert set(experiments.PROTOCOLS) == set(re.findall(r"^\| `(.+?)`", GUIDE, re.MULTILINE))
+    assert set(specifications.PROTOCOLS) == set(re.findall(r"^\| `(.+?)`", GUIDE, re.MULTILINE))
 
 
 def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):

@@ -10,7 +10,6 @@ from oal_engine import datasets, formats
 from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.learners import is_multiclass
 from oal_engine.session import create
-from oal_engine.store import Store
 from ui.forms import OWN
 
 PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
@@ -18,15 +17,9 @@ WAIT = 60  # seconds; the first run of a page compiles
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
+def store(app_store):
     """The store of an app of its own."""
-    import streamlit as st
-
-    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
-    monkeypatch.chdir(ROOT)
-    st.cache_resource.clear()
-    yield Store(tmp_path / "studio.db")
-    st.cache_resource.clear()
+    return app_store
 
 
 @pytest.fixture
@@ -222,16 +215,16 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
     assert [row["label"] for row in store.log(session)] == [1, None]
 
 
-def test_a_stream_without_labels_says_that_metrics_need_them(store, tmp_path):
+def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
     """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
-    assert "Weighted sum and F1 need labelled data" in words(at)
+    assert "0 of 20 positives seen" in words(at)
     assert "Answers of each class" in words(at)
-    assert "<b>Weighted sum" not in words(at)
+    assert "Weighted sum</b>" not in words(at)
 
 
 def test_names_are_never_markup(store, texts):
@@ -324,6 +317,21 @@ def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
     assert "spam" in words(at)
     assert "ham" in words(at)
     assert store.datasets() == []
+
+
+def test_items_are_added_on_the_data_page(store, tmp_path):
+    """A file is chosen, and the page says what was appended and what was dropped."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
+    datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
+    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="more-way").set_value("Path on this machine").run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
+    assert 21 == store.dataset("texts")["items"]
 
 
 def test_a_data_set_in_use_cannot_be_removed(store, texts):

@@ -562,10 +562,6 @@ function afterPaint(callback) {
   requestAnimationFrame(() => setTimeout(callback));
 }
 
-function randomId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 // A browser that forbids storage still labels; only a reload would forget what is unsaved.
 
 function stored(storage, name) {

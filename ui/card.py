@@ -16,12 +16,19 @@ _mount = component("card", SCRIPTS, ["card.css"])
 def card(key: str, handle: Callable[[dict], bool], payload: Callable[[int | None], dict]) -> None:
     """Give each new event of the annotator to `handle`, then show what `payload` returns; call it in a fragment.
 
-    `handle` returns False where it could not store the event: it and those after it stay with the browser, which sends
-    them again, as it does after a reload or a restart of the server. `handle` must be idempotent in the event's id.
     `payload` gets the number of the question after which skipped items are to be shown once more, None for none.
     """
+    mounted(_mount, key, handle, payload, "review")
+
+
+def mounted(mount: Callable, key: str, handle: Callable[[dict], bool], payload: Callable, *states: str) -> None:
+    """Mount a component that sends events, after `handle` has had each new one; `payload` gets its other states.
+
+    `handle` returns False where it could not store the event: it and those after it stay with the browser, which sends
+    them again, as it does after a reload or a restart of the server. `handle` must be idempotent in the event's id.
+    """
     state = st.session_state.get(key) or {}
-    events, review = state.get("events", []), state.get("review")
+    events = state.get("events", [])
     handled = st.session_state.setdefault(f"{key}-handled", set())
     for event in events:
         if event["id"] not in handled:
@@ -29,6 +36,6 @@ def card(key: str, handle: Callable[[dict], bool], payload: Callable[[int | None
                 break
             handled.add(event["id"])
     acked = [event["id"] for event in events if event["id"] in handled]
-    mounted = _mount(key=key, data=payload(review) | {"acked": acked})
-    if (mounted.get("events", []), mounted.get("review")) != (events, review):
+    shown = mount(key=key, data=payload(*map(state.get, states)) | {"acked": acked})
+    if shown.get("events", []) != events or any(shown.get(name) != state.get(name) for name in states):
         st.rerun()  # the first run of a browser session knows the state only after the mount

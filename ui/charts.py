@@ -2,6 +2,7 @@
 
 import html
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,12 +19,16 @@ HEADLINES = {
 }  # whether there are K classes -> the metrics that are drawn and told first
 PALETTE = ("#26988b", "#d9822b", "#8d6fc0", "#4a86c8", "#c0587e", "#7a9a3a", "#8a8f98")
 FRACTION = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # a fixed axis does not jump
-HEIGHT = 148  # pixels: three charts and the result fit beside the card
+HEIGHT = 128  # pixels: the charts fit beside the card
+
+
+ESTIMATED = "4px 3px"  # dashes of a line that is estimated, not exact
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, its key on the page, its title, unit and legend (name, color), and what it shows in words."""
+    """A figure, its key on the page, its title, unit and legend (name, color), and what it shows in words. bands: the
+    lower and upper ends of the lines where they are estimated."""
 
     key: str
     title: str
@@ -31,6 +36,8 @@ class Chart:
     legend: list
     figure: go.Figure
     alt: str
+    now: tuple  # the last value of each line, in words
+    bands: tuple = ()
 
 
 def of_session(session):
@@ -52,6 +59,24 @@ def of_session(session):
     return charts
 
 
+def estimated(session, points):
+    """The charts of the metrics of a session as `estimates.curve` has them."""
+    rounds, charts = np.array([t for t, *_ in points]), []
+    for name, title in HEADLINES[session.multiclass].items():
+        if points and name in points[0][2]["push"]:
+            lines = [(NAMES[key], color, *guesses(points, key, name)) for key, color in COLORS.items()]
+            charts.append(
+                _chart(f"{name}-estimated", f"{title}, estimated", rounds, lines, ".2f", session.rounds, y=FRACTION)
+            )
+    return charts
+
+
+def guesses(points, evaluation, metric):
+    """Values, lower and upper ends of a metric along `estimates.curve`."""
+    found = [each[evaluation][metric] for *_, each in points]
+    return np.array([(guess.value, guess.low, guess.high) for guess in found]).T
+
+
 def _answers(session):
     """The answers of each class over the labels; of many classes those that are most."""
     labels = np.array(session.labels, dtype=int)
@@ -66,24 +91,28 @@ def _colors(session):
     return PALETTE if session.multiclass else (PALETTE[0], PALETTE[-1])
 
 
-def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):
+def _chart(key, title, x, lines, format, end, unit="items", y=None):
     """A figure whose x axis ends at the next round number, or where the stream does."""
     reached = x[-1] if len(x) else 0
     end = next(
         (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
     )
     hover = f"%{{y:{'.3f' if format == '.2f' else format}}}"
+    bands = [band for _, _, _, *band in lines if band]
     figure = go.Figure(
         [
-            go.Scatter(
-                x=x,
-                y=values,
-                name=html.escape(name),
-                mode="lines",
-                line={"color": color, "width": 2},
-                hovertemplate=hover,
-            )
-            for name, color, values in lines
+            *(_band(x, color, *band) for _, color, _, *band in lines if band),
+            *(
+                go.Scatter(
+                    x=x,
+                    y=values,
+                    name=html.escape(name),
+                    mode="lines",
+                    line={"color": color, "width": 2, "dash": ESTIMATED if bands else "solid"},
+                    hovertemplate=hover,
+                )
+                for name, color, values, *_ in lines
+            ),
         ],
         {
             "height": HEIGHT,
@@ -95,21 +124,42 @@ def _chart(key, title, x, lines, format, end, unit="items streamed", y=None):
             "yaxis": {"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4} | (y or {}),
         },
     )
-    legend = [(name, color) for name, color, _ in lines]
-    last = ", ".join(f"{name} {values[-1]:{format}}" for name, _, values in lines if len(values))
-    return Chart(key, title, unit, legend, figure, f"{title} over {unit}: now {last or 'nothing yet'}.")
+    legend = [(name, color) for name, color, *_ in lines]
+    now = tuple(_now(values[-1], format) if len(values) else "" for _, _, values, *_ in lines)
+    last = ", ".join(f"{name} {value}" for (name, _), value in zip(legend, now) if value)
+    alt = f"{title} over {unit}: now {last or 'nothing yet'}."
+    return Chart(key, title, unit, legend, figure, alt, now, tuple(bands))
+
+
+def _now(value, format):
+    """A value in words; a small share keeps a digit behind the point."""
+    return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
+
+
+def _band(x, color, low, high):
+    """The area between two lines."""
+    return go.Scatter(
+        x=np.concatenate((x, x[::-1])),
+        y=np.concatenate((high, low[::-1])),
+        fill="toself",
+        fillcolor=f"rgba({', '.join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))}, 0.16)",
+        line={"width": 0},
+        hoverinfo="skip",
+    )
 
 
 def show(chart):
     """Draw a chart under a line with its title and legend."""
     names = "".join(
-        f'<span style="margin-left:.9rem"><i style="display:inline-block;width:.9rem;height:.2rem;margin-right:.35rem;'
-        f'vertical-align:middle;border-radius:1px;background:{color}"></i>{html.escape(name)}</span>'
-        for name, color in chart.legend
+        f'<span style="margin-left:.8rem"><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
+        f'vertical-align:middle;border-top:3px {"dotted" if chart.bands else "solid"} {color}"></i>{html.escape(name)} '
+        f'<b style="font-variant-numeric:tabular-nums">{now}</b></span>'
+        for (name, color), now in zip_longest(chart.legend, chart.now, fillvalue="")
     )
+    unit = "" if chart.bands else f"over {chart.unit}"
     st.html(
         '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;margin-bottom:-.7rem;font-size:.85rem">'
-        f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">over {chart.unit}</span></span>'
+        f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">{unit}</span></span>'
         f"<span>{names}</span></div>"
     )
     st.plotly_chart(chart.figure, key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})

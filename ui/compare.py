@@ -10,13 +10,13 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import datasets, experiments, figures, jobs, metrics, report
+from oal_engine import datasets, experiments, figures, jobs, metrics, report, specifications
 from oal_engine.algorithms import ALGORITHMS
 from oal_engine.demo import DEMOS
-from oal_engine.experiments import PROTOCOLS
 from oal_engine.figures import AXES, NAMES, TITLES, budget_name
 from oal_engine.learners import is_multiclass
 from oal_engine.query_rules import QUERY_RULES, partners
+from oal_engine.specifications import PROTOCOLS
 
 from .page import complain, entry, literal, note
 
@@ -33,6 +33,7 @@ STYLE = """<style>
 [class*="st-key-compare-link"] { gap: .1rem; }
 [class*="st-key-compare-link"] a:not(:hover) { background: none; }
 [class*="st-key-compare-link"] a { padding-left: 0; }
+[class*="st-key-compare-link-"] a p { font-size: 1rem; font-weight: 600; overflow-wrap: anywhere; }
 </style>"""
 STATES = {
     "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
@@ -67,7 +68,7 @@ def _open(comparison):
 
 
 def _new(store):
-    st.subheader("New comparison")
+    st.header("New comparison", anchor=False)
     data, many = _data(store)
     tune = st.selectbox(
         "Parameters", PROTOCOLS, 1, format_func=lambda key: f"{_tuning(key)}: {PROTOCOLS[key]}", key="compare-tune"
@@ -166,13 +167,13 @@ def _parameters(name, tune):
     typed = {}
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
         text = column.text_input(
-            literal(key),
+            key,
             placeholder="tuned" if key in usual else f"{value:g}",
             key=f"compare-{name}-{key}",
-            help=literal(f"A number, several (1, 10), or powers ({experiments.TENS}). Default {value:g}."),
+            help=literal(f"A number, several (1, 10), or powers ({specifications.TENS}). Default {value:g}."),
         ).strip()
         if text:
-            typed[key] = experiments.typed(text, f"{key} of {name}")
+            typed[key] = specifications.typed(text, f"{key} of {name}")
     return (usual | typed) if typed else {}
 
 
@@ -201,7 +202,7 @@ def _more(tune, many):
         found["metric"] = right.selectbox("Learners aim at", aims, format_func=aims.get, key="compare-metric")
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
             text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
-            found[key] = text.strip() if text.strip() in ("auto", "laplace") else experiments.typed(text, label)
+            found[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
     return found
 
 
@@ -219,7 +220,7 @@ def _budgets(text):
 
 
 def _saved(store):
-    st.subheader("Comparisons")
+    st.header("Comparisons", anchor=False)
     found = store.comparisons()
     if not found:
         note("None yet. Start the one on this page: it takes seconds.")
@@ -403,12 +404,12 @@ def _trials(store, found, view):
 
 
 def _beside(store, found, view):
-    others = {row["id"]: row for row in store.comparisons() if row["lines"] and row["name"] != found.name}
+    others = {row["id"]: row for row in store.comparisons() if row["has_lines"] and row["name"] != found.name}
     if not others:
         note("There is no other comparison with a result.")
         return
     chosen = st.selectbox("Compare with", others, format_func=lambda key: others[key]["name"], key="compare-other")
-    other = _loaded(str(store.path), *_mark(others[chosen]), store)
+    other = _loaded(str(store.path), *_mark(store.comparison(chosen)), store)
     if len(other.lines[0].classes) != len(found.lines[0].classes) or not report.differences(
         found, other, view.metric, view.evaluation
     ):

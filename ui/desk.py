@@ -38,7 +38,8 @@ class Desk:
         self.session = Session(store(), session)
         self._lock = threading.Lock()
         self._items = {}
-        self._drawn = None, []
+        self._looking = threading.RLock()
+        self._made = {}
 
     def handle(self, event, annotator):
         """Store an event of the card: whether it is done with, else it is sent again, and a problem there was."""
@@ -121,12 +122,18 @@ class Desk:
             return list(KEYS[label - 1 : label])
         return ["a", "1"] if label > 0 else ["x", "0"]
 
-    def figures(self):
-        """The charts of the session as it is, drawn anew only where the log has changed."""
-        with self._lock:
-            if self._drawn[0] != self.session.version:
-                self._drawn = self.session.version, charts.of_session(self.session)
-            return self._drawn[1]
+    @property
+    def log(self):
+        """The history of the session."""
+        return self.once("log", lambda: self.session.history, self.session.notes)
+
+    def once(self, name, make, *beside):
+        """What `make` gives of the session, made anew only where the log, or what is beside it, has changed."""
+        with self._looking:  # not the lock of the card, which is not to wait
+            now = (self.session.version, self.session.rounds, *beside)
+            if self._made.get(name, (None,))[0] != now:
+                self._made[name] = now, make()
+            return self._made[name][1]
 
     def _place(self, place, notes):
         counters = asdict(place.progress)

@@ -23,6 +23,19 @@ def figures(run, counts):
     return lines
 
 
+def estimated(found):
+    """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
+    return [
+        (title, *(_interval(found[key][name]) for key in metrics.EVALUATIONS))
+        for name, title in (SHOWN[False] | SHOWN[True]).items()
+        if name in found["push"]
+    ]
+
+
+def _interval(guess):
+    return f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})"
+
+
 def table(heads, lines, height="19rem"):
     """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
     told = "".join(f'<th dir="auto">{html.escape(head)}</th>' for head in heads)

@@ -6,11 +6,21 @@ from oal_engine import metrics
 from oal_engine.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.demo import DEMOS
 from oal_engine.learners import LEARNERS, is_multiclass
-from oal_engine.query_rules import QUERY_RULES, partners
+from oal_engine.query_rules import QUERY_RULES, paceable, partners
 
-from .page import literal
+from .page import annotator
 
 LONGEST = 60  # characters of a class's name
+LONGEST_GUIDELINES = 20_000
+PACES = {"As the rule wants": None} | {f"Evenly over the first {share} %": share / 100 for share in (25, 50, 75, 100)}
+CHECKS = (
+    "Items chosen by chance alone, spread over the whole stream. Without them the figures of a stream without labels "
+    "stop where the budget is spent. 25 % is recommended where you must be able to say how good the model is now."
+)
+TRAINS = (
+    "Estimates hold either way: an item is predicted before its answer is learned. Switched off, the model has fewer "
+    "labels to learn from."
+)
 OWN = "Own choice of learner and rule"
 FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several classes
 
@@ -24,11 +34,13 @@ def new_session(datasets):
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
     chosen = choose_strategy(many)
+    with st.expander("Checks, pace and guidelines"):
+        plan = _plan(rows[dataset], chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule)
     with st.expander("More settings"):
         more = _more(many)
     name = st.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
     sent = st.button("Start labeling", type="primary", key="new-send")
-    return {"dataset": dataset, "budget": budget} | classes | chosen | more | {"name": name or None}, sent
+    return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
 
 
 def _many(row):
@@ -105,7 +117,7 @@ def fields(specs, start, key):
     """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name."""
     return {
         name: column.number_input(
-            literal(name),
+            name,
             value=float(start[name]),
             format="%g",
             step=None,
@@ -113,6 +125,39 @@ def fields(specs, start, key):
             key=f"{key}-{name}",
         )
         for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items())
+    }
+
+
+def _plan(row, rule):
+    """How the budget is planned along the stream, and what annotators are told."""
+    left, right = st.columns(2)
+    audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
+    trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
+    paced = rule in paceable()
+    pace = right.selectbox(
+        "Spend the budget",
+        list(PACES),
+        key="new-pace",
+        disabled=not paced,
+        help="A pace makes questions rarer or more frequent, so that the labels last that far and no further."
+        if paced
+        else f"Only rules that draw can be paced: {rule} does not.",
+    )
+    horizon = right.number_input(
+        "Items to plan for", 1, 2**53 - 1, row["items"], key=f"new-horizon-{row['id']}",
+        help="For a live feed: as many as it will bring. Checks and pace are planned up to here.",
+    )  # fmt: skip
+    guidelines = st.text_area(
+        "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
+        key="new-guidelines",
+    )  # fmt: skip
+    return {
+        "audit": audit / 100,
+        "audit_trains": trains,
+        "pace": PACES[pace] if paced else None,
+        "horizon": horizon,
+        "guidelines": guidelines.strip(),
+        "owner": annotator(),
     }
 
 

@@ -85,3 +85,7 @@ function clamp(value, low = 0, high = 1) {
   return Math.min(high, Math.max(low, value));
 }
 
+// The id of an event, also where crypto.randomUUID is missing: on plain http.
+function randomId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -77,7 +77,9 @@ class Player {
     this.round = h("input", { type: "number", min: 1, "aria-label": "Round", ...testid("round") });
     this.round.onchange = () => this.openRound(Number(this.round.value));
     this.ofRounds = h("span", {});
-    const leave = (event) => event.key === "Enter" && event.target.blur(); // the keys are the player's again
+    const leave = (event) => {
+      if (event.key === "Enter") event.target.blur(); // the keys are the player's again
+    };
     this.number.onkeydown = this.round.onkeydown = leave;
     this.earlier = tool("‹", "One round back (Shift ←)", () => this.stepRound(-1), "earlier");
     this.later = tool("›", "One round on (Shift →)", () => this.stepRound(1), "later");
@@ -342,9 +344,13 @@ class Player {
   }
 
   chart({ title, unit, lines, end, top, percent, alt }) {
-    const d = ({ x, y }) => x.map((at, k) => `${k ? "L" : "M"}${((100 * at) / end).toFixed(3)},${(100 - (100 * y[k]) / top).toFixed(2)}`).join("");
+    const point = (at, value) => `${((100 * at) / end).toFixed(3)},${(100 - (100 * value) / top).toFixed(2)}`;
+    const d = (x, y) => x.map((at, k) => `${k ? "L" : "M"}${point(at, y[k])}`).join("");
+    const area = ({ x, band: [low, high] }) => d([...x, ...x.toReversed()], [...high, ...low.toReversed()]);
     const drawn = (name) => svg("svg", { class: name, viewBox: "0 0 100 100", preserveAspectRatio: "none",
-      "aria-hidden": "true" }, ...lines.map((line) => svg("path", { d: d(line), stroke: line.color })));
+      "aria-hidden": "true" }, ...lines.flatMap((line) => [
+      ...(line.band.length ? [svg("path", { d: area(line), class: "band", style: `fill:${line.color}` })] : []),
+      svg("path", { d: d(line.x, line.y), stroke: line.color, class: line.band.length ? "estimated" : "" })]));
     const tick = (share) => h("span", { style: `top:${100 - 100 * share}%` },
       percent ? `${Math.round(100 * share * top)} %` : number(Number((share * top).toPrecision(2))));
     const node = h("figure", { class: "chart", role: "img", "aria-label": alt },
@@ -416,7 +422,7 @@ class Player {
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
     const fact = (name, value, small = "", mark = "", title = "") => h("div", { title: title || value },
       h("dt", {}, name, ...(mark ? [" ", h("mark", {}, mark)] : [])), h("dd", { dir: "auto" }, value),
-      h("small", { dir: "auto" }, small));
+      h("dd", { class: "small", dir: "auto" }, small));
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
       fact(log.multiclass ? "Gap (margin)" : "Margin", shown(at?.margin)),
@@ -442,7 +448,7 @@ class Player {
     if (progress.skipped) tally.push(`${number(progress.skipped)} skipped`);
     put(this.used, [`${number(progress.labels)} of ${number(progress.budget)} labels used before it`, ...tally].join(" · "));
     this.budget.style.transform = `scaleX(${progress.labels / progress.budget})`;
-    this.changes.replaceChildren(h("h4", {}, "What the answer changed"), this.moved(place.moved));
+    this.changes.replaceChildren(h("h2", {}, "What the answer changed"), this.moved(place.moved));
     const table = place.tables[this.evaluation];
     for (const button of this.choice.children) {
       button.setAttribute("aria-pressed", button.dataset.name === this.evaluation);
@@ -498,12 +504,13 @@ function confusionTable(rows, { names, labelled }) {
       ...row.map((value, j) => cell(value, j === k))))));
 }
 
-function figuresTable(figures, { evaluations }) {
+function figuresTable(figures, { heads }) {
   if (!figures) return "";
-  return h("table", { class: "figures" },
-    h("thead", {}, h("tr", {}, h("th", {}, "So far"), ...Object.values(evaluations).map((name) => h("th", {}, name)))),
+  const intervals = figures.some(([, value]) => typeof value === "string");
+  return h("table", { class: `figures ${intervals ? "intervals" : ""}` },
+    h("thead", {}, h("tr", {}, ...heads.map((name) => h("th", {}, name)))),
     h("tbody", {}, ...figures.map(([title, ...values]) =>
-      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed(3)))))));
+      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed?.(3) ?? value))))));
 }
 
 function nameOf({ number, round }) {

@@ -2,21 +2,23 @@
 algorithm beside the session."""
 
 from datetime import datetime
+from itertools import zip_longest
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import retrace
+from oal_engine import estimates, learned, retrace
 from oal_engine.algorithms import strategy
 from oal_engine.session import Asked, Place
 
 from . import charts
 from .component import component
 from .desk import Desk
-from .figures import figures
+from .figures import estimated, figures
 from .page import store
 
 MOST_PLACES = 40  # in one answer to the browser
+ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
 _mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
@@ -33,13 +35,18 @@ class Player(Desk):
 
     def __init__(self, session):
         self._items = {}
-        self.session = retrace.Trace(store(), session)
+        self._open(session)
+
+    def _open(self, session):
+        """Run the log, and estimate the metrics along the stream where they are not known."""
+        self.session = trace = retrace.Trace(store(), session)
+        self._estimates = [] if trace.labelled else estimates.curve(trace)
 
     def refresh(self):
         """Run the log again where it has changed."""
         trace = self.session
         if store().last_answer(trace.id) != trace.version:
-            self.session = retrace.Trace(store(), trace.id)
+            self._open(trace.id)
 
     @property
     def version(self):
@@ -66,8 +73,11 @@ class Player(Desk):
             "surprises": trace.surprises,
             "surprise": SURPRISE,
             "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
-            "charts": [_drawn(chart) for chart in charts.of_session(trace)],
-            "note": "" if trace.labelled else unknown(trace),
+            "heads": ["Estimated so far" if self._estimates else "So far", *charts.NAMES.values()],
+            "charts": [
+                _drawn(chart) for chart in [*charts.estimated(trace, self._estimates), *charts.of_session(trace)]
+            ],
+            "note": self._note(),
             "end": f"The budget of {trace.about['budget']:,} labels is spent"
             if len(trace.labels) >= trace.about["budget"]
             else "The stream has ended",
@@ -86,7 +96,7 @@ class Player(Desk):
         found = self._tables(step.place.counts, number) | {
             "progress": vars(step.place.progress),
             "passed": vars(step.passed) | {"first": step.passed.first + 1},
-            "moved": [[self._term(m.column), m.label, m.old, m.new] for m in step.moved],
+            "moved": [[learned.term(self.session.dataset, m.column), m.label, m.old, m.new] for m in step.moved],
         }
         if step.entry is None:
             return found | {"item": None, "why": "The end of the session", "result": self._result(step.place.counts)}
@@ -97,7 +107,7 @@ class Player(Desk):
         trace = self.session
         asked = Asked(
             0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
-        )
+        )  # fmt: skip
         step = trace.step(passed.number)
         item = self._question(Place(asked, step.place.progress, passed.weights, passed.counts))
         return self._tables(passed.counts, passed.number) | {
@@ -113,20 +123,23 @@ class Player(Desk):
     def _tables(self, counts, number):
         trace = self.session
         if not trace.labelled:
-            return {"tables": {"answers": retrace.answers_confusion(trace, number)}, "figures": None}
+            table = retrace.answers_confusion(trace, number)
+            return {"tables": {"answers": table}, "figures": self._figures(int(counts.sum()))}
         tables = {name: retrace.confusion(trace, counts, name) for name in charts.NAMES}
         return {"tables": tables, "figures": figures(trace, counts)}
 
-    def _term(self, column):
-        dataset = self.session.dataset
-        names = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
-        return names[column] if names else f"column {column + 1}"
+    def _figures(self, rounds):
+        """The metrics as estimated after so many rounds; None where there is no estimate."""
+        before = [each for t, _, each in self._estimates if t <= rounds]
+        lines = estimated(before[-1]) if before else []
+        return lines or None
 
-
-def unknown(run):
-    """Why a stream without labels has no exact figures."""
-    said = " and ".join(charts.HEADLINES[run.multiclass].values())
-    return f"{said} need labelled data: this stream has no labels of its own. The table is of the questions alone."
+    def _note(self):
+        """Why there are no figures, or what they are."""
+        if self.session.labelled:
+            return ""
+        told = ESTIMATED if self._estimates else estimates.of_session(self.session).reason
+        return f"{told} The table is of the questions alone."
 
 
 def _answered(entry):
@@ -142,9 +155,10 @@ def _answered(entry):
 def _drawn(chart):
     """A chart as the browser draws it."""
     lines = [
-        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": [float(y) for y in trace.y]}
-        for (name, color), trace in zip(chart.legend, chart.figure.data)
-    ]
+        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": [float(y) for y in trace.y],
+         "band": [[float(y) for y in end] for end in band or ()]}
+        for (name, color), trace, band in zip_longest(chart.legend, chart.figure.data[len(chart.bands) :], chart.bands)
+    ]  # fmt: skip
     highest = max((y for line in lines for y in line["y"]), default=0)
     kind = chart.figure.layout.yaxis.tickformat
     nice = (0.05, 0.1, 0.2, 0.5, 1) if kind != "d" else [k * 10**p for p in range(8) for k in (1, 2, 5)]
@@ -200,4 +214,4 @@ def compared(trace, other):
             figure.data[-1].update(name=f"other: {line.name}", line={"dash": "4px 3px"})
         legend = [*own.legend, ("dashed: the other", "transparent")]
         alt = f"{own.alt} The other algorithm: {new.alt}"
-        yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt)
+        yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt, own.now)

@@ -80,6 +80,11 @@ def weights(learner):
     return learner.weights() if hasattr(learner, "weights") else learner.w
 
 
+def linear(learner):
+    """Whether the margin is the inner product of those weights and the row."""
+    return not hasattr(learner, "margin") or hasattr(learner, "weights")
+
+
 def is_multiclass(name):
     """Whether a learner (by name) tells K classes apart."""
     return getattr(LEARNERS[name], "multiclass", False)

@@ -1,0 +1,57 @@
+"""What the model of a session has learned: the weights that an answer moved, the strongest of each class, and the
+answers that surprised it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A weight that answers changed: its column, its class (None: the only weight vector), and both values."""
+
+    column: int
+    label: int | None
+    old: float
+    new: float
+
+
+def moved(old, new, most=8):
+    """The weights that differ, by the size of their change."""
+    classes = old.shape[1] if old.ndim == 2 else 1
+    return [
+        Moved(k // classes, k % classes + 1 if old.ndim == 2 else None, float(old.ravel()[k]), float(new.ravel()[k]))
+        for k in _largest(np.abs(new - old).ravel(), most)
+    ]
+
+
+def strongest(weights, label, most=8):
+    """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)].
+
+    Of K classes a weight counts as far as it is above the mean of the classes' weights.
+    """
+    weights = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
+    return [(k, float(weights[k])) for k in _largest(np.maximum(weights, 0), most)]
+
+
+def _largest(sizes, most):
+    """The places of the largest sizes above 0, the largest first."""
+    first = np.argpartition(-sizes, min(most, sizes.size - 1))[:most]
+    return [int(k) for k in first[np.argsort(-sizes[first], kind="stable")] if sizes[k] > 0]
+
+
+def term(dataset, column):
+    """The word or the name of a column of a data set."""
+    names = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
+    return names[column] if names else f"column {column + 1}"
+
+
+def mistakes(log):
+    """The entries of a log that were answered with another class than predicted."""
+    return [entry for entry in log if entry["label"] and entry["label"] != entry["predicted"]]
+
+
+def surprises(log, theta=0.0):
+    """The mistakes made with confidence: with a margin further from the threshold than half of the questions."""
+    half = np.median([abs(entry["margin"] - theta) for entry in log]) if log else 0.0
+    return [entry for entry in mistakes(log) if abs(entry["margin"] - theta) > half]

@@ -1,0 +1,39 @@
+"""What the tests of comparisons share: small data sets and a small specification."""
+
+import numpy as np
+
+from oal_engine import datasets, formats
+from oal_engine.specifications import specification
+from oal_engine.store import Store
+
+ROUNDS = 90
+
+
+def table(seed=0, rounds=ROUNDS, classes=()):
+    """Random rows whose label is linear in them: a quarter is positive, or classes are equally many."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rounds, 4))
+    score = X @ rng.normal(size=4)
+    if classes:
+        y = 1 + np.digitize(score, np.quantile(score, np.arange(1, len(classes)) / len(classes)))
+        labels = [classes[k - 1] for k in y]
+    else:
+        y = np.where(score > np.quantile(score, 0.75), 1, -1)
+        labels = [str(k) for k in y]
+    ids = [str(k) for k in range(rounds)]
+    items = formats.Items(ids, None, X, list("abcd"), labels, y.astype(np.int8), {}, classes)
+    return datasets.table(items)
+
+
+def stored(folder):
+    """A store with two data sets of two classes, `a` and `b`, and one of three, `letters`."""
+    found = Store(folder / "studio.db")
+    datasets.add(found, "a", table(0), "a")
+    datasets.add(found, "b", table(1, 70), "b")
+    datasets.add(found, "letters", table(2, classes=("x", "y", "z")), "letters")
+    return found
+
+
+def spec(**values):
+    """A small specification, changed as said."""
+    return specification({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 3, "points": 5} | values)

@@ -1,0 +1,55 @@
+"""What comes out of a session, as files to download, each made when it is asked for."""
+
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from oal_engine import tables
+
+CHOICES = {
+    "labels": "Labels: every question with its answer",
+    "decisions": "Decisions: every item that was streamed, asked or not",
+    "predictions": "Predictions: every item of the stream, the surest first",
+    "model": "Model: terms and weights, for `predict`",
+    "report": "Report: one page of HTML",
+}
+SUFFIXES = {"model": "model.gz", "report": "html"}
+
+
+@st.fragment
+def downloads(store, session):
+    """A button behind which the files of a session are."""
+    with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
+        what = st.selectbox("What", list(CHOICES), format_func=CHOICES.get, key="download-what")
+        kind = texts = None
+        if what not in SUFFIXES:
+            kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
+        if what in ("decisions", "predictions"):
+            texts = st.checkbox("With the texts", key="download-texts")
+        suffix = SUFFIXES.get(what, kind)
+        st.download_button(
+            "Download",
+            partial(made, store.path, session, what, kind, texts),
+            f"session-{session}-{what}.{suffix}",
+            type="primary",
+            on_click="ignore",
+            key="download",
+        )
+        st.text("It is made now, in a process of its own: nobody who labels waits for it.")
+
+
+def made(database, session, what, kind, texts):
+    """The bytes of a file, made by the command line into a temporary one."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "made"
+        command = [sys.executable, "-m", "oal_engine", "export", str(session), "--what", what, "--out", str(file)]
+        command += ["--format", kind] * bool(kind) + ["--texts"] * bool(texts) + ["--db", str(database.resolve())]
+        root = Path(__file__).parent.parent
+        done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            raise ValueError(done.stderr)
+        return file.read_bytes()

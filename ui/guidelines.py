@@ -1,0 +1,63 @@
+"""The guidelines of a session, which its owner writes, and its settings."""
+
+import html
+
+import streamlit as st
+
+from oal_engine.store import StoreError
+
+from .figures import table, told
+from .forms import LONGEST_GUIDELINES
+from .page import complain, logged_in
+
+
+def show(desk, name):
+    """Show guidelines and settings; call it in a fragment."""
+    session = desk.session
+    about = session.store.session(session.id)
+    words, owner = about["guidelines"], about["owner"]
+    if words:
+        st.html(
+            '<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;'
+            f'line-height:1.5">{html.escape(words)}</div>'
+        )
+    else:
+        st.text("There are no guidelines yet.")
+    if may_edit(owner, name):
+        with st.expander("Edit the guidelines" if words else "Write guidelines"):
+            _edit(session, words)
+    else:
+        st.text(f"Written by {owner}, who owns the session.")
+    table(("Settings", ""), _settings(session, about), "none")
+
+
+def may_edit(owner, name):
+    """Whether somebody may write the guidelines: the owner, or anybody where there is none or no log-in."""
+    return not owner or not logged_in() or name == owner
+
+
+def _edit(session, words):
+    written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
+    if st.button("Save", type="primary", key="guidelines-save"):
+        try:
+            session.store.put_guidelines(session.id, written.strip())
+        except StoreError as error:
+            complain(error)
+        else:
+            st.rerun()
+
+
+def _settings(session, about):
+    """The settings in words."""
+    checks = f"{about['audit']:.0%} of the budget" + ", which do not train" * (not about["audit_trains"])
+    return [
+        ("Data", about["dataset_name"]),
+        ("Algorithm", told(session.strategy)),
+        ("Budget", f"{about['budget']:,} labels"),
+        ("Random checks", checks if about["audit"] else "none"),
+        ("Pace", f"over the first {about['pace']:.0%} of the stream" if about["pace"] else "as the rule wants"),
+        ("Horizon", f"{about['horizon']:,} items"),
+        ("Order", f"shuffled by seed {about['seed']}" if about["shuffled"] else f"as stored, seed {about['seed']}"),
+        ("Owner", about["owner"] or "nobody"),
+        ("Engine", about["engine"]),
+    ]

@@ -1,0 +1,88 @@
+"""The answers of a session in a list: newest first, to look through and to correct."""
+
+from oal_engine.session import SKIP
+
+from . import feed
+
+MEANS = (
+    "Another answer is stored beside the first one. The model is rebuilt as if it had been answered so; the questions "
+    "already asked stay."
+)
+
+
+def show(desk, name):
+    """Show the history; call it in a fragment."""
+    session = desk.session
+    feed.feed(
+        f"history-{session.id}",
+        lambda event: session.correct(event["id"], event["row"], event["action"], name),
+        lambda view: page(desk, view),
+    )
+
+
+def page(desk, view):
+    """What is shown of a view: the newest answers that fit come first."""
+    session = desk.session
+    answered = [entry for entry in reversed(desk.log) if entry["label"] is not None]
+    shown = [entry for entry in answered if _fits(entry, view["show"])]
+    by_item = {entry["item"]: entry["note"] for entry in shown if entry["note"]}
+    found, counts = feed.turned(session, [entry["item"] for entry in shown], view, lambda item: by_item.get(item, ""))
+    rows = [_row(session, shown[k], item, view["open"]) for k, item in found]
+    empty = "Nothing is answered yet." if not answered else "No answer fits."
+    return {"rows": rows, "empty": empty, "shows": _shows(session, answered)} | counts
+
+
+def _fits(entry, show):
+    if show == "corrected":
+        return entry["corrected"]
+    if show == "noted":
+        return bool(entry["note"])
+    if show == "wrong":
+        return _wrong(entry)
+    if show == "audit":
+        return bool(entry["audit"])
+    return show == "all" or entry["label"] == int(show)
+
+
+def _wrong(entry):
+    return entry["label"] != SKIP and entry["label"] != entry["predicted"]
+
+
+def _shows(session, answered):
+    kinds = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
+    classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
+    return [("all", "All answers"), *classes, *kinds.items()]
+
+
+def _row(session, entry, item, opened):
+    label, names = entry["label"], session.names
+    kind = "quiet" if label == SKIP else "positive" if label > 0 and not session.multiclass else ""
+    chips = [(names.get(label, "Skipped"), kind)]
+    if entry["corrected"]:
+        chips.append((f"was {names.get(entry['first'], 'skipped')}", "quiet"))
+    if _wrong(entry):
+        chips.append((f"model: {names[entry['predicted']]}", "wrong"))
+    if entry["note"]:
+        chips.append(("note", "quiet"))
+    by = [entry["annotator"]] if entry["annotator"] else []
+    by += [f"{entry['seconds']:.1f} s"] if entry["seconds"] is not None else []
+    by.append("a random check" if entry["audit"] else f"chance of being asked {entry['probability']:.2f}")
+    left = session.place.progress.left
+    return feed.told(session, item, entry["item"], opened == entry["id"]) | {
+        "id": entry["id"],
+        "chips": chips,
+        "when": entry["answered_at"],
+        "by": " · ".join([f"question {entry['number']:,}", *by]),
+        "note": entry["note"],
+        "label": "Answer",
+        "actions": [(*choice, choice[0] == label) for choice in [*names.items(), (SKIP, "Skip")]],
+        "means": _means(label, left),
+    }
+
+
+def _means(label, left):
+    if label != SKIP:
+        return MEANS
+    if not left:
+        return "It was skipped; the budget is spent, so it can no longer be answered."
+    return f"It was skipped. An answer costs one of the {left:,} labels left; the model is rebuilt with it."

@@ -1,0 +1,106 @@
+"""What the model has learned: that it learns at all, the terms that moved of late, the strongest of each class."""
+
+import html
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from oal_engine import learned
+
+from .page import note
+
+BACKS = (10, 50)  # answers
+MOST = 12  # terms in a list
+STYLE = """<style>
+.oal-terms { display: grid; grid-template-columns: minmax(4.5rem, 1fr) minmax(2rem, 1fr) auto; gap: .1rem .7rem;
+  align-items: center; font-size: .92rem; font-variant-numeric: tabular-nums;  }
+.oal-terms .term { overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
+.oal-terms .figure { text-align: end; }
+.oal-terms .bar { height: .55rem; border-radius: .2rem; background: rgba(128, 128, 128, .16); }
+.oal-terms .bar i { display: block; height: 100%; border-radius: .2rem; background: #26988b; }
+.oal-terms .bar i.against { background: #d9822b; }
+</style>"""
+
+
+def show(desk, name):
+    """Show what was learned; call it in a fragment."""
+    session = desk.session
+    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, desk.log))}</p>')
+    if not session.labels:
+        note("Nothing is learned yet.")
+        return
+    back = st.segmented_control(
+        "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
+        key="learned-back",
+    )  # fmt: skip
+    moved, strongest = desk.once("learned", lambda: _look(session))
+    _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
+            for move in moved[back]])  # fmt: skip
+    names = session.names
+    if session.multiclass:
+        label = st.selectbox("Strongest terms of", names, format_func=names.get, key="learned-class")
+        return _terms([(term, value, _figure(value)) for term, value in strongest[label]])
+    for column, (label, name) in zip(st.columns(2), names.items()):
+        column.html(f'<b style="font-size:.92rem">Speaks for <span dir="auto">{html.escape(name)}</span></b>')
+        with column:
+            _terms([(term, label * value, _figure(label * value)) for term, value in strongest[label]])
+
+
+def _look(session):
+    """The terms that moved, by answers; and the strongest, by class."""
+    now = session.place.weights
+    strongest = {
+        label: [(learned.term(session.dataset, k), value) for k, value in learned.strongest(now, label, MOST)]
+        for label in session.names
+    }
+    return {back: learned.moved(session.earlier(back), now, MOST) for back in BACKS}, strongest
+
+
+def _name(session, move):
+    term = learned.term(session.dataset, move.column)
+    return term if move.label is None else f"{term} → {session.names[move.label]}"
+
+
+def _proof(session, log):
+    """That learning acts, in figures."""
+    place = session.place
+    labels = place.progress.labels
+    if not labels:
+        return "The model waits for its first answer."
+    last = next(entry for entry in reversed(log) if entry["label"])
+    told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last['answered_at'])}"
+    told += f": {1000 * session.last_update:.2g} ms to learn it and find the next question."
+    if session.multiclass:
+        right = sum(entry["label"] == entry["predicted"] for entry in log if entry["label"])
+        return f"{told} {right / labels:.0%} of the answers were as predicted."
+    pushed = place.progress.pushed / max(1, place.progress.streamed)
+    share = session.labels.count(1) / labels
+    return f"{told} {share:.0%} of the answers were {session.names[1]}, against {pushed:.1%} of the stream pushed."
+
+
+def _ago(moment):
+    """How long ago a stored time was."""
+    seconds = max(0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def _terms(lines):
+    """Terms with bars as long as a figure and with words: [(term, figure, words)]."""
+    if not lines:
+        st.text("None.")
+        return
+    most = max(abs(value) for _, value, _ in lines)
+    rows = "".join(
+        f'<span class="term" dir="auto" title="{html.escape(term)}">{html.escape(term)}</span><span class="bar">'
+        f'<i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i></span>'
+        f'<span class="figure">{words}</span>'
+        for term, value, words in lines
+    )
+    st.html(f'{STYLE}<div class="oal-terms">{rows}</div>')
+
+
+def _figure(value):
+    return f"{value:+.2f}".replace("-", "−") if value else "0"

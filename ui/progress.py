@@ -1,0 +1,52 @@
+"""What an annotator glances at beside the card: how long the budget lasts, whether to stop, the curves, the figures."""
+
+import html
+
+import streamlit as st
+
+from oal_engine import estimates
+
+from . import charts, spending, stopping
+from .figures import estimated, figures, table
+from .page import note
+
+CLOSED = (
+    "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
+    "learning until then."
+)
+
+
+def show(desk, name):
+    """Show the progress of a session; call it in a fragment."""
+    log = desk.log
+    told, drawn, lines, problem = desk.once("progress", lambda: _look(desk.session, log))
+    st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in told))
+    if problem:
+        note(problem)
+    for chart in drawn:
+        charts.show(chart)
+    if lines:
+        table(lines[0], lines[1:])
+
+
+def _look(session, log):
+    """The sentences, the charts, the table's lines, and why there are no figures."""
+    place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
+    drawn, lines, problem, values, closed = charts.of_session(session), [], None, None, None
+    if session.labelled:
+        lines = [("So far", *charts.NAMES.values()), *figures(session, place.counts)]
+        rounds, counts = session.curve()
+        values = rounds, session.evaluate(counts, "push")[metric]
+    else:
+        found = estimates.of_session(session)
+        problem, closed = found.reason, found.closed
+        if not problem:
+            points = estimates.curve(session)
+            drawn = [*charts.estimated(session, points), *drawn]
+            lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
+            values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
+    theta = 0.0 if session.multiclass else session.about["theta"]
+    told = spending.sentences(session.about, place.progress, log)
+    if closed is not None:
+        told.append(CLOSED.format(closed + 1))
+    return [*told, stopping.sentence(log, theta, title, values)], drawn, lines, problem

@@ -1,0 +1,88 @@
+"""What a model passed without asking, newest first, where a wrong one can be marked: the pushed items, or with K
+classes every item with the class that it passed as."""
+
+import html
+
+import numpy as np
+import streamlit as st
+
+from . import feed
+
+COST = (
+    "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
+    "the marks: they are no fair sample."
+)
+STORED = "Marks are stored and change nothing: neither the model nor the estimates use them."
+
+
+def show(desk, name):
+    """Show what was passed; call it in a fragment."""
+    session = desk.session
+    trains = not session.multiclass and _switch(session)
+    feed.feed(
+        f"pushed-{session.id}",
+        lambda event: session.feedback(
+            event["id"], int(session.order[event["row"]]), event["action"] == 1, name, trains=trains
+        ),
+        lambda view: page(desk, view, trains),
+    )
+
+
+def _switch(session):
+    """Whether marks train, for everybody in the session."""
+    stands = bool(session.store.session(session.id)["feedback_trains"])
+    chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}")
+    if chosen != stands:
+        session.store.put_feedback_trains(session.id, chosen)
+    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(_cost(session, chosen))}</p>')
+    return chosen
+
+
+def _cost(session, trains):
+    """What a mark does."""
+    return COST.format(negative=session.names[-1]) if trains else STORED
+
+
+def _passed(desk, show):
+    """The rounds that passed without a question, newest first; of K classes those that passed as one."""
+    session = desk.session
+    _, predicted, asked = session.decided
+    wanted = predicted > 0 if not session.multiclass or show in ("all", "marked") else predicted == int(show)
+    return np.flatnonzero(wanted & ~asked)[::-1]
+
+
+def page(desk, view, trains=False):
+    """What is shown of a view: the items that passed last come first."""
+    session, show = desk.session, view["show"]
+    marks = session.marks
+    rounds = _passed(desk, show)
+    items = session.order[rounds]
+    if show == "marked":
+        keep = np.isin(items, list(marks))
+        rounds, items = rounds[keep], items[keep]
+    margins, predicted, _ = session.decided
+    found, counts = feed.turned(session, items, view)
+    rows = []
+    for k, item in found:
+        t, marked = int(rounds[k]), item["position"] in marks
+        learned = marks.get(item["position"], False)
+        name = session.names[int(predicted[t])]
+        chips = [(name, "")] if session.multiclass else []
+        rows.append(
+            feed.told(session, item, item["position"], view["open"] == t)
+            | {
+                "id": t,
+                "chips": [*chips, ("wrong", "wrong")] if marked else chips,
+                "side": f"{'gap' if session.multiclass else 'score'} {margins[t]:+.2f}",
+                "by": f"item {t + 1:,} of the stream",
+                "note": None,
+                "label": f"Is it {name}?",
+                "actions": [] if learned else [(0, "Not marked", not marked), (1, "Wrong", marked)],
+                "means": "It was marked wrong and learned: it stays." if learned else _cost(session, trains),
+            }
+        )
+    shows = list(session.names.items()) if session.multiclass else []
+    shows = [("all", "All"), *((str(label), name) for label, name in shows), ("marked", "Marked wrong")]
+    word = "passed without being asked" if session.multiclass else "pushed"
+    empty = "Nothing fits." if view["search"] or show != "all" else f"Nothing was {word} yet."
+    return {"rows": rows, "empty": empty, "shows": shows} | counts

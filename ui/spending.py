@@ -1,0 +1,50 @@
+"""How long the budget will last, in words."""
+
+from oal_engine import spending
+
+RECENT = 50  # labels from which the rate is taken
+FEW = 10  # labels: with less there is no rate to speak of
+
+
+def sentences(about, progress, log):
+    """What is left; when the budget will be spent at the rate of late; and the plan, where there is one."""
+    spent = [entry["round"] for entry in log if entry["label"]]
+    stream = max(progress.stream, about["horizon"])
+    rate = _rate(progress, spent, stream)
+    found = [f"{progress.left:,} labels left for {stream - progress.streamed:,} items{rate}."]
+    if not progress.left:
+        found = [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
+    planned = plan(about, progress)
+    return [*found, planned] if planned and progress.left else found
+
+
+def _rate(progress, spent, stream):
+    if progress.end == "stream":
+        return ""
+    if len(spent) < FEW:
+        return f"; how long they last can be said after {FEW} answers"
+    recent = spent[-RECENT:]
+    rate = len(recent) / (progress.streamed - recent[0])
+    end, late = progress.streamed + progress.left / rate, f"at the rate of the last {len(recent)}"
+    if end <= stream:
+        return f"; {late} they are spent at item {end:,.0f} of {stream:,}"
+    left = progress.left - rate * (stream - progress.streamed)
+    return f"; {late} {left:,.0f} of them are left when the stream ends"
+
+
+def plan(about, progress):
+    """What the settings plan for the budget, against what is used; None where they plan nothing."""
+    found = spending.plan(
+        about["rule"], about["budget"], about["horizon"], about["audit"], about["audit_trains"], about["pace"]
+    )
+    if found is None:
+        return None
+    told = []
+    if found.audits:
+        told.append(f"{found.audits:,} labels for random checks up to item {found.horizon:,}")
+    if found.paced:
+        rest = found.budget - found.audits
+        due = rest * min(1, progress.streamed / found.paced)
+        due += found.audits * min(1, progress.streamed / found.horizon)
+        told.append(f"{rest:,} evenly up to item {found.paced:,}: {due:,.0f} by now, {progress.labels:,} used")
+    return f"Plan: {'; '.join(told)}."

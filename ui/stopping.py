@@ -1,0 +1,32 @@
+"""Help with when to stop, in words: a hint, never a stop."""
+
+import numpy as np
+
+from oal_engine import learned
+
+CALM = 50  # labels over which the metric is looked at, and without a surprise that are worth a hint
+FLAT = 0.01
+METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}
+
+
+def sentence(log, theta, title, curve=None):
+    """When the model was last surprised, how far a metric moved over the last CALM labels (curve: rounds done and its
+    values then), and whether more labels may change little."""
+    given = [entry for entry in log if entry["label"]]
+    if len(given) < CALM:
+        return f"A word on when to stop comes after {CALM} labels."
+    surprises = learned.surprises(log, theta)
+    since = sum(entry["number"] > surprises[-1]["number"] for entry in given) if surprises else len(given)
+    told = f"{since:,} label{'s' * (since != 1)} since the model was last surprised"
+    moved = curve and movement(*curve, given[-CALM]["round"])
+    if moved is not None:
+        told += f"; {title} moved by {moved:.3f} over the last {CALM}"
+    if since < CALM or moved is None or moved >= FLAT:
+        return f"{told}."
+    return f"{told}. More labels may change little, though rare kinds can still come: a hint, no more."
+
+
+def movement(rounds, values, first):
+    """How far the values of a curve lie apart from a round on; None where they are not all known."""
+    recent = np.asarray(values, dtype=float)[np.asarray(rounds) > first]
+    return float(np.ptp(recent)) if recent.size > 1 and np.isfinite(recent).all() else None
