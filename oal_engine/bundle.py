@@ -124,7 +124,7 @@ def read(file):
     checked(head.get("settings"), HEAD, 1, "head of a session")
     checked(head.get("dataset"), BOUND, 1, "head of a session")
     if head["settings"]["items"] > head["dataset"]["items"]:
-        raise LinesError(f"items in line 1 cannot be so. Got {head['settings']['items']}.")
+        raise LinesError(f"items in the settings cannot be so. Got {head['settings']['items']}.")
     found, end = {kind: [] for kind in KINDS}, None
     for at, line in entries:
         if end is not None:
