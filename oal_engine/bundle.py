@@ -84,7 +84,8 @@ QUESTION = {
 LABEL = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
-    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "highlighted": or_none(whole(0, 1)),
+    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
+    "highlighted": or_none(whole(0, 1)),
 }  # fmt: skip
 NOTE = {
     "event": words(200),
@@ -95,7 +96,7 @@ NOTE = {
 }
 MARK = {
     "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
-    "annotator": words(200), "given_at": time,
+    "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
 }  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}
@@ -121,10 +122,10 @@ def read(file):
     at, head = next(entries, (1, {}))
     if head.get("oal_session") != FORMAT:
         raise LinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
-    checked(head.get("settings"), HEAD, 1, "head of a session")
-    checked(head.get("dataset"), BOUND, 1, "head of a session")
-    if head["settings"]["items"] > head["dataset"]["items"]:
-        raise LinesError(f"items in the settings cannot be so. Got {head['settings']['items']}.")
+    settings = checked(head.get("settings"), HEAD, 1, "head of a session")
+    bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
+    if settings["items"] > bound["items"]:
+        raise LinesError(f"items in the settings cannot be so. Got {settings['items']}.")
     found, end = {kind: [] for kind in KINDS}, None
     for at, line in entries:
         if end is not None:
@@ -244,8 +245,7 @@ def _create(store, dataset, settings):
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         **{key: settings[key] for key in taken},
     )
-    items = min(settings["items"], store.session(session)["items"])
-    store.made_at(session, settings["created_at"], settings["engine"], items)
+    store.made_at(session, settings["created_at"], settings["engine"], settings["items"])
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:

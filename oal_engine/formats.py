@@ -197,21 +197,28 @@ def open_entries(
         opened = open_source(path, None, encoding, progress=progress)
     with opened as source:
         table = READERS[reader].table(source)
-        if guess is None:  # by the first row alone
-            first = list(islice(table.rows, 1))
-            table = table._replace(rows=chain(first, table.rows))
-            words = {column: (word_of(cell),) for _, cells in first for column, cell in zip(table.columns, cells)}
+        if guess is None:  # by the first good row alone
+            rows, first = iter(table.rows), []
+            for row in rows:
+                first.append(row)
+                if not isinstance(row[1], str):
+                    break
+            table = table._replace(rows=chain(first, rows))
+            words = {column: (word_of(cell),) for _, cells in first[-1:] for column, cell in zip(table.columns, cells)}
             guess = _guess(words, ())
         if table.vectors is not None:
             columns = Columns(id="id" if "id" in table.columns else None, features=())
         else:
             text = columns.text or (() if columns.features else guess.text)
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
-        yield table, _entries(table, replace(columns, features=columns.features or ()), source.name)
+            if not text and not columns.features:
+                raise DataError(f"{source.name} has no text that is known by itself: name its column.")
+        columns = replace(columns, features=columns.features or ())
+        yield table, _entries(table, _selector(table.columns, columns, source.name, str))
 
 
-def _entries(table: Table, columns: Columns, name: str) -> Iterator[tuple[int, tuple | str, int]]:
-    select, row = _selector(table.columns, columns, name), -1
+def _entries(table: Table, select: Callable) -> Iterator[tuple[int, tuple | str, int]]:
+    row = -1
     for line, cells in table.rows:
         row += not isinstance(cells, str)
         yield line, select(line, cells), row

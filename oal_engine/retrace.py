@@ -119,7 +119,7 @@ class Trace(Run):
             rounds = store.length(about["dataset"])
         super().__init__(store, about, rounds)
         self.id = session
-        self.departed, self._kept = None, {0: self.fresh()}
+        self.departed, self._kept = None, {0: self.fresh(self.ends(log, self._changes, 0))}
         try:
             for done, state in enumerate(self.follow(log, self.digests, self._changes)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
@@ -137,7 +137,7 @@ class Trace(Run):
         state = self._kept[kept].copy()
         for done in range(kept, answers):
             self.change(state, self.log, self._changes, done)
-            state = self.advance(state, self.log[done]["first"])
+            state = self.advance(state, self.log[done]["first"], self.ends(self.log, self._changes, done + 1))
         return state
 
     @property

@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from . import figures, learners, metrics
+from . import figures, learned, learners, metrics
 from .experiments import versions
 from .figures import NAMES, STYLES, TITLES, number, plain
 from .report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
@@ -163,15 +163,16 @@ def _when(time):
 
 def _learned(session):
     """The terms that speak most for each class."""
-    weights, dataset = learners.weights(session.learner), session.dataset
-    names = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
+    weights = learners.weights(session.learner)
     yield _heading("What was learned")
-    yield sentence(f"The {STRONGEST} features with the largest weights for each class, as the model is now.")
-    found = {}
-    for label, name in session.names.items():
-        own = weights[:, label - 1] - weights.mean(axis=1) if session.multiclass else label * weights
-        first = np.argsort(-own, kind="stable")[:STRONGEST]
-        found[name] = ", ".join(f"{names[k]} ({own[k]:.3g})" for k in first if own[k] > 0)
+    yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
+    found = {
+        name: ", ".join(
+            f"{learned.term(session.dataset, column)} ({weight:.3g})"
+            for column, weight in learned.strongest(weights, label, STRONGEST)
+        )
+        for label, name in session.names.items()
+    }
     yield html_table(
         ["", "Words"], [[head_cell(name), word_cell(told or "nothing yet")] for name, told in found.items()]
     )

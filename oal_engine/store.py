@@ -116,6 +116,7 @@ def m2026_11_20_annotators(db):
     db.execute("ALTER TABLE questions ADD COLUMN audit INTEGER NOT NULL DEFAULT 0")
     # A label with a position corrects another: so many answers stood when it was given.
     db.execute("ALTER TABLE labels ADD COLUMN position INTEGER")
+    db.execute("ALTER TABLE labels ADD COLUMN at_end INTEGER")  # where the stream had ended then; NULL: it had not
     db.execute("ALTER TABLE labels ADD COLUMN highlighted INTEGER")  # whether terms were highlighted; NULL: not known
     for statement in (
         """CREATE TABLE notes (
@@ -124,7 +125,7 @@ def m2026_11_20_annotators(db):
         "CREATE INDEX notes_session ON notes (session, item)",
         """CREATE TABLE feedback (
             event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
-            item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, annotator TEXT NOT NULL,
+            item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, at_end INTEGER, annotator TEXT NOT NULL,
             given_at TEXT NOT NULL) STRICT""",  # with a position it trained: so many answers stood then
         "CREATE INDEX feedback_session ON feedback (session, item)",
         """CREATE TABLE annotators (
@@ -375,7 +376,7 @@ class Store:
         return [_decoded(row, "classes") for row in found]
 
     def made_at(self, session, created_at, engine, items):
-        """Say when and with which engine a session was made elsewhere, and how long its stream was."""
+        """Say when, with which engine and over how many items a session was made elsewhere."""
         self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
 
     def remove_session(self, session):
@@ -412,21 +413,22 @@ class Store:
 
     # The labels of a session that stand, and those that a correction replaced; not those that were taken back.
     ALIVE = """
-        WITH RECURSIVE alive (event, question, label, position, age) AS (
-            SELECT event, question, label, position, labels.rowid FROM labels
+        WITH RECURSIVE alive (event, question, label, position, at_end, age) AS (
+            SELECT event, question, label, position, at_end, labels.rowid FROM labels
             JOIN questions ON questions.id = question
             WHERE session = ? AND number IS NOT NULL AND undone_at IS NULL
             UNION ALL
-            SELECT labels.event, labels.question, labels.label, labels.position, labels.rowid FROM labels
+            SELECT labels.event, labels.question, labels.label, labels.position, labels.at_end, labels.rowid FROM labels
             JOIN alive ON undone_by = alive.event)"""
 
     def changes(self, session):
         """What changed the learner besides answers, in order: corrections (question, label) and wrong marks that train
-        (item), each with the number of answers that stood then."""
+        (item), each with the number of answers that stood then and where the stream had ended."""
         return self.query(
-            f"""{self.ALIVE} SELECT position, question, NULL AS item, label, age FROM alive WHERE position IS NOT NULL
-            UNION ALL SELECT position, NULL, item, -1, rowid FROM feedback
-            WHERE session = ? AND position IS NOT NULL ORDER BY position, age""",
+            f"""{self.ALIVE} SELECT position, at_end, question, NULL AS item, label, age FROM alive
+            WHERE position IS NOT NULL
+            UNION ALL SELECT position, at_end, NULL, item, -1, rowid FROM feedback
+            WHERE session = ? AND position IS NOT NULL ORDER BY position, at_end NULLS LAST, age""",
             session,
             session,
         )
@@ -528,14 +530,15 @@ class Store:
             [number, now(), question, number],
         )
 
-    def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None):
+    def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None, at_end=None):
         """Store an answer; label 0 is a skip. highlighted: whether terms were. position: it corrects the label that
-        stands, after so many answers."""
+        stands, after so many answers; at_end: of the stream, which had so many rounds."""
         if position is not None:
             self.undo_label(question, event)
         self.db["labels"].insert(
             {"event": event, "question": question, "label": label, "annotator": annotator,
-             "answered_at": now(), "seconds": seconds, "highlighted": highlighted, "position": position}
+             "answered_at": now(), "seconds": seconds, "highlighted": highlighted, "position": position,
+             "at_end": at_end}
         )  # fmt: skip
 
     def undo_label(self, question, event):
@@ -548,12 +551,13 @@ class Store:
     def shorten_log(self, session, answers):
         """What came behind so many answers came with the last of them; digests of more are forgotten."""
         self.db.execute(
-            "UPDATE labels SET position = ? WHERE position > ? AND question IN"
+            "UPDATE labels SET position = ?, at_end = NULL WHERE position > ? AND question IN"
             " (SELECT id FROM questions WHERE session = ?)",
             [answers, answers, session],
         )
         self.db.execute(
-            "UPDATE feedback SET position = ? WHERE position > ? AND session = ?", [answers, answers, session]
+            "UPDATE feedback SET position = ?, at_end = NULL WHERE position > ? AND session = ?",
+            [answers, answers, session],
         )
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
@@ -579,11 +583,12 @@ class Store:
         found = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
         return {item: text for item, text in {row["item"]: row["text"] for row in found}.items() if text}
 
-    def put_feedback(self, event, session, item, wrong, position, annotator):
-        """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers."""
+    def put_feedback(self, event, session, item, wrong, annotator, position=None, at_end=None):
+        """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers;
+        at_end: of the stream, which had so many rounds."""
         self.db["feedback"].insert(
             {"event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
-             "annotator": annotator, "given_at": now()},
+             "at_end": at_end, "annotator": annotator, "given_at": now()},
         )  # fmt: skip
 
     def feedback(self, session):

@@ -49,7 +49,11 @@ def choose_columns(peek):
     left, right = st.columns(2)
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
     label = right.selectbox(
-        "Label", [none, *columns], index=1 + columns.index(guess.label) if guess.label else 0, key="label"
+        "Label",
+        [none, *columns],
+        index=1 + columns.index(guess.label) if guess.label else 0,
+        format_func=lambda column: "none: nothing is labelled yet" if column == none else column,
+        key="label",
     )
     features = None
     if not text and peek.numeric:
@@ -114,7 +118,7 @@ def import_form(store):
     except PROBLEMS as error:
         complain(error)
         return
-    st.dataframe(peek.rows, hide_index=True, height=min(420, 38 + 35 * len(peek.rows)))
+    st.dataframe(peek.rows, hide_index=True, height=min(250, 38 + 35 * len(peek.rows)))
     columns = choose_columns(peek)
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
@@ -124,11 +128,12 @@ def import_form(store):
         tokenizer = right.selectbox(
             "Words", sorted(TOKENIZERS), key="tokenizer", help="tweets keeps hashtags, mentions and emoji"
         )
-    if st.button("Check the labels", key="check") and (
-        items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))
-    ):
+    with st.container(horizontal=True):
+        sent = st.button("Import", type="primary", key="import")
+        checked = columns.label and st.button("Check the labels", key="check")
+    if checked and (items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))):
         note(items.report())
-    if st.button("Import", type="primary", key="import"):
+    if sent:
 
         def work(bar):
             items = read(source, name, columns, reader, encoding, bar)
@@ -139,6 +144,9 @@ def import_form(store):
         if items := attempt(work):
             st.session_state["imported"] = f"{title}: {items.report()}"
             st.rerun()
+    if done := st.session_state.pop("imported", None):
+        note(done)
+        st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
 
 
 def append_form(store):
@@ -214,18 +222,16 @@ def stored(store):
 
 open_page("Data")
 store = guarded_store()
-st.title("Data")
-if done := st.session_state.pop("imported", None):
-    note(done)
+st.title("Data", anchor=False)
 left, right = st.columns([3, 2], gap="large")
 with left:
-    st.subheader("Import")
+    st.header("Import", anchor=False)
     import_form(store)
     if store.datasets():
         st.subheader("Add items to a data set")
         append_form(store)
 with right:
-    st.subheader("Data sets")
+    st.header("Data sets", anchor=False)
     if not store.datasets():
         note("None yet.")
     stored(store)

@@ -21,6 +21,7 @@ from oal_engine import bundle, datasets, feeds, formats, rows
 from oal_engine.algorithms import strategy
 from oal_engine.datasets import Dataset
 from oal_engine.feeds import Taken
+from oal_engine.jsonlines import LinesError
 from oal_engine.retrace import Trace, verify, what_if
 from oal_engine.session import Session, create
 from oal_engine.store import Store
@@ -379,6 +380,24 @@ def test_a_spent_budget_counts_the_items_that_come(store, stream):
     )
 
 
+def test_a_correction_at_the_end_counts_for_what_comes(store, stream):
+    """A learner changed while the stream had ended decides the items that come, in a session opened afresh too."""
+    opened = begin(store, "first", learner="pa-i", rule="random", budget=60)
+    for stop in (FIRST + LATER // 2, FIRST + LATER):
+        label_until_the_end(opened)
+        opened.correct(f"to {stop}", opened.history[-1]["id"], -opened.history[-1]["label"])
+        opened.correct(f"also to {stop}", opened.history[3]["id"], -opened.history[3]["label"])
+        first, changed = opened.rounds, opened.place.weights.copy()
+        later(store, stream, first, stop)
+        opened.refresh()
+        scores = rows.matrix(opened.dataset.rows)[opened.order[first : first + 1]] @ changed
+        assert np.allclose(scores, opened.decided[0][first])
+        again = Session(store, opened.id)
+        assert (opened.digest(), opened.place) == (again.digest(), again.place)
+        assert all(map(np.array_equal, opened.decided, again.decided))
+        assert verify(store, opened.id).verified
+
+
 def test_undo_goes_back_over_the_border(store, stream):
     """Answers to appended items and to the last of the first ones are taken back and given again."""
     opened = begin(store, "first", budget=200)
@@ -500,7 +519,7 @@ def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, t
     if there:
         later(other, stream, FIRST, FIRST + there)
     else:
-        with pytest.raises(ValueError, match="the data set first here has fewer items"):
+        with pytest.raises(LinesError, match="the data set first here has fewer items"):
             bundle.adopt(other, file)
         return
     again = Session(other, bundle.adopt(other, file))

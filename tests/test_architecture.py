@@ -18,7 +18,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
-    {"spending"},
+    {"spending", "estimates"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator", "specifications"},
     {"session", "demo", "feeds", "race", "protocols", "contests"},
