@@ -213,11 +213,12 @@ def open_entries(
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
             if not text and not columns.features:
                 raise DataError(f"{source.name} has no text that is known by itself: name its column.")
-        yield table, _entries(table, replace(columns, features=columns.features or ()), source.name)
+        columns = replace(columns, features=columns.features or ())
+        yield table, _entries(table, _selector(table.columns, columns, source.name, str))
 
 
-def _entries(table: Table, columns: Columns, name: str) -> Iterator[tuple[int, tuple | str, int]]:
-    select, row = _selector(table.columns, columns, name, str), -1
+def _entries(table: Table, select: Callable) -> Iterator[tuple[int, tuple | str, int]]:
+    row = -1
     for line, cells in table.rows:
         row += not isinstance(cells, str)
         yield line, select(line, cells), row

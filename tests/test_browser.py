@@ -75,7 +75,7 @@ def history(store, session):
     rows = store.query(
         "SELECT items.id, labels.label, undone_at IS NULL AS stands FROM labels"
         " JOIN questions ON questions.id = question JOIN sessions ON sessions.id = session"
-        " JOIN items ON items.dataset = sessions.dataset AND position = item"
+        " JOIN items ON items.dataset = sessions.dataset AND items.position = item"
         " WHERE session = ? ORDER BY labels.rowid",
         session,
     )

@@ -1081,6 +1081,18 @@ def test_an_empty_item_says_so(script, empty, sentence):
     assert script.answers == [(1, 1)]
 
 
+@pytest.mark.parametrize("parts", [[["word " * 20, 0], ["term", 0.5]] * 1000, [["🙂" * 50_000, 0]]])
+def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script, parts):
+    """The part that nobody sees yet does not delay the paint, and nothing of it is lost or changed."""
+    whole = "".join(text for text, _ in parts)
+    script.hand(question(1, parts=parts))
+    beginning = script("text").evaluate("text => text.textContent")
+    assert whole.startswith(beginning)
+    assert 5_000 < len(beginning) < 9_000
+    script.run(FRAME)
+    assert script("text").evaluate("text => text.textContent") == whole
+
+
 def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):
     """100,000 characters with a thousand highlighted terms are answered like any other text."""
     long = [["word " * 20, 0], ["term", 0.5]] * 1000

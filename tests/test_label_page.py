@@ -96,6 +96,7 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
     monkeypatch.setattr(feed, "SEARCHED", 20)
     found = history.page(desk, view(search="n"))
     assert "20 items among the newest 20" == found["total"]
+    assert "0 items among the newest 20" == history.page(desk, view(search="nowhere"))["total"]
     assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in found["rows"]]
 
 
@@ -342,7 +343,7 @@ def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch
 
     desk = work(15, keep("plain", 1200, formats.Columns(("text",))), **BINARY)
     found = estimates.of_session(desk.session)
-    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1234))
+    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
     told = words(run("pages/1_Label.py", session=str(desk.session.id)))
     assert "Estimates end at item 1,234" in told
     assert "understate the final model" in told

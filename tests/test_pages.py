@@ -215,16 +215,16 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
     assert [row["label"] for row in store.log(session)] == [1, None]
 
 
-def test_a_stream_without_labels_says_that_metrics_need_them(store, tmp_path):
+def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
     """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
-    assert "Weighted sum and F1 need labelled data" in words(at)
+    assert "0 of 20 positives seen" in words(at)
     assert "Answers of each class" in words(at)
-    assert "<b>Weighted sum" not in words(at)
+    assert "Weighted sum</b>" not in words(at)
 
 
 def test_names_are_never_markup(store, texts):

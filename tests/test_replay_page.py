@@ -341,7 +341,7 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
         if format:
             page.get_by_role("radio", name=format).click()
         with page.expect_download() as download:
-            page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
+            page.get_by_test_id("stDownloadButton").last.get_by_role("button").click()
         assert f"session-{session}-{what}.{suffix}" == download.value.suggested_filename
         download.value.save_as(tmp_path / "downloaded")
         export.export(store, session, what, format, tmp_path / "exported")

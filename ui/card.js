@@ -8,6 +8,7 @@ const SLOWEST_RETRY = 30000;
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
+const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
 const LONGEST_NOTE = 2000;
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
@@ -410,10 +411,12 @@ class Card {
       this.painting = painting;
       this.seen = Infinity;
       this.closeNote();
-      this.text.replaceChildren(...(question ? content(question) : ending(place)));
+      const [beginning, rest] = cut(question ? content(question) : ending(place));
+      this.text.replaceChildren(...beginning);
       this.text.scrollTop = 0;
       afterPaint(() => {
         if (painting !== this.painting || this.seen < Infinity) return;
+        this.text.append(...rest);
         this.seen = performance.now();
         this.root.dataset.question = question?.id ?? "";
       });
@@ -528,6 +531,14 @@ function recounted(place, events) {
     if (was) counters.answers[was] -= 1;
   }
   return { ...place, counters };
+}
+
+// The nodes of a text that fill the box at first, and the rest of a long one, which need not delay its paint.
+function cut(nodes) {
+  const pieces = nodes.flatMap((node) => (typeof node === "string" ? node.match(/[^]{1,2000}\s|[^]{1,2000}/gu) ?? [] : [node]));
+  let length = 0;
+  const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
+  return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
 }
 
 function ending({ end, counters, result }) {

@@ -37,18 +37,16 @@ def _look(session, log):
         lines = [("So far", *charts.NAMES.values()), *figures(session, place.counts)]
         rounds, counts = session.curve()
         values = rounds, session.evaluate(counts, "push")[metric]
-    elif session.multiclass:
-        problem = charts.unknown(session)
     else:
         found = estimates.of_session(session)
         problem, closed = found.reason, found.closed
         if not problem:
             points = estimates.curve(session)
-            drawn = [*charts.estimated(points, session.rounds), *drawn]
+            drawn = [*charts.estimated(session, points), *drawn]
             lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
     theta = 0.0 if session.multiclass else session.about["theta"]
     told = spending.sentences(session.about, place.progress, log)
     if closed is not None:
-        told.append(CLOSED.format(closed))
+        told.append(CLOSED.format(closed + 1))
     return [*told, stopping.sentence(log, theta, title, values)], drawn, lines, problem

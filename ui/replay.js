@@ -345,12 +345,8 @@ class Player {
 
   chart({ title, unit, lines, end, top, percent, alt }) {
     const point = (at, value) => `${((100 * at) / end).toFixed(3)},${(100 - (100 * value) / top).toFixed(2)}`;
-    const d = (x, y) => x.map((at, k) => (y[k] === null ? "" : `${k && y[k - 1] !== null ? "L" : "M"}${point(at, y[k])}`)).join("");
-    const area = ({ x, band: [low, high] }) => {
-      const known = x.map((_, k) => k).filter((k) => low[k] !== null);
-      const edge = [...known.map((k) => point(x[k], high[k])), ...known.reverse().map((k) => point(x[k], low[k]))];
-      return known.length ? `M${edge.join("L")}Z` : "";
-    };
+    const d = (x, y) => x.map((at, k) => `${k ? "L" : "M"}${point(at, y[k])}`).join("");
+    const area = ({ x, band: [low, high] }) => d([...x, ...x.toReversed()], [...high, ...low.toReversed()]);
     const drawn = (name) => svg("svg", { class: name, viewBox: "0 0 100 100", preserveAspectRatio: "none",
       "aria-hidden": "true" }, ...lines.flatMap((line) => [
       ...(line.band.length ? [svg("path", { d: area(line), class: "band", style: `fill:${line.color}` })] : []),

@@ -1,0 +1,202 @@
+"""How good the estimates without the truth are: hundreds of labelled streams, of which only the answers are used.
+
+Every run is one session over a shuffled stream that an annotator answers as the data says; what `oal_engine.estimates`
+makes of its log is held against the truth of the window. A number is shown or not by the rules of the product.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import numpy as np
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import machine, table
+
+from oal_engine import datasets, demo, estimates, formats, metrics, rows, spending, stream
+from oal_engine.algorithms import strategy
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+ROUNDS = 20_000  # of a stream at most
+LABELS = (100, 300, 1000)
+PLANS = {
+    "as the rule wants": {},
+    "audit 0.25": {"audit": 0.25},
+    "audit 0.25, not trained": {"audit": 0.25, "trains": False},
+    "pace 0.5": {"pace": 0.5},
+    "audit 0.25, pace 0.5": {"audit": 0.25, "pace": 0.5},
+}
+STRATEGIES = {
+    "OAAL": {"algorithm": "OAAL", "values": {"delta_plus": 0.1, "delta_minus": 0.02}},
+    "PAA-I": {"algorithm": "PAA-I", "values": {"delta": 0.1}},
+    "OA3-diag": {
+        "algorithm": "OA3-diag", "values": {"eta": 1, "gamma": 0.1, "delta_plus": 0.1, "delta_minus": 0.01},
+    },
+    "CSPAA, asymmetric": {
+        "learner": "cspaa", "rule": "asymmetric", "values": {"C": 1, "delta_plus": 0.3, "delta_minus": 0.1},
+    },
+}  # fmt: skip
+MANY = {"MPAA-I": {"algorithm": "MPAA-I"}}
+FILES = {
+    "happymoments": (
+        "happymoments.csv.xz",
+        {"text": ("moment",), "label": "concepts", "id": "hmid", "positive": ("exercise",), "contains": True},
+    ),
+    "ohsumed": ("ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "id": "id", "positive": ("C14",)}),
+    "a9a": ("a9a.libsvm.xz", {}),
+    "w8a": ("w8a.libsvm.xz", {}),
+    "ijcnn1": ("ijcnn1_train.libsvm.xz", {}),
+    "ohsumed, 23 classes": (
+        "ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "id": "id", "multiclass": True},
+    ),
+}  # fmt: skip
+
+
+def sources(quick):
+    """The labelled data sets by name: the demo, and the shared files that are there."""
+    shown = demo.DEMOS["tweets"]
+    items = formats.read(demo.FOLDER / shown.file, shown.columns)
+    yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
+    for name, (file, columns) in () if quick else FILES.items():
+        if (SHARED / file).is_file():
+            items = formats.read(SHARED / file, formats.Columns(**columns) if columns else None)
+            yield name, datasets.table(items)
+
+
+def session(table, y, classes, chosen, plan, budget, seed):
+    """One run: for its window, and for the last quarter of the stream, what is estimated and the truth, by evaluation
+    and metric; None where too little is known."""
+    rounds, quarter = y.size, y.size * 3 // 4
+
+    def replay(marks):
+        return stream.replay(
+            table, y, np.arange(rounds), *chosen.build(table.columns, len(classes)),
+            stream.objective(rho=float(chosen.multiclass)), budget=budget, seed=seed, marks=marks, log=True,
+            plan=spending.plan(chosen.rule, budget, rounds, **plan),
+        )  # fmt: skip
+
+    done = replay([rounds])
+    end = int(done.log[-1, 0]) + 1 if done.queried == budget else rounds
+    found = {"window": told(done, y, classes, replay([end, rounds]).curve[0], 0)}
+    if plan.get("audit") and end > quarter:
+        curve = replay([quarter, end, rounds] if end < rounds else [quarter, end]).curve
+        found["last quarter"] = told(done, y, classes, curve[1] - curve[0], quarter)
+    return found
+
+
+def told(done, y, classes, counts, start):
+    """The estimates of the rounds from `start` that make these counts, as the product shows them, and their truth."""
+    t, late = done.log[:, 0].astype(int), done.log[:, 0] >= start
+    label, predicted, chance = y[t[late]], done.decided[late, 1], done.log[late, 2]
+    size, rounds = np.array([late.sum()]), np.array([counts.sum()])
+    if classes:
+        made, enough, *_ = estimates.of_classes(predicted == label, label, chance, size, rounds)
+    else:
+        pushes = np.array([counts[1].sum()])
+        made, enough, *_ = estimates.windows(predicted > 0, label, chance, size, rounds, pushes, metrics.Weights())
+    found = {}
+    for name in metrics.EVALUATIONS:
+        truth = metrics.evaluate_classes(counts, name) if classes else metrics.evaluate(counts, name)
+        for metric in ("accuracy",) if classes else ("f1", "sum"):
+            found[name, metric] = (*made[name][metric][:, 0], float(truth[metric])) if enough[0] else None
+    return found
+
+
+def runs(quick, orders):
+    """Every run's figures: (data, strategy, plan, labels, what of, evaluation, metric, figures or None)."""
+    for name, data in sources(quick):
+        many = STRATEGIES if not data.classes else MANY
+        for seed in range(orders):
+            order = stream.shuffled(data.y.size, seed)[:ROUNDS]
+            part, y = rows.as_rows(rows.matrix(data.rows)[order]), rows.read_only(data.y[order], np.int8)
+            for title, values in list(many.items())[: 2 if quick else None]:
+                for plan, own in PLANS.items():
+                    for labels in LABELS[:2] if quick else LABELS:
+                        found = session(part, y, data.classes, strategy(**values), own, labels, seed)
+                        for what, figures in found.items():
+                            for (evaluation, metric), each in figures.items():
+                                yield name, title, plan, labels, what, evaluation, metric, each
+
+
+def summary(figures):
+    """Sessions, the share that shows a number, and of these bias, coverage and half-width of the intervals."""
+    shown = np.array([each for each in figures if each is not None]).reshape(-1, 4)
+    value, low, high, truth = shown.T
+    found = {"sessions": len(figures), "shown": len(shown) / len(figures)}
+    if len(shown):
+        within = (low - 1e-12 <= truth) & (truth <= high + 1e-12)
+        found |= {
+            "bias": float((value - truth).mean()), "error": float(np.sqrt(((value - truth) ** 2).mean())),
+            "coverage": float(within.mean()), "half_width": float((high - low).mean() / 2),
+        }  # fmt: skip
+    return found
+
+
+GROUPS = {  # title: the columns of a run that a line is for, and which runs
+    "By labels and plan": ((3, 2), lambda run: "classes" not in run[0] and run[4] == "window"),
+    "By labels and metric": ((3, 5, 6), lambda run: "classes" not in run[0] and run[4] == "window"),
+    "By data and strategy": ((0, 1), lambda run: "classes" not in run[0] and run[4] == "window"),
+    "Accuracy of K classes": ((0, 3, 5), lambda run: "classes" in run[0] and run[4] == "window"),
+    "How good is it now: the last quarter of the stream, with audits": (
+        (3, 2), lambda run: "classes" not in run[0] and run[4] == "last quarter"),
+}  # fmt: skip
+
+
+def measure(quick=False, orders=20):
+    """All tables: {title: [a line each]}."""
+    found = list(runs(quick, orders))
+    tables = {}
+    for title, (columns, wanted) in GROUPS.items():
+        groups = defaultdict(list)
+        for run in filter(wanted, found):
+            groups[tuple(run[k] for k in columns)].append(run[-1])
+        tables[title] = [{"of": list(map(str, key)), **summary(each)} for key, each in groups.items()]
+    return tables
+
+
+def sections(tables):
+    """The tables in Markdown."""
+    for title, lines in tables.items():
+        if lines:
+            heads = ("sessions x metrics", "shown", "bias", "rms error", "coverage", "half-width")
+            yield f"### {title}\n"
+            yield from table(
+                ("", *heads),
+                [
+                    (
+                        " · ".join(line["of"]), line["sessions"], f"{line['shown']:.0%}",
+                        *(
+                            f"{line[key]:{form}}" if key in line else ""
+                            for key, form in (
+                                ("bias", "+.3f"), ("error", ".3f"), ("coverage", ".3f"), ("half_width", ".3f"),
+                            )
+                        ),
+                    )
+                    for line in lines
+                ],
+            )  # fmt: skip
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="The demo only, for a trial.")] = False,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each data set.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Hold the estimates of many sessions against the truth: bias, coverage and half-width of the intervals."""
+    start = perf_counter()
+    tables = measure(quick, orders)
+    if as_json:
+        print(json.dumps(tables))
+        return
+    about = machine()
+    print(f"{orders} orders of each data set, {perf_counter() - start:.0f} seconds on {about['date']}.\n")
+    print("\n".join(sections(tables)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
