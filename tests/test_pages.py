@@ -288,6 +288,9 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     at.segmented_control(key="way").set_value("Path on this machine").run()
     at.text_input(key="path").set_value(str(path)).run()
     assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
+    at.selectbox(key="label").set_value("source").run()
+    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
+    at.selectbox(key="label").set_value("mesh").run()
     at.button(key="import").click().run()
     assert "give a tree file and a tree number" in words(at)
     at.segmented_control(key="tree-way").set_value("Path on this machine").run()
@@ -299,8 +302,6 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     assert not at.exception
     (found,) = store.datasets()
     assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("ohsumed", 20, 10, 10)
-    at.selectbox(key="label").set_value("source").run()
-    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
 
 
 def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
