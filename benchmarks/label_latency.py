@@ -1,144 +1,250 @@
-"""Milliseconds from a key press to the next item painted, and to the answer acknowledged as saved, charts on.
+"""Milliseconds from a key press to the next item painted, here and in the tools that do the same, in one run.
 
-Starts the real app on a database of its own, opens it in headless Chromium, clicks "Try the demo" and answers with
-real keys from the demo's own labels, at the pace of a quick person.
+Each tool is started on the same texts and opened in headless Chromium, and is given real keys at the pace of a quick
+person who knows the labels. The clock is the same for all: from the time stamp of the key that gives the label (of two
+the last) to the second animation frame after the text of another item stands in the page.
 """
 
-import csv
 import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Annotated
 
 import numpy as np
 import typer
-from playwright.sync_api import sync_playwright
-from rich.console import Console
-from rich.table import Table
+from common import SEED, table
+from labeling_tools import OTHERS, OURS, PATIENCE, ROOT, STRATEGIES, Item, Missing, ours
+from playwright.sync_api import Error, sync_playwright
+from requests import RequestException
 
-ROOT = Path(__file__).parent.parent
+from oal_engine import demo, formats
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
+         "--disable-component-update", "--disable-sync",
+         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]  # fmt: skip
 PAUSE = 0.4  # seconds a person looks at an item that is painted
-PATIENCE = 60  # seconds for the server to start, and for the first question
+WARM_UP = 10  # labels before the clock counts
+PERCENTILES = {"p50": 50, "p95": 95}
+AIM = 1 / 3  # of the better of the others, at each percentile
+BOUNDS = {"p50": 120, "p95": 250}  # milliseconds, whatever others need
+VENVS = Path(__file__).parent / ".venvs"
+ABSTRACTS = ROOT.parent / "shared" / "data" / "ohsumed_single23.jsonl.xz"
+HEART = formats.Columns(("text",), "label", "id", positive=("C14",))
 
-# Arms the stop watch of one answer: from the key's own time stamp to the first frame after the card says that another
-# question was painted, and to the moment at which it says that nothing is unsaved.
-STOP_WATCH = """card => { window.answerTimes = new Promise((done, fail) => {
-    setTimeout(() => fail(new Error('the answer was not painted and acknowledged within 20 seconds')), 20000);
-    const before = card.dataset.question, times = {};
-    let pressed = null;
-    addEventListener('keydown', event => { pressed = event.timeStamp; }, { capture: true, once: true });
+EXPLAINED = """\
+Real keys in headless Chromium, one after the other tool on the same texts, at a quick person's pace. Painted: from the
+key that gives the label (of two keys the last) to the second animation frame after the text of another item is in the
+page, for every tool alike; acknowledged: to the answer shown as saved, where the next item does not wait for that. Ours
+has its learner, its charts and its synchronous writes on, ASReview LAB refits in the background, Label Studio learns
+nothing. First item: opening the page until an item is there, with ours the session's first opening and its charts."""
+
+# Arms the stop watch of one answer. A text that is taken away before the next one comes is no next one.
+STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fail) => {
+    setTimeout(() => fail(new Error('no other item was painted and acknowledged within 20 seconds')), 20000);
+    const root = item.getRootNode(), shown = () => root.querySelector(text)?.textContent.trim() ?? '';
+    const before = shown(), times = {};
+    let pressed = null, unsaved = false;
+    const press = event => { pressed = event.timeStamp; };
     const note = (name, time) => {
         times[name] ??= time - pressed;
-        if ('painted' in times && 'acknowledged' in times) { watcher.disconnect(); done(times); }
+        if (!('painted' in times && (!saved || 'acknowledged' in times))) return;
+        watcher.disconnect();
+        removeEventListener('keydown', press, true);
+        done(times);
     };
     const watcher = new MutationObserver(() => {
-        if (card.dataset.question !== before) requestAnimationFrame(() => note('painted', performance.now()));
-        if (pressed !== null && card.dataset.unsaved === '0') note('acknowledged', performance.now());
+        if (pressed === null) return;
+        if (saved && !root.querySelector(saved)) unsaved = true;
+        else if (unsaved) note('acknowledged', performance.now());
+        const now = shown();
+        if (times.text !== undefined || !now || now === before) return;
+        times.text = now;
+        requestAnimationFrame(() => requestAnimationFrame(() => note('painted', performance.now())));
     });
-    watcher.observe(card, { attributeFilter: ['data-question', 'data-unsaved'] });
+    addEventListener('keydown', press, true);
+    watcher.observe(root, { subtree: true, childList: true, characterData: true, attributes: true });
 }); }"""
 
 
+# What is labelled
+
+
+def abstracts(count):
+    """So many abstracts of OHSUMED, cardiovascular ones relevant; without that file those of the demo."""
+    shown = demo.DEMOS["abstracts"]
+    path, columns = (ABSTRACTS, HEART) if ABSTRACTS.exists() else (demo.FOLDER / shown.file, shown.columns)
+    found = formats.read(path, columns)
+    items = dict(zip(map(words, found.texts), found.y > 0))  # an item that follows its double would not be seen
+    return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], path.name
+
+
+def zipf(count, vocabulary, length=40, relevant=0.02):
+    """Texts of about `length` words whose ranks follow Zipf's law; in relevant ones every seventh is of a topic's."""
+    rng = np.random.default_rng(SEED)
+    chances = np.cumsum(1 / np.arange(1, vocabulary + 1))
+    topic = rng.choice(vocabulary, max(1, vocabulary // 500), replace=False)
+    items = []
+    for _ in range(count):
+        drawn = rng.integers(length // 2, 3 * length // 2)
+        ranks, sign = np.searchsorted(chances, chances[-1] * rng.random(drawn)), rng.random() < relevant
+        on_topic = rng.random(drawn) < sign / 7
+        ranks[on_topic] = rng.choice(topic, on_topic.sum())
+        items.append(Item(" ".join(f"w{rank}" for rank in ranks), bool(sign)))
+    return items, f"synthetic, {vocabulary:,} terms by Zipf's law"
+
+
+def words(text):
+    """A text as a browser may have wrapped it."""
+    return " ".join(text.split())
+
+
+# How long it takes
+
+
 @contextmanager
-def serving(port):
-    """The app on a database of its own, from its first health to its end."""
-    with TemporaryDirectory(prefix="oal-latency-") as folder:
-        log = Path(folder) / "server.log"
-        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true", "--server.port"]
-        environment = os.environ | {"OAL_DB": str(Path(folder) / "studio.db")}
-        with log.open("w") as output:
-            server = subprocess.Popen(
-                [*command, str(port)], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
-            )
-        try:
-            wait_for(f"http://127.0.0.1:{port}/_stcore/health", server)
-            yield f"http://127.0.0.1:{port}"
-        except BaseException:
-            print(log.read_text()[-3000:], file=sys.stderr)
-            raise
-        finally:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
-def wait_for(address, server):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            urllib.request.urlopen(address, timeout=2)
-            return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise SystemExit(f"the app did not answer at {address} within {PATIENCE} seconds.")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def label(address, labels):
-    """Times of each answer, in milliseconds: (painted, acknowledged)."""
-    with (ROOT / "data" / "tweets.csv").open(encoding="utf-8", newline="") as file:
-        keys = {row["id"]: "a" if row["label"] == "satisfaction" else "x" for row in csv.DictReader(file)}
-    times = []
+def chromium():
+    """A headless browser that reaches this machine only."""
     with sync_playwright() as playwright:
         executable = next(filter(None, map(shutil.which, BROWSERS)), None)  # None: what `playwright install` brought
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
-        page = browser.new_page()
-        page.set_default_timeout(1000 * PATIENCE)
-        page.goto(address)
-        page.get_by_role("button", name="Try the demo").click()
-        card = page.locator('[data-testid="oal-card"]:not([data-question=""])[data-question]')
-        card.wait_for()
-        page.locator(".js-plotly-plot").first.wait_for()
-        for _ in range(labels):
-            page.wait_for_timeout(1000 * PAUSE)
-            key = keys[card.locator(".title").text_content()]
-            card.evaluate(STOP_WATCH)
-            page.keyboard.press(key)
-            found = page.evaluate("answerTimes")
-            times.append((found["painted"], found["acknowledged"]))
+        yield browser
         browser.close()
-    return np.array(times)
+
+
+def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
+    """What `label` tells of each tool, or why it was left out; a folder given is where ours keeps its database."""
+    found, truth = [], {words(item.text): item.relevant for item in items}
+    with TemporaryDirectory(prefix="oal-latency-") as temporary:
+        for tool in tools:
+            own = Path(temporary) / tool.name if folder is None or tool.name != OURS else folder
+            own.mkdir(parents=True, exist_ok=True)
+            about = {"tool": tool.name, "version": tool.version, "keys": len(tool.keys[True])}
+            try:
+                with tool.serve(venvs, own, items) as address:
+                    found.append(about | label(browser, tool, address, truth, labels))
+            except (Missing, Error, RequestException) as error:
+                if tool.name == OURS:
+                    raise
+                found.append(about | {"left_out": str(error).splitlines()[0]})
+    return found
+
+
+def label(browser, tool, address, truth, labels):
+    """The spread of the times of so many labels after the warm-up, and the milliseconds to the first item."""
+    page = browser.new_page(viewport={"width": 1366, "height": 900})
+    page.set_default_timeout(1000 * PATIENCE)
+    start = perf_counter()
+    tool.enter(page, address)
+    item = page.locator(tool.text).first
+    item.wait_for()
+    opened, times = 1000 * (perf_counter() - start), []
+    shown = words(item.text_content())
+    for _ in range(WARM_UP + labels):
+        page.wait_for_timeout(1000 * PAUSE)
+        *first, last = tool.keys[truth[shown]]
+        for key in first:
+            page.keyboard.press(key)
+        item.evaluate(STOP_WATCH, {"text": tool.text, "saved": tool.saved})
+        page.keyboard.press(last)
+        times.append(page.evaluate("answer"))
+        shown = words(times[-1].pop("text"))
+    page.close()
+    kinds = {kind: [found[kind] for found in times[WARM_UP:]] for kind in times[0]}
+    load = round(os.getloadavg()[0], 1)
+    return {"opened": round(opened), "load": load} | {kind: spread(values) for kind, values in kinds.items()}
+
+
+def spread(values):
+    return {name: round(float(np.percentile(values, at)), 1) for name, at in PERCENTILES.items()}
+
+
+def ratios(found):
+    """Our slowest times over the better of the others' at each percentile; none where nobody else was measured."""
+    times = [(tool["tool"] == OURS, tool["painted"]) for tool in found if "painted" in tool]
+    if len({own for own, _ in times}) < 2:
+        return {}
+    slowest, best = ({at: pick(t[at] for own, t in times if own == mine) for at in PERCENTILES}
+                     for mine, pick in ((True, max), (False, min)))  # fmt: skip
+    return {at: round(slowest[at] / best[at], 2) for at in PERCENTILES}
+
+
+def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), alone=False, **places):
+    """Measure on real texts, or on synthetic ones of a vocabulary, and say on what."""
+    texts, source = zipf(items, vocabulary) if vocabulary else abstracts(items)
+    found = measure(browser, [*map(ours, strategies), *([] if alone else OTHERS)], texts, labels, **places)
+    about = {"unit": "ms", "labels": labels, "items": len(texts), "source": source}
+    return about | {"tools": found, "ratios": ratios(found)}
+
+
+# What is told of it
+
+
+def sections(runs):
+    """The page's part on labeling, from what runs found."""
+    yield "## From a key press to the next item, in milliseconds"
+    yield ""
+    yield from EXPLAINED.splitlines()
+    for found in runs:
+        yield ""
+        yield from lines(found)
+    yield ""
+
+
+def lines(found):
+    """What one run found, as a table and its aims."""
+    kinds = "painted", "acknowledged"
+    heads = [
+        "tool",
+        "version",
+        *(f"{kind}, {at}" for kind in kinds for at in PERCENTILES),
+        "keys",
+        "first item",
+        "load",
+    ]
+    cells = []
+    for tool in found["tools"]:
+        times = [round(tool[kind][at]) if kind in tool else None for kind in kinds for at in PERCENTILES]
+        rest = tool["keys"], tool.get("opened"), tool.get("load")
+        cells.append([tool["tool"], tool["version"], *times, *rest])
+    yield f"{found['labels']} labels after {WARM_UP} to warm up, {found['items']:,} texts ({found['source']}):"
+    yield ""
+    yield from table(heads, cells)
+    yield from (f"{tool['tool']} was left out: {tool['left_out']}" for tool in found["tools"] if "left_out" in tool)
+    if found["ratios"]:
+        told = " and ".join(f"{ratio:.2f} at {at}" for at, ratio in found["ratios"].items())
+        yield f"Our slowest over the better of the others: {told} (aim: at most a third; {_met(found['ratios'], AIM)})."
+    ours = [tool["painted"] for tool in found["tools"] if tool["tool"] == OURS]
+    slowest = {at: max(times[at] for times in ours) / bound for at, bound in BOUNDS.items()}
+    bounds = " and ".join(f"{bound} ms at {at}" for at, bound in BOUNDS.items())
+    yield f"Aim for ours: painted within {bounds}; {_met(slowest, 1)}."
+
+
+def _met(values, bound):
+    return "met" if max(values.values()) <= bound else "missed"
 
 
 def main(
-    labels: Annotated[int, typer.Option(min=1, max=300, help="Answers to give; the demo's budget is 300.")] = 60,
-    port: Annotated[int, typer.Option(help="Port of the app; 0 for any that is free.")] = 0,
+    labels: Annotated[int, typer.Option(min=1, max=900, help="Labels that count, after the warm-up.")] = 60,
+    items: Annotated[int, typer.Option(min=100, help="Texts to label.")] = 3000,
+    vocabulary: Annotated[int, typer.Option(help="Synthetic texts of so many terms; 0 takes real abstracts.")] = 0,
+    strategy: Annotated[list[str], typer.Option(help=f"What asks here: {', '.join(STRATEGIES)}.")] = ("OA3-diag",),
+    alone: Annotated[bool, typer.Option("--alone", help="Measure this app and no other tool.")] = False,
+    venvs: Annotated[Path, typer.Option(help="Where the environments of the other tools are kept.")] = VENVS,
+    folder: Annotated[Path | None, typer.Option(help="Keep the database here, and use the one that is here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the labeling card of the real app in a real browser."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
-    with serving(port or free_port()) as address:
-        times = label(address, labels)
-    spread = {name: dict(zip(("p50", "p95"), np.percentile(values, (50, 95)).round(1).tolist()))
-              for name, values in zip(("key_to_paint", "key_to_acknowledged"), times.T)}  # fmt: skip
-    if as_json:
-        print(json.dumps({"labels": labels, "unit": "ms"} | spread))
-        return
-    table = Table("ms", "p50", "p95", title=f"{labels} labels, charts on")
-    for name, found in spread.items():
-        table.add_row(name.replace("_", " "), *(f"{value:.0f}" for value in found.values()))
-    Console().print(table)
+    """Measure the labeling of this app and of the tools that do the same, in a real browser."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the servers are stopped then too
+    with chromium() as browser:
+        found = run(browser, labels, items, vocabulary, strategy, alone, venvs=venvs, folder=folder)
+    print(json.dumps(found) if as_json else "\n".join(lines(found)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from time import perf_counter
 from typing import Annotated
 
 import growth
+import label_latency
 import throughput
 import typer
 from common import machine
@@ -19,9 +20,19 @@ def heading(about, seconds):
 
 Written by `python benchmarks/report.py` in {seconds:.0f} seconds on {about["date"]}: {about["processor"]},
 {about["cores"]} cores (load {about["load"]} at the start), {about["memory_gib"]} GiB, {about["system"]}, Python
-{about["python"]}, {versions}. All times are processor times, the best of several turns that ours and the others take
-one after the other, without compilation. Look at the ratios: the seconds differ by machine.
+{about["python"]}, {versions}. All times but those of labeling are processor times, the best of several turns that
+ours and the others take one after the other, without compilation. Look at the ratios: the seconds differ by machine.
 """
+
+
+def labeling(quick):
+    """Labeling on abstracts beside other tools, and alone on a long stream of many terms, in one browser."""
+    with label_latency.chromium() as browser:
+        yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
+        long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}
+        yield label_latency.run(
+            browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=True, **long
+        )
 
 
 def main(
@@ -30,13 +41,15 @@ def main(
 ):
     """Measure everything once more and write the page."""
     start, about = perf_counter(), machine()
+    labelled = list(labeling(quick))
     rates = throughput.measure(passes=1 if quick else 3, rounds=200 if quick else None)
     grown = growth.measure(quick)
     chart = page.with_name("growth.png")
     growth.plot(grown, chart)
     seconds = perf_counter() - start
     picture = f"![Growth of time and memory]({chart.name})"
-    lines = heading(about, seconds), *throughput.sections(rates), *growth.sections(grown), picture, ""
+    told = *label_latency.sections(labelled), *throughput.sections(rates), *growth.sections(grown)
+    lines = heading(about, seconds), *told, picture, ""
     page.write_text("\n".join(lines), encoding="utf-8")
 
 

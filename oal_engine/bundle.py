@@ -10,7 +10,7 @@ from sqlite3 import IntegrityError
 
 import numpy as np
 
-from . import __version__, metrics, rows
+from . import __version__, metrics
 from .algorithms import ALGORITHMS, Strategy
 from .datasets import Dataset
 from .jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
@@ -49,7 +49,7 @@ def publish(store, session, file):
     with store.transaction():
         about, digests = store.session(session), store.digests(session)
         questions, labels, notes, marks = store.history(session)
-    dataset = Dataset(store, about["dataset"])
+        dataset = Dataset(store, about["dataset"])
     place = {0: 0} | {sign * question["id"]: sign * k for k, question in enumerate(questions, 1) for sign in (1, -1)}
     told = [
         {
@@ -84,7 +84,8 @@ QUESTION = {
 LABEL = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
-    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "highlighted": or_none(whole(0, 1)),
+    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
+    "highlighted": or_none(whole(0, 1)),
 }  # fmt: skip
 NOTE = {
     "event": words(200),
@@ -95,7 +96,7 @@ NOTE = {
 }
 MARK = {
     "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
-    "annotator": words(200), "given_at": time,
+    "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
 }  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}
@@ -121,8 +122,10 @@ def read(file):
     at, head = next(entries, (1, {}))
     if head.get("oal_session") != FORMAT:
         raise LinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
-    checked(head.get("settings"), HEAD, 1, "head of a session")
-    checked(head.get("dataset"), BOUND, 1, "head of a session")
+    settings = checked(head.get("settings"), HEAD, 1, "head of a session")
+    bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
+    if settings["items"] > bound["items"]:
+        raise LinesError(f"items in the settings cannot be so. Got {settings['items']}.")
     found, end = {kind: [] for kind in KINDS}, None
     for at, line in entries:
         if end is not None:
@@ -144,10 +147,11 @@ def read(file):
 
 def _match(store, wanted):
     """The data set here that is the one of a published session."""
-    near = [row for row in store.datasets() if all(row[key] == wanted[key] for key in ("items", "features"))]
+    items = wanted["items"]
+    near = [row for row in store.datasets() if row["features"] == wanted["features"] and row["items"] >= items]
     problem = None
     for row in near:
-        own = fingerprint(Dataset(store, row["id"]))
+        own = fingerprint(Dataset(store, row["id"], items))
         wrong = [key for key in MEANING if own[key] != wanted[key]]
         if not wrong:
             return row["id"]
@@ -155,7 +159,8 @@ def _match(store, wanted):
             problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     named = [row for row in store.datasets() if row["name"] == wanted["name"]]
     if problem is None and named:
-        problem = f"the data set {wanted['name']} here has other rows"
+        less = named[0]["items"] < items
+        problem = f"the data set {wanted['name']} here has {'fewer items' if less else 'other rows'}"
     raise LinesError(
         f"the session runs over the data set {wanted['name']} ({wanted['items']:,} items, {wanted['features']:,} "
         f"features): {problem or 'it is not here'}. Import it as it was imported there, then this file again."
@@ -169,7 +174,7 @@ def adopt(store, file):
     """
     head, questions, labels, notes, marks, digests = read(file)
     dataset = _match(store, head["dataset"])
-    _checked_log(Dataset(store, dataset), questions, labels, notes + marks, head["settings"])
+    _checked_log(head["dataset"]["items"], questions, labels, notes + marks, head["settings"])
     try:
         with store.transaction():
             here = [known["question"] for label in labels[:1] if (known := store.event(label["event"]))]
@@ -177,14 +182,15 @@ def adopt(store, file):
                 raise LinesError(f"this session is here already: it is session {store.session_of(here[0])}.")
             session = _create(store, dataset, head["settings"])
             store.put_history(session, questions, labels, notes, marks, digests)
+            if store.length(dataset) > head["dataset"]["items"]:
+                store.drop_last_digests("id", session)
     except IntegrityError:
         raise LinesError("the file names a question, a number or an event twice.") from None
     return session
 
 
-def _checked_log(dataset, questions, labels, noted, settings):
-    """What lines say of each other."""
-    items = rows.length(dataset.rows)
+def _checked_log(items, questions, labels, noted, settings):
+    """What lines say of each other, and of the items of their data set."""
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     for place, question in enumerate(questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
@@ -239,8 +245,7 @@ def _create(store, dataset, settings):
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         **{key: settings[key] for key in taken},
     )
-    items = min(settings["items"], store.session(session)["items"])
-    store.made_at(session, settings["created_at"], settings["engine"], items)
+    store.made_at(session, settings["created_at"], settings["engine"], settings["items"])
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:

@@ -29,7 +29,8 @@ class Calibration:
         """The probabilities at margins, None where there are none."""
         if self.reason:
             return None
-        return 1 / (1 + np.exp(-np.clip(self.slope * margins + self.intercept, -500, 500)))
+        with np.errstate(over="ignore"):
+            return 1 / (1 + np.exp(-np.clip(self.slope * margins + self.intercept, -500, 500)))
 
     def __str__(self):
         fitted = f"{self.labels:,} labels ({self.hits:,} {self.hit})"

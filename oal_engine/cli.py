@@ -6,10 +6,12 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial, reduce
 from multiprocessing import get_context
 from operator import getitem, itemgetter
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import numpy as np
@@ -20,7 +22,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from . import bundle, experiments, formats, metrics, readers, retrace, specifications, spending, stream, tables
+from . import bundle, experiments, feeds, formats, metrics, readers, retrace, specifications, spending, stream, tables
 from . import datasets as data
 from . import model as models
 from . import reproduce as reproduction
@@ -154,11 +156,62 @@ def import_(
             Store(db), file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
         )
     if as_json:
-        skipped = {reason: {"count": count, "first_line": line} for reason, (count, line) in items.skipped.items()}
         about = Store(db).dataset(dataset)
-        print(json.dumps({key: about[key] for key in DATASET} | {"skipped": skipped}))
+        print(json.dumps({key: about[key] for key in DATASET} | {"skipped": _skipped(items.skipped)}))
     else:
         print(f"{name}: {items.report()}")
+
+
+@app.command()
+def append(
+    name: Annotated[str, typer.Argument(help="An imported data set.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A file, or - for the lines of standard input.")],
+    text: Text = None,
+    label: Label = None,
+    identity: Annotated[str | None, typer.Option("--id", help="Column of ids.")] = None,
+    reader: Reader = None,
+    encoding: Encoding = "utf-8",
+    db: Db = None,
+    as_json: Json = False,
+):
+    """Append items to a data set, in the columns of its import; running sessions go on with them.
+
+    Lines of standard input are JSON objects or plain texts, and count as they come.
+    """
+    dataset = data.Dataset(Store(db), name)
+    named = _said(text=text, label=label, id=identity)
+    taken = feeds.Taken()
+    with progress_bar() as progress, _stoppable() as stopped:
+        if file == "-":
+            lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
+            lots = feeds.append_lines(dataset, lines, named, reader=reader, stopped=stopped)
+        else:
+            lots = feeds.append_file(
+                dataset, file, named, reader=reader, encoding=encoding, progress=progress, stopped=stopped
+            )
+        for lot in lots:
+            taken += lot
+            if file == "-" and lot.skipped:
+                print(f"not read: {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.about["items"]}))
+    else:
+        print(f"{name}: {taken}.")
+
+
+@contextmanager
+def _stoppable():
+    """An Event that Ctrl-C sets, so that what is at work is finished."""
+    stopped = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _skipped(skipped):
+    return {reason: {"count": count, "first_line": line} for reason, (count, line) in skipped.items()}
 
 
 @app.command()

@@ -6,7 +6,7 @@ from pathlib import Path
 from distributed import Client, Security, WorkerPlugin
 
 from . import contests, experiments
-from .datasets import fingerprint
+from .datasets import fingerprint, mapped
 
 OURS = experiments.versions()
 PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
@@ -48,7 +48,7 @@ def _same_versions(client):
 def seen(source):
     """Whether this process finds the rows of a source where it says, and they are the same."""
     try:
-        return fingerprint(*contests.read(source.folder), source.classes) == source.fingerprint
+        return fingerprint(*mapped(source.folder, source.rounds), source.classes) == source.fingerprint
     except (OSError, ValueError):
         return False
 

@@ -9,14 +9,13 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from . import __version__, metrics, rows, stream
+from . import __version__, metrics, stream
 from .algorithms import Strategy
-from .datasets import relabelled
+from .datasets import mapped, relabelled
 from .specifications import ESTIMATES, FREE, Specification, chosen, outlined, settings, smoothing
 
 FOLDS = 5
@@ -66,16 +65,10 @@ class Job(NamedTuple):
 PLACES = {}  # fingerprint: the folder of rows that were uploaded to this worker
 
 
-def read(folder):
-    """The rows and labels (-1 and +1, or 1..K) in a folder, mapped into memory."""
-    y = rows.read_only(np.load(Path(folder) / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
-    return rows.load(folder), y
-
-
 @lru_cache(maxsize=8)
 def opened(source):
     """The rows and labels of a source, opened once in each worker."""
-    table, y = read(PLACES.get(source.fingerprint, source.folder))
+    table, y = mapped(PLACES.get(source.fingerprint, source.folder), source.rounds)
     return table, y if source.positive is None else relabelled(y, source.classes, positive=source.positive)
 
 

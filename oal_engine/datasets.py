@@ -1,4 +1,7 @@
-"""Data sets: a file imported once, its rows mapped into memory ever after."""
+"""Data sets: a file imported once, its rows mapped into memory ever after.
+
+A data set may grow: how many of its rows count is the number of items in the database.
+"""
 
 import hashlib
 import json
@@ -53,8 +56,8 @@ def relabelled(y, classes, names=(), positive=None):
     return rows.read_only(np.array([0, *meaning])[y], np.int8)
 
 
-def add(store, name, made, source, positive=""):
-    """Keep a table under a name, all or nothing; the id of the data set."""
+def add(store, name, made, source, columns=None):
+    """Keep a table under a name, all or nothing, and the columns that it was read from; the id of the data set."""
     name = name.strip()
     if not name:
         raise formats.DataError("a data set needs a name.")
@@ -70,7 +73,8 @@ def add(store, name, made, source, positive=""):
         "features": made.rows.columns,
         "positives": 0 if made.classes else int((made.y > 0).sum()),
         "negatives": int((made.y < 0).sum()),
-        "positive": positive,
+        "positive": " or ".join(columns.positive) if columns else "",
+        "columns": columns and json.dumps({"text": columns.text, "label": columns.label, "id": columns.id}),
         "classes": json.dumps(items.counts()) if made.classes else None,
         "scaling": json.dumps(made.scaling),
         "vectorizer": None if vocabulary is None else json.dumps(vocabulary.settings),
@@ -91,9 +95,9 @@ def add(store, name, made, source, positive=""):
 
 def import_file(store, path, name, columns=None, scale="l2", progress=None, reader=None, encoding="utf-8", **settings):
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
+    columns = columns or formats.peek(path, reader=reader, encoding=encoding).guess
     items = formats.read(path, columns, reader=reader, encoding=encoding, progress=_phase(progress, "reading"))
-    positive = "" if columns is None else " or ".join(columns.positive)
-    return add(store, name, table(items, scale, progress, **settings), path, positive), items
+    return add(store, name, table(items, scale, progress, **settings), path, columns), items
 
 
 def remove(store, dataset):
@@ -101,6 +105,11 @@ def remove(store, dataset):
     folder = store.folder / store.dataset(dataset)["folder"]
     store.remove_dataset(dataset)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def mapped(folder, items):
+    """The first rows in a folder and their labels (-1, 0 and +1, or 0..K), mapped into memory."""
+    return rows.load(folder, items), rows.mapped(Path(folder) / "y.npy", np.int8, items)
 
 
 def fingerprint(rows, y, classes):
@@ -119,21 +128,31 @@ def labelled(about):
 
 
 class Dataset:
-    """A stored data set: rows and labels mapped into memory, vocabulary and items from the database when asked for."""
+    """A stored data set: rows and labels mapped into memory, vocabulary and items from the database when asked for.
 
-    def __init__(self, store, key):
+    items: how many of its first items are seen (None: all that there are).
+    """
+
+    def __init__(self, store, key, items=None):
         self.store, self.about = store, store.dataset(key)
         self.id, self.name = self.about["id"], self.about["name"]
-        self.folder = folder = store.folder / self.about["folder"]
+        self.folder = store.folder / self.about["folder"]
+        self._map(self.about["items"] if items is None else items)
+
+    def _map(self, items):
         try:
-            self.rows = rows.load(folder)
-            self.y = rows.read_only(np.load(folder / "y.npy", mmap_mode="r", allow_pickle=False), np.int8)
+            self.rows, self.y = mapped(self.folder, items)
         except (OSError, ValueError) as error:
             raise formats.DataError(
-                f"the rows of the data set {self.name} cannot be read from {folder}: {error}."
+                f"the rows of the data set {self.name} cannot be read from {self.folder}: {error}."
             ) from None
 
-    @cached_property
+    def refresh(self):
+        """See what was appended since, also by another process."""
+        self.about = self.store.dataset(self.id)
+        self._map(self.about["items"])
+
+    @property
     def fingerprint(self):
         """What tells these rows and labels from all others, whatever they are called."""
         return fingerprint(self.rows, self.y, self.classes)
@@ -160,6 +179,11 @@ class Dataset:
             self.about["documents"],
             json.loads(self.about["vectorizer"]),
         )
+
+    @cached_property
+    def label_words(self):
+        """What each label word means here: {word: y}."""
+        return self.store.label_words(self.id)
 
     @cached_property
     def feature_names(self):

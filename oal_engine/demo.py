@@ -77,4 +77,4 @@ def dataset(store, which, progress=None):
         return found["id"]
     items = formats.read(FOLDER / demo.file, demo.columns)
     made = datasets.table(items, progress=progress, vocabulary=read_vocabulary(demo))
-    return datasets.add(store, demo.name, made, demo.file, " or ".join(demo.columns.positive))
+    return datasets.add(store, demo.name, made, demo.file, demo.columns)

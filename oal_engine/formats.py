@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .readers import (
+    BROKEN,
     NON_FINITE,
     READERS,
     SAMPLE,
@@ -26,6 +27,7 @@ from .readers import (
     name_of,
     open_source,
     reader_for,
+    record,
     some,
     word_of,
 )
@@ -40,7 +42,7 @@ PAIRS = (
     ("relevant", "not relevant"),
     ("included", "excluded"),
 )  # (positive, negative)
-EMPTY, DUPLICATE, NON_NUMERIC = "empty text", "duplicate id", "non-numeric row"
+EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-numeric row", "half a character"
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
 LABEL_NAMES = (
@@ -195,21 +197,28 @@ def open_entries(
         opened = open_source(path, None, encoding, progress=progress)
     with opened as source:
         table = READERS[reader].table(source)
-        if guess is None:  # by the first row alone
-            first = list(islice(table.rows, 1))
-            table = table._replace(rows=chain(first, table.rows))
-            words = {column: (word_of(cell),) for _, cells in first for column, cell in zip(table.columns, cells)}
+        if guess is None:  # by the first good row alone
+            rows, first = iter(table.rows), []
+            for row in rows:
+                first.append(row)
+                if not isinstance(row[1], str):
+                    break
+            table = table._replace(rows=chain(first, rows))
+            words = {column: (word_of(cell),) for _, cells in first[-1:] for column, cell in zip(table.columns, cells)}
             guess = _guess(words, ())
         if table.vectors is not None:
             columns = Columns(id="id" if "id" in table.columns else None, features=())
         else:
             text = columns.text or (() if columns.features else guess.text)
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
-        yield table, _entries(table, replace(columns, features=columns.features or ()), source.name)
+            if not text and not columns.features:
+                raise DataError(f"{source.name} has no text that is known by itself: name its column.")
+        columns = replace(columns, features=columns.features or ())
+        yield table, _entries(table, _selector(table.columns, columns, source.name, str))
 
 
-def _entries(table: Table, columns: Columns, name: str) -> Iterator[tuple[int, tuple | str, int]]:
-    select, row = _selector(table.columns, columns, name), -1
+def _entries(table: Table, select: Callable) -> Iterator[tuple[int, tuple | str, int]]:
+    row = -1
     for line, cells in table.rows:
         row += not isinstance(cells, str)
         yield line, select(line, cells), row
@@ -226,10 +235,13 @@ def read(
     reader: str | None = None,
     encoding: str = "utf-8",
     progress: Callable[[int, int], None] | None = None,
+    known: dict[str, int] | None = None,
 ) -> Items:
     """The items of a file (a path, or an open binary file and its name), without those that must be skipped.
 
-    Without `columns` those that `peek` guesses are taken; `progress` gets (bytes done, bytes in all).
+    Without `columns` those that `peek` guesses are taken; `progress` gets (bytes done, bytes in all). `known` is what
+    label words mean in the data set that the items are appended to: then there may be none, an id may be "" or come
+    twice, and other words are no labels.
     """
     head = peek(path, 0, name=name, reader=reader, encoding=encoding)
     columns = columns or head.guess
@@ -252,35 +264,60 @@ def read(
         if (columns.positive or columns.multiclass) and not columns.label:
             what = "Classes" if columns.multiclass else "Positive labels"
             raise DataError(f"{what} need a label column; {source.name} has {some(table.columns) or 'none'}.")
-        return _items(table, columns, source.name)
+        if table.vectors is not None and known is not None:
+            columns = replace(columns, text=(), features=())
+        return _items(table, columns, source.name, known)
 
 
-def _items(table: Table, columns: Columns, name: str) -> Items:
-    select = _selector(table.columns, columns, name)
-    ids, texts, labels, numbers, kept = {}, [], [], array("d"), []
+def read_lines(lines: Iterable[tuple[int, bytes]], columns: Columns, known: dict[str, int], as_json: bool) -> Items:
+    """The items to append of some lines (number, content): each a JSON object with these columns, or else a text."""
+    wanted = [column for column in (*columns.text, columns.label, columns.id, *(columns.features or ())) if column]
+    table = Table(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
+    return _items(table, columns, "the feed", known)
+
+
+def _cells(line: bytes, wanted: list[str], as_json: bool) -> list | str:
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        return BROKEN
+    if not as_json:
+        return [text]
+    found = record(text)
+    return BROKEN if found is None else [found.get(column) for column in wanted]
+
+
+def _items(table: Table, columns: Columns, name: str, known: dict[str, int] | None) -> Items:
+    select = _selector(table.columns, columns, name, str if known is None else lambda line: "")
+    ids, seen, texts, labels, numbers, kept = [], set(), [], [], array("d"), []
     skipped, words, row = {}, {}, -1
     for line, cells in table.rows:
         item = select(line, cells)
         row += not isinstance(cells, str)
-        if not isinstance(item, str) and item[0] in ids:
+        if not isinstance(item, str) and item[0] in seen:
             item = DUPLICATE
         if isinstance(item, str):
             count, first = skipped.get(item, (0, line))
             skipped[item] = count + 1, first
             continue
         id, text, label, values = item
-        ids[id] = None
+        ids.append(id)
+        if known is None:
+            seen.add(id)
         texts.append(text)
         labels.append(sys.intern(label))
         numbers.extend(values)
         kept.append(row)
         count, first = words.get(label, (0, line))
         words[label] = count + 1, first
-    if not ids:
+    if not ids and known is None:
         raise DataError(f"{name} holds no item that can be imported{_skips(skipped)}.")
     classes = _classes(words, columns, name) if columns.multiclass else ()
     numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
-    signs = {word: numbered[_written(word)] for word in words} if classes else _signs(words, columns, name)
+    if known is not None:
+        signs = {word: known.get(word, 0) for word in words}
+    else:
+        signs = {word: numbered[_written(word)] for word in words} if classes else _signs(words, columns, name)
     vectors, names = table.vectors, list(columns.features)
     if vectors is not None:
         names = [str(number) for number in range(1, vectors.shape[1] + 1)]
@@ -288,7 +325,7 @@ def _items(table: Table, columns: Columns, name: str) -> Items:
     elif names:
         vectors = np.frombuffer(numbers).reshape(len(kept), len(names))
     return Items(
-        list(ids),
+        ids,
         texts if columns.text else None,
         vectors,
         names,
@@ -299,8 +336,10 @@ def _items(table: Table, columns: Columns, name: str) -> Items:
     )
 
 
-def _selector(available: list[str], columns: Columns, name: str) -> Callable[[int, Sequence | str], tuple | str]:
-    """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them."""
+def _selector(
+    available: list[str], columns: Columns, name: str, made: Callable[[int], str]
+) -> Callable[[int, Sequence | str], tuple | str]:
+    """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids."""
     for column in (*columns.text, columns.label, columns.id, *columns.features):
         if column is not None and column not in available:
             raise DataError(f"{name} has no column {column!r}; its columns are {some(available) or 'numbers only'}.")
@@ -321,7 +360,11 @@ def _selector(available: list[str], columns: Columns, name: str) -> Callable[[in
         if not all(map(isfinite, numbers)):
             return NON_FINITE
         id, label = ("" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at))
-        return id or str(line), text, label, numbers
+        try:
+            f"{id}{text}{label}".encode()
+        except UnicodeEncodeError:
+            return SURROGATE
+        return id or made(line), text, label, numbers
 
     return select
 

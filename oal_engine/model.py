@@ -178,11 +178,9 @@ def calibrated(session):
 def predicted(model, table, entries, skipped, texts=False, lot=CHUNK):
     """The Table of predictions of entries as `formats.open_entries` gives them, so many worked on at a time; why some
     are skipped is counted in `skipped`, {reason: (count, first line)}."""
-    if model.text == (table.vectors is not None):
-        raise DataError(f"the model needs {'texts' if model.text else 'vectors'}; the file does not hold any.")
-    vectors = None if model.text else table.vectors
-    if vectors is not None:
-        vectors = model.columns(vectors)
+    if model.text and table.vectors is not None:
+        raise DataError("the model needs texts; the file holds vectors.")
+    vectors = None if table.vectors is None else model.columns(table.vectors)
 
     def each():
         left = iter(entries)

@@ -191,24 +191,25 @@ def is_number(cell: str) -> bool:
 
 
 def _jsonl(source: Source) -> Table:
-    records = ((number, _record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
+    records = ((number, record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
     sample = list(islice(records, source.ahead))
-    columns = list(dict.fromkeys(key for _, record in sample if record for key in record))
+    columns = list(dict.fromkeys(key for _, found in sample if found for key in found))
     return Table(
         columns,
         (
-            (number, BROKEN if record is None else [record.get(column) for column in columns])
-            for number, record in chain(sample, records)
+            (number, BROKEN if found is None else [found.get(column) for column in columns])
+            for number, found in chain(sample, records)
         ),
     )
 
 
-def _record(line: str) -> dict | None:
+def record(line: str) -> dict | None:
+    """The object of a line of JSON, None where it holds none."""
     try:
-        record = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _txt(source: Source) -> Table:
@@ -389,7 +390,7 @@ READERS: dict[str, Reader] = {
     "parquet": Reader((".parquet", ".pq"), lambda head, lines: head.startswith(b"PAR1"), _parquet),
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), _npy),
     "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), _npz),
-    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(_record, lines)), _jsonl),
+    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(record, lines)), _jsonl),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "tsv": Reader(

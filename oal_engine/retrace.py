@@ -113,12 +113,13 @@ class Trace(Run):
     """
 
     def __init__(self, store, session):
-        super().__init__(store, store.session(session))
-        self.id = session
         with store.transaction():
             log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
-            self.version = store.last_answer(session)
-        self.departed, self._kept = None, {0: self.fresh()}
+            self.version, about = store.last_answer(session), store.session(session)
+            rounds = store.length(about["dataset"])
+        super().__init__(store, about, rounds)
+        self.id = session
+        self.departed, self._kept = None, {0: self.fresh(self.ends(log, self._changes, 0))}
         try:
             for done, state in enumerate(self.follow(log, self.digests, self._changes)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
@@ -136,7 +137,7 @@ class Trace(Run):
         state = self._kept[kept].copy()
         for done in range(kept, answers):
             self.change(state, self.log, self._changes, done)
-            state = self.advance(state, self.log[done]["first"])
+            state = self.advance(state, self.log[done]["first"], self.ends(self.log, self._changes, done + 1))
         return state
 
     @property

@@ -1,6 +1,11 @@
-"""Rows as the kernel sees them: sparse (CSR) or dense, read-only, memory-mapped from disk."""
+"""Rows as the kernel sees them: sparse (CSR) or dense, read-only, memory-mapped from disk.
+
+Rows that come later are written behind those in the files, whose headers keep telling of the first: how many rows there
+are is for the caller to say. Maps of fewer rows stay as they are, and what a crash left behind is overwritten.
+"""
 
 import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -210,10 +215,57 @@ def save(rows, folder):
     (folder / "rows.json").write_text(json.dumps({"kind": kind, "columns": rows.columns}))
 
 
-def load(folder):
-    """Map saved rows into memory: opens in milliseconds, read-only, shared between processes."""
+def load(folder, items):
+    """Map the first rows that were saved into memory: opens in milliseconds, read-only, shared between processes."""
     folder = Path(folder)
     about = json.loads((folder / "rows.json").read_text())
-    make, names = {"sparse": (_sparse, ("indptr", "indices", "values")), "dense": (_dense, ("values",))}[about["kind"]]
-    arrays = [np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names]
-    return make(*arrays, about["columns"])
+    if about["kind"] == "dense":
+        return _dense(mapped(folder / "values.npy", np.float64, items * about["columns"]), about["columns"])
+    indptr = mapped(folder / "indptr.npy", np.int64, items + 1)
+    indices, values = (
+        mapped(folder / name, dtype, int(indptr[-1]))
+        for name, dtype in (("indices.npy", np.uint32), ("values.npy", np.float64))
+    )
+    return _sparse(indptr, indices, values, about["columns"])
+
+
+def extend(more, folder, items):
+    """Write rows of the same kind behind the first that were saved."""
+    saved = load(folder, items)
+    for name, value in more._asdict().items():
+        if name == "indptr":
+            value = value[1:] + saved.indptr[-1]
+        if name != "columns":
+            write_behind(Path(folder) / f"{name}.npy", value, getattr(saved, name).size)
+
+
+def mapped(path, dtype, size):
+    """The first numbers of a .npy file, mapped into memory; there may be more than its header tells of."""
+    with open(path, "rb") as file:
+        return read_only(np.memmap(file, dtype, "r", _start(file, dtype), (size,)), dtype)
+
+
+def write_behind(path, array, size):
+    """Write an array behind the first numbers of a .npy file, and wait until it is on the disk."""
+    with open(path, "r+b") as file:
+        file.seek(_start(file, array.dtype) + size * array.itemsize)
+        file.write(np.ascontiguousarray(array).data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _start(file, dtype):
+    """Where the numbers of an open .npy file begin, which must be of this kind."""
+    np.lib.format.read_magic(file)
+    *_, found = np.lib.format.read_array_header_1_0(file)
+    if found != dtype:
+        raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {found}")
+    return file.tell()
+
+
+def content(rows, i):
+    """The bytes that tell row i from all others."""
+    if isinstance(rows, DenseRows):
+        return (rows.values[i * rows.columns : (i + 1) * rows.columns] + 0.0).tobytes()  # -0.0 is 0.0
+    held = slice(rows.indptr[i], rows.indptr[i + 1])
+    return rows.indices[held].tobytes() + rows.values[held].tobytes()

@@ -3,7 +3,8 @@
 The state is never stored, only rebuilt from the log: the same data, settings and labels give the same bits, which a
 digest every DIGEST_EVERY answers proves. The next question under each possible answer is prepared ahead, so that a
 page can show it the moment a key is pressed; each prepared question is stored like any other and becomes the next one
-only when its answer is. Remaining budget is counted from the labels that stand.
+only when its answer is. Remaining budget is counted from the labels that stand. Items appended to the data set follow
+those that the session began with, and the stream goes on.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isclose
 from operator import eq
 from time import perf_counter
@@ -273,17 +274,27 @@ class Run:
     def __init__(self, store, about, rounds=None):
         self.store, self.about = store, about
         self.dataset = Dataset(store, about["dataset"])
-        self.y = _labels(self.dataset, about)
-        self.labelled = bool(self.y.all())  # whether metrics are exact
         self.weights = metrics.Weights(about["alpha_p"], about["c_p"])
         own = about["parameters"]
         self.strategy = Strategy(about["algorithm"], about["learner"], about["rule"], own["learner"], own["rule"], None)
-        items = rows.length(self.dataset.rows)
-        order = stream.shuffled(items, about["seed"]) if about["shuffled"] else np.arange(items)
-        self.order = stream.checked_order(order, self.dataset.rows)
-        self.rounds = items if rounds is None else rounds
-        self._every = max(1, -(-self.rounds // POINTS))
+        first = about["items"]
+        self.order = stream.shuffled(first, about["seed"]) if about["shuffled"] else np.arange(first)
+        self._take(rounds)
         self._state, self._answers = None, []
+
+    def _take(self, rounds=None):
+        """Take the items as they are now: those that came later follow, in order, those that the session began with."""
+        self.y = _labels(self.dataset, self.about)
+        self.labelled = bool(self.y.all())  # whether metrics are exact
+        later = np.arange(self.order.size, self.y.size)
+        self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
+        self.rounds = self.y.size if rounds is None else rounds
+
+    def _point(self, t):
+        """The round after t where the curves have a point: so many in the first items, and in each doubling of them."""
+        first = max(1, self.about["items"])
+        every = max(1, -(-first // POINTS)) << max(0, (t // first).bit_length() - 1)
+        return (t // every + 1) * every
 
     @cached_property
     def names(self):
@@ -299,9 +310,9 @@ class Run:
 
     # The state
 
-    def fresh(self):
+    def fresh(self, ends=None):
         """The state at the first question, before any label."""
-        return self._run(self._untaught(), 0)
+        return self._run(self._untaught(), 0, ends or {})
 
     def _untaught(self):
         about, classes = self.about, len(self.about["classes"] or ())
@@ -317,14 +328,17 @@ class Run:
             ),
         )
 
-    def _run(self, state, t):
-        """Let the stream run from round t to the next question, or to its end."""
-        asking = state.spent < self.about["budget"]
-        if state.plan:
-            state.plan.spent[:] = state.spent, state.audited
-            state.before, asking = _copied(state.plan), state.plan
+    def _run(self, state, t, ends):
+        """Let the stream run from round t to the next question, or to its end; ends: what to do in rounds where it had
+        ended for a while."""
+        self._planned(state)
+        state.before = state.plan and _copied(state.plan)
         while True:
-            stop = min(self.rounds, (t // self._every + 1) * self._every)
+            if t in ends:
+                self._decide(state)
+                ends[t](state)
+            asking = self._planned(state)
+            stop = min(self.rounds, self._point(t), *(end for end in ends if end > t))
             state.question = question = stream.until_query(
                 self.dataset.rows,
                 self.y,
@@ -339,11 +353,21 @@ class Run:
                 state.counts,
             )
             t = question.t
-            state.trail.append((t + (t < stop), state.counts.copy()))
+            if t < stop or stop in (self.rounds, self._point(stop - 1)):
+                state.trail.append((t + (t < stop), state.counts.copy()))
             if t < stop or stop == self.rounds:
                 return state
 
-    def advance(self, state, label):
+    def _planned(self, state):
+        """What the kernel is told of the budget: the plan, or whether any label is left."""
+        if state.plan:
+            state.plan.spent[:] = state.spent, state.audited
+        return state.plan or state.spent < self.about["budget"]
+
+    def _decide(self, state):
+        """Write down what was decided in the rounds up to the question of a state: only an open session does."""
+
+    def advance(self, state, label, ends=None):
         """Learn a label (or nothing, from a skip) and run to the next question; changes the state given."""
         audit, start = state.question.audit, perf_counter()
         if label != SKIP:
@@ -354,8 +378,9 @@ class Run:
                 self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average,
                 state.question, label if self.about["audit_trains"] or not audit else 0, last,
             )  # fmt: skip
-        state = self._run(state, state.question.t + 1)
-        state.seconds = perf_counter() - start
+        state = self._run(state, state.question.t + 1, ends or {})
+        if label != SKIP:
+            state.seconds = perf_counter() - start
         return state
 
     def follow(self, log, digests, changes=()):
@@ -365,7 +390,7 @@ class Run:
         The log of another engine must come out to rounding, for it may have summed in another order; its digests are of
         other bits. What was changed after so many answers is changed once the state there has been looked at.
         """
-        state, about = self.fresh(), self.about
+        state, about = self.fresh(self.ends(log, changes, 0)), self.about
         for answers, entry in enumerate(log, 1):
             found = None if self.ended(state) else self._facts(state.question)
             if not (found and all((eq if self.exact else _near)(found[key], entry[key]) for key in FACTS)):
@@ -377,11 +402,12 @@ class Run:
                     entry,
                     found,
                 )
+            self._decide(state)
             yield state
             self.change(state, log, changes, answers - 1)
             if entry["label"] is None:
                 return
-            state = self.advance(state, entry["first"])
+            state = self.advance(state, entry["first"], self.ends(log, changes, answers))
             if self.exact and answers in digests and state.digest() != digests[answers]:
                 raise Departed(
                     f"the state of the session {about['name']} after {answers} answers is not the one "
@@ -390,8 +416,17 @@ class Run:
                     entry,
                     None,
                 )
+        self._decide(state)
         yield state
         self.change(state, log, changes, len(log))
+
+    def ends(self, log, changes, answers):
+        """The changes that came after so many answers while the stream had ended, by the round where it went on."""
+        return {
+            change["at_end"]: partial(self.change, log=log, changes=changes[:count], answers=answers)
+            for count, change in enumerate(changes, 1)
+            if change["position"] == answers and change["at_end"] is not None
+        }
 
     def change(self, state, log, changes, answers):
         """Make the changes that came after so many answers, if there are: the learner is taught again from the first
@@ -442,15 +477,16 @@ class Run:
 
     def _look_again(self, state):
         """Leave in a learner the traces of the row it saw last: the question's, or the last of the stream."""
-        if self.ended(state):
-            t, margins, predicted = self.rounds - 1, np.zeros(self.rounds), np.zeros(self.rounds, np.int8)
+        t = state.question.t
+        if state.question.predicted == 0:
+            margins, predicted = np.zeros(t), np.zeros(t, np.int8)
             stream.decide(
-                self.dataset.rows, self.order, state.learner, state.objective.theta, t, t + 1, margins, predicted
+                self.dataset.rows, self.order, state.learner, state.objective.theta, t - 1, t, margins, predicted
             )
         else:
             stream.passed(
                 self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.about["seed"],
-                state.question.t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts),
+                t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts),
                 np.zeros((1, 4)),
             )  # fmt: skip
 
@@ -460,8 +496,8 @@ class Run:
         return self.about["engine"] == __version__
 
     def ended(self, state):
-        """Whether no question is left."""
-        return state.question.t >= self.rounds
+        """Whether no question is left; a change made at the end of a stream may have spent the budget."""
+        return state.question.t >= self.rounds or state.spent >= self.about["budget"]
 
     def _facts(self, question):
         item = int(self.order[question.t])
@@ -529,6 +565,11 @@ class Decided:
     def empty(cls, rounds):
         return cls(np.zeros(rounds), np.zeros(rounds, np.int8), np.zeros(rounds, bool))
 
+    def longer(self, rounds):
+        """The same with room for a longer stream."""
+        parts = (np.resize(part, rounds) for part in (self.margins, self.predicted, self.asked))
+        return Decided(*parts, self.rounds)
+
 
 class Session(Run):
     """An open session, safe to share between threads; opening it rebuilds the state from its log."""
@@ -536,7 +577,7 @@ class Session(Run):
     def __init__(self, store, session):
         super().__init__(store, store.session(session))
         self.id = session
-        self._lock = threading.RLock()
+        self._lock, self._decided = threading.RLock(), Decided.empty(0)
         self._rebuild()
 
     def _rebuild(self):
@@ -554,16 +595,16 @@ class Session(Run):
                 ask(self.id) for ask in (self.store.answers, self.store.digests, self.store.changes)
             )
             self._version = self.store.last_answer(self.id)
+            if self.grown:
+                self._take_more()
         self._decided = Decided.empty(self.rounds)
-        for state in self.follow(log, digests, self._changes):
-            self._decide(state)
-        self._state, self._answers = state, answered(log)
+        *_, self._state = self.follow(log, digests, self._changes)
+        self._answers = answered(log)
         return None if len(log) == len(self._answers) else log[len(self._answers)]["id"]
 
     def _decide(self, state):
-        """Write down what the learner of a state decided in the rounds up to its question, and with it."""
         found, t = self._decided, state.question.t
-        rounds = min(t + 1, self.rounds)
+        rounds = t + (state.question.predicted != 0)
         stream.decide(
             self.dataset.rows, self.order, state.learner, state.objective.theta, found.rounds, rounds, found.margins,
             found.predicted,
@@ -622,10 +663,44 @@ class Session(Run):
     # What a page does
 
     def refresh(self):
-        """Rebuild where another process has answered since."""
+        """Rebuild where another process has answered since, and go on where the data set has grown."""
         with self._lock:
             if self.store.last_answer(self.id) != self.version:
                 self._rebuild()
+            elif self.grown:
+                with self.store.transaction():
+                    self._go_on()
+
+    @property
+    def grown(self):
+        """Whether the data set has items that the session has not taken yet."""
+        return self.store.length(self.dataset.id) > self.rounds
+
+    def _take_more(self):
+        self.dataset.refresh()
+        self._take()
+        self._decided = self._decided.longer(self.rounds)
+
+    def _go_on(self):
+        """Take the items that came, and run on what had reached the end: the state, or what is prepared."""
+        end = self.rounds
+        self._take_more()
+        if self.store.last_answer(self.id) != self.version:
+            self._rebuild()
+        elif any(state.question.t == end for state in (self._state, *(state for state, _ in self._branches.values()))):
+            if self._state.question.t == end:
+                self._state = self._continued(self._state.copy(), end)
+                self._decide(self._state)
+            self._settle(self._current and self._current.id)
+
+    def _continued(self, state, end):
+        """Run a state on from what was the end of the stream; changes the state given."""
+        if end and self._point(end - 1) != end:  # a point that only the end had
+            state.trail.pop()
+        before = state.before
+        state = self._run(state, end, {})
+        state.before = before
+        return state
 
     @property
     def place(self):
@@ -655,15 +730,16 @@ class Session(Run):
     @contextmanager
     def _event(self, event):
         """All or nothing of what an event changes, here and in the database: gives whether it is new."""
-        with self._lock, self.store.transaction():
-            self.refresh()
-            if self.store.event(event):
-                yield False
-                return
+        with self._lock:
+            self.refresh()  # what it prepares stays, whatever comes of the rest
             kept = dict(vars(self))
             try:
-                yield True
-                self._version = self.store.last_answer(self.id)
+                with self.store.transaction():
+                    self.refresh()
+                    new = not self.store.event(event)
+                    yield new
+                    if new:
+                        self._version = self.store.last_answer(self.id)
             except BaseException:
                 vars(self).update(kept)
                 raise
@@ -726,8 +802,13 @@ class Session(Run):
             if old == SKIP:
                 self._spend("an answer to a skipped item")
             position = len(self._answers)
-            self.store.put_label(event, question, label, annotator, seconds, position=position)
+            self.store.put_label(event, question, label, annotator, seconds, None, position, self._end)
             self._change()
+
+    @property
+    def _end(self):
+        """The round that the stream would go on with, or None while a question waits."""
+        return None if self._current else self.rounds
 
     def _spend(self, what):
         """Refuse what costs a label where the budget has none left beside the one for the question that waits."""
@@ -760,7 +841,7 @@ class Session(Run):
             if trains:
                 self._spend("a mark that trains")
             position = len(self._answers) if trains else None
-            self.store.put_feedback(event, self.id, item, wrong, position, annotator)
+            self.store.put_feedback(event, self.id, item, wrong, annotator, position, self._end if trains else None)
             if trains:
                 self._change()
 

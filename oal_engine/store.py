@@ -116,6 +116,7 @@ def m2026_11_20_annotators(db):
     db.execute("ALTER TABLE questions ADD COLUMN audit INTEGER NOT NULL DEFAULT 0")
     # A label with a position corrects another: so many answers stood when it was given.
     db.execute("ALTER TABLE labels ADD COLUMN position INTEGER")
+    db.execute("ALTER TABLE labels ADD COLUMN at_end INTEGER")  # where the stream had ended then; NULL: it had not
     db.execute("ALTER TABLE labels ADD COLUMN highlighted INTEGER")  # whether terms were highlighted; NULL: not known
     for statement in (
         """CREATE TABLE notes (
@@ -124,13 +125,24 @@ def m2026_11_20_annotators(db):
         "CREATE INDEX notes_session ON notes (session, item)",
         """CREATE TABLE feedback (
             event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
-            item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, annotator TEXT NOT NULL,
+            item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, at_end INTEGER, annotator TEXT NOT NULL,
             given_at TEXT NOT NULL) STRICT""",  # with a position it trained: so many answers stood then
         "CREATE INDEX feedback_session ON feedback (session, item)",
         """CREATE TABLE annotators (
             name TEXT PRIMARY KEY, preferences TEXT NOT NULL) STRICT""",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m2026_11_20_growth(db):
+    """Data sets that grow: the columns that they were read from, and digests of what their items hold."""
+    db.execute("ALTER TABLE datasets ADD COLUMN columns TEXT")  # JSON: text, label, id
+    db.execute("ALTER TABLE datasets ADD COLUMN digested INTEGER NOT NULL DEFAULT 0")  # items whose digests are kept
+    db.execute("""
+        CREATE TABLE contents (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, digest BLOB NOT NULL,
+            PRIMARY KEY (dataset, digest)) STRICT, WITHOUT ROWID""")
 
 
 def default_path():
@@ -281,6 +293,57 @@ class Store:
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
 
+    # Data sets that grow
+
+    def length(self, dataset):
+        """How many items a data set has."""
+        return self.one("SELECT items FROM datasets WHERE id = ?", dataset)["items"]
+
+    def texts(self, dataset, first, stop):
+        """The texts of some items, in order."""
+        found = self.query(
+            "SELECT text FROM items WHERE dataset = ? AND position >= ? AND position < ? ORDER BY position",
+            dataset, first, stop,
+        )  # fmt: skip
+        return [row["text"] for row in found]
+
+    def label_words(self, dataset):
+        """What each label word of a data set means: {word: y}."""
+        found = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
+        return {row["label"]: row["y"] for row in found}
+
+    def update_dataset(self, dataset, values):
+        """Change what is said of a data set."""
+        self.db["datasets"].update(dataset, values)
+
+    def put_contents(self, dataset, digests):
+        """Keep digests of what items hold; whether each was new."""
+        put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
+        with self.transaction():
+            return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
+
+    def append_items(self, dataset, first, items):
+        """Insert items (id, text, label, y) from position `first` on; how many had an id that was taken, and got their
+        number behind it."""
+        put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
+        renamed = 0
+        with self.transaction():
+            for position, (given, *rest) in enumerate(items, first):
+                id = given or str(position + 1)
+                while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
+                    id = f"{id}#{position + 1}"
+                renamed += bool(given) and id != given
+        return renamed
+
+    def drop_last_digests(self, key, value):
+        """Drop the digests that were taken at the end of the sessions whose `id` or `dataset` is this: where the stream
+        goes on, they do not come out again."""
+        self.db.execute(
+            f"DELETE FROM digests WHERE session IN (SELECT id FROM sessions WHERE {key} = ?) AND NOT EXISTS"
+            " (SELECT 1 FROM questions WHERE questions.session = digests.session AND number = digests.answers + 1)",
+            [value],
+        )
+
     # Sessions
 
     def add_session(self, values):
@@ -313,7 +376,7 @@ class Store:
         return [_decoded(row, "classes") for row in found]
 
     def made_at(self, session, created_at, engine, items):
-        """Say when and with which engine a session was made elsewhere, and how long its stream was."""
+        """Say when, with which engine and over how many items a session was made elsewhere."""
         self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
 
     def remove_session(self, session):
@@ -350,21 +413,22 @@ class Store:
 
     # The labels of a session that stand, and those that a correction replaced; not those that were taken back.
     ALIVE = """
-        WITH RECURSIVE alive (event, question, label, position, age) AS (
-            SELECT event, question, label, position, labels.rowid FROM labels
+        WITH RECURSIVE alive (event, question, label, position, at_end, age) AS (
+            SELECT event, question, label, position, at_end, labels.rowid FROM labels
             JOIN questions ON questions.id = question
             WHERE session = ? AND number IS NOT NULL AND undone_at IS NULL
             UNION ALL
-            SELECT labels.event, labels.question, labels.label, labels.position, labels.rowid FROM labels
+            SELECT labels.event, labels.question, labels.label, labels.position, labels.at_end, labels.rowid FROM labels
             JOIN alive ON undone_by = alive.event)"""
 
     def changes(self, session):
         """What changed the learner besides answers, in order: corrections (question, label) and wrong marks that train
-        (item), each with the number of answers that stood then."""
+        (item), each with the number of answers that stood then and where the stream had ended."""
         return self.query(
-            f"""{self.ALIVE} SELECT position, question, NULL AS item, label, age FROM alive WHERE position IS NOT NULL
-            UNION ALL SELECT position, NULL, item, -1, rowid FROM feedback
-            WHERE session = ? AND position IS NOT NULL ORDER BY position, age""",
+            f"""{self.ALIVE} SELECT position, at_end, question, NULL AS item, label, age FROM alive
+            WHERE position IS NOT NULL
+            UNION ALL SELECT position, at_end, NULL, item, -1, rowid FROM feedback
+            WHERE session = ? AND position IS NOT NULL ORDER BY position, at_end NULLS LAST, age""",
             session,
             session,
         )
@@ -466,14 +530,15 @@ class Store:
             [number, now(), question, number],
         )
 
-    def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None):
+    def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None, at_end=None):
         """Store an answer; label 0 is a skip. highlighted: whether terms were. position: it corrects the label that
-        stands, after so many answers."""
+        stands, after so many answers; at_end: of the stream, which had so many rounds."""
         if position is not None:
             self.undo_label(question, event)
         self.db["labels"].insert(
             {"event": event, "question": question, "label": label, "annotator": annotator,
-             "answered_at": now(), "seconds": seconds, "highlighted": highlighted, "position": position}
+             "answered_at": now(), "seconds": seconds, "highlighted": highlighted, "position": position,
+             "at_end": at_end}
         )  # fmt: skip
 
     def undo_label(self, question, event):
@@ -486,12 +551,13 @@ class Store:
     def shorten_log(self, session, answers):
         """What came behind so many answers came with the last of them; digests of more are forgotten."""
         self.db.execute(
-            "UPDATE labels SET position = ? WHERE position > ? AND question IN"
+            "UPDATE labels SET position = ?, at_end = NULL WHERE position > ? AND question IN"
             " (SELECT id FROM questions WHERE session = ?)",
             [answers, answers, session],
         )
         self.db.execute(
-            "UPDATE feedback SET position = ? WHERE position > ? AND session = ?", [answers, answers, session]
+            "UPDATE feedback SET position = ?, at_end = NULL WHERE position > ? AND session = ?",
+            [answers, answers, session],
         )
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
@@ -517,11 +583,12 @@ class Store:
         found = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
         return {item: text for item, text in {row["item"]: row["text"] for row in found}.items() if text}
 
-    def put_feedback(self, event, session, item, wrong, position, annotator):
-        """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers."""
+    def put_feedback(self, event, session, item, wrong, annotator, position=None, at_end=None):
+        """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers;
+        at_end: of the stream, which had so many rounds."""
         self.db["feedback"].insert(
             {"event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
-             "annotator": annotator, "given_at": now()},
+             "at_end": at_end, "annotator": annotator, "given_at": now()},
         )  # fmt: skip
 
     def feedback(self, session):

@@ -5,6 +5,7 @@ import sqlite3
 import streamlit as st
 
 from ui import guidelines, history, learned, progress, pushed
+from ui.arrivals import arrivals, remember
 from ui.card import card
 from ui.desk import desk as open_desk
 from ui.figures import told
@@ -20,13 +21,12 @@ def label(desk, name):
         return done
 
     card(key, handle, lambda review: desk.payload(st.session_state.get(f"{key}-problem"), name, review))
-    st.session_state[f"{key}-stream"] = desk.session.changed
+    remember(desk.session)
 
 
 @st.fragment(run_every=2)
 def watch(desk, name):
-    """The panel that is open; no other is drawn, so that none keeps the card waiting. What is changed here, or in
-    another browser, may change what the card asks next."""
+    """The panel that is open; no other is drawn, so that none keeps the card waiting."""
     panels = {
         "Progress": progress.show,
         "History": history.show,
@@ -42,8 +42,6 @@ def watch(desk, name):
                     show(desk, name)
                 except (ValueError, sqlite3.Error) as error:
                     complain(error)
-    if desk.session.changed != st.session_state[f"card-{desk.session.id}-stream"]:
-        st.rerun()
 
 
 open_page("Label")
@@ -62,5 +60,6 @@ heading(about["name"], f"{told(desk.session.strategy)} on {about['dataset_name']
 left, right = st.columns([5, 3], gap="large")
 with left:
     label(desk, annotator())
+    arrivals(desk.session)
 with right:
     watch(desk, annotator())

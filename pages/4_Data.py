@@ -1,10 +1,10 @@
-"""Data: import a file of texts or vectors, and remove what no session uses."""
+"""Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
 from pathlib import Path
 
 import streamlit as st
 
-from oal_engine import datasets, formats, readers
+from oal_engine import datasets, feeds, formats, readers
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
 from ui.page import complain, entry, guarded_store, note, open_page
@@ -12,7 +12,12 @@ from ui.page import complain, entry, guarded_store, note, open_page
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
-PHASES = {"reading": "Reading", "vocabulary": "Finding the vocabulary", "vectors": "Making vectors"}
+PHASES = {
+    "reading": "Reading",
+    "vocabulary": "Finding the vocabulary",
+    "vectors": "Making vectors",
+    "items": "Adding items",
+}
 
 
 def local():
@@ -22,13 +27,13 @@ def local():
 
 def chosen_file(question, kinds, key=""):
     """A file, as something to read and its name, or None."""
-    upload, path = None, ""
+    upload, path, nth = None, "", st.session_state.get("imports", "")  # what is imported is not chosen any more
     ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
     way = st.segmented_control(question, ways, default="Upload", key=f"{key}way") if len(ways) > 1 else "Upload"
     if way == "Upload":
-        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload")
+        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
     else:
-        path = st.text_input("Path", key=f"{key}path").strip()
+        path = st.text_input("Path", key=f"{key}path{nth}").strip()
     if upload is not None:
         return upload, upload.name
     if path and not Path(path).expanduser().is_file():
@@ -44,7 +49,11 @@ def choose_columns(peek):
     left, right = st.columns(2)
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
     label = right.selectbox(
-        "Label", [none, *columns], index=1 + columns.index(guess.label) if guess.label else 0, key="label"
+        "Label",
+        [none, *columns],
+        index=1 + columns.index(guess.label) if guess.label else 0,
+        format_func=lambda column: "none: nothing is labelled yet" if column == none else column,
+        key="label",
     )
     features = None
     if not text and peek.numeric:
@@ -109,7 +118,7 @@ def import_form(store):
     except PROBLEMS as error:
         complain(error)
         return
-    st.dataframe(peek.rows, hide_index=True, height=min(420, 38 + 35 * len(peek.rows)))
+    st.dataframe(peek.rows, hide_index=True, height=min(250, 38 + 35 * len(peek.rows)))
     columns = choose_columns(peek)
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
@@ -119,20 +128,40 @@ def import_form(store):
         tokenizer = right.selectbox(
             "Words", sorted(TOKENIZERS), key="tokenizer", help="tweets keeps hashtags, mentions and emoji"
         )
-    if st.button("Check the labels", key="check") and (
-        items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))
-    ):
+    with st.container(horizontal=True):
+        sent = st.button("Import", type="primary", key="import")
+        checked = columns.label and st.button("Check the labels", key="check")
+    if checked and (items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))):
         note(items.report())
-    if st.button("Import", type="primary", key="import"):
+    if sent:
 
         def work(bar):
             items = read(source, name, columns, reader, encoding, bar)
             made = datasets.table(items, scale, bar, **({"tokenizer": tokenizer} if items.texts is not None else {}))
-            datasets.add(store, title, made, name, " or ".join(columns.positive))
+            datasets.add(store, title, made, name, columns)
             return items
 
         if items := attempt(work):
             st.session_state["imported"] = f"{title}: {items.report()}"
+            st.session_state["imports"] = st.session_state.get("imports", 0) + 1
+            st.rerun()
+
+
+def append_form(store):
+    """Choose a file, and add its items to a data set."""
+    names = {row["id"]: row["name"] for row in store.datasets()}
+    which = st.selectbox("Data set", names, format_func=names.get, key="more-dataset")
+    if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
+        return
+    source, name = file
+    if st.button("Add items", key="append"):
+
+        def work(bar):
+            dataset = datasets.Dataset(store, which)
+            return sum(feeds.append_file(dataset, source, name=name, progress=bar), feeds.Taken())
+
+        if taken := attempt(work):
+            st.session_state["imported"] = f"{names[which]}: {taken}."
             st.rerun()
 
 
@@ -191,15 +220,19 @@ def stored(store):
 
 open_page("Data")
 store = guarded_store()
-st.title("Data")
-if done := st.session_state.pop("imported", None):
-    note(done)
+st.title("Data", anchor=False)
 left, right = st.columns([3, 2], gap="large")
 with left:
-    st.subheader("Import")
+    st.header("Import", anchor=False)
+    if done := st.session_state.pop("imported", None):
+        note(done)
+        st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
     import_form(store)
+    if store.datasets():
+        st.header("Add items to a data set", anchor=False)
+        append_form(store)
 with right:
-    st.subheader("Data sets")
+    st.header("Data sets", anchor=False)
     if not store.datasets():
         note("None yet.")
     stored(store)

@@ -21,7 +21,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"spending", "estimates"},
     {"algorithms", "stream", "store", "formats"},
     {"datasets", "estimator", "specifications"},
-    {"session", "demo", "race", "protocols", "contests"},
+    {"session", "demo", "feeds", "race", "protocols", "contests"},
     {"published", "experiments", "retrace", "bundle", "model"},
     {"reproduce", "cluster", "jobs", "figures"},
     {"report"},

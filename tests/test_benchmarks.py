@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from conftest import ROOT
@@ -11,8 +13,11 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import estimates
 import growth
+import label_latency
+import labeling_tools
 import throughput
 from common import Shape, fitting
+from labeling_tools import Item, Tool, ours
 
 CHOSEN = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
 linux = pytest.mark.skipif(not growth.STATUS.exists(), reason="the memory of a process is read from /proc")
@@ -103,3 +108,85 @@ def test_the_measure_of_memory_sees_what_is_taken():
     script += "print(growth.memory('VmHWM') - before)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "benchmarks", capture_output=True, text=True)
     assert 38 <= float(done.stdout) <= 48
+
+
+# A tool that takes 90 ms to the next item, says nothing for a moment, and has saved after 180 ms.
+SLOW = """<div id=card data-saved=1><p>first</p></div><script>addEventListener('keydown', ({ key }) => {
+  const text = document.querySelector('p'), next = text.textContent === 'first' ? 'second' : 'first';
+  if (key !== (next === 'second' ? 'a' : 'x')) return;
+  card.dataset.saved = 0;
+  text.textContent = '';
+  setTimeout(() => { text.textContent = next; }, 90);
+  setTimeout(() => { card.dataset.saved = 1; }, 180);
+});</script>"""
+FIRST_SECOND = [Item("first", True), Item("second", False)]
+
+
+def served(address, *_):
+    return nullcontext(address)
+
+
+def filled(page, content):
+    page.set_content(content)
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(label_latency, "PAUSE", 0.2)
+    monkeypatch.setattr(label_latency, "WARM_UP", 1)
+
+
+def test_the_stop_watch_waits_for_the_text_and_for_the_save(browser, hurried):
+    """A label's time ends with the next item's text in a frame, not with the old one gone, and with all saved."""
+    keys = {True: ["Shift", "a"], False: ["x"]}
+    tool = Tool("slow", "1", partial(served, SLOW), filled, keys, "p", "[data-saved='1']")
+    (found,) = label_latency.measure(browser, [tool], FIRST_SECOND, 3)
+    assert 90 <= found["painted"]["p50"] <= found["painted"]["p95"]
+    assert 180 <= found["acknowledged"]["p50"]
+    assert 2 == found["keys"]
+
+
+def test_a_tool_that_is_not_there_is_left_out_with_the_reason(browser, hurried):
+    """Nothing is measured of a tool that cannot be started, and nobody is compared with it."""
+
+    def serve(*_):
+        raise labeling_tools.Missing("it could not be installed: no such package")
+
+    found = label_latency.measure(browser, [Tool("gone", "gone==1", serve, filled, {True: ["a"]}, "p")], [], 3)
+    assert ["it could not be installed: no such package"] == [tool["left_out"] for tool in found]
+    assert {} == label_latency.ratios(found)
+
+
+def test_a_package_that_cannot_be_installed_says_so(tmp_path, monkeypatch):
+    """Pip's own last words are in the reason, and nothing is left that looks installed."""
+    failed = partial(subprocess.CompletedProcess, (), 1, "", "many lines\nERROR: no such package\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed())
+    with pytest.raises(labeling_tools.Missing, match=r"^gone==1 could not be installed: ERROR: no such package$"):
+        labeling_tools.programs("gone==1", tmp_path)
+    assert not list(tmp_path.rglob("complete"))
+
+
+def test_ratios_are_those_of_our_slowest_to_the_best_of_the_others():
+    """Each percentile is compared with whichever other tool was better at it."""
+    times = [(ours("CSPAA").name, 20, 40), (ours("OA3-diag").name, 30, 30), ("a", 90, 400), ("b", 100, 200)]
+    found = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
+    assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(found)
+
+
+def test_labels_are_given_in_the_real_app(browser, hurried):
+    """Our own card is found, answered and timed on texts that the benchmark imported."""
+    found = label_latency.run(browser, labels=2, items=200, alone=True)
+    (tool,) = found["tools"]
+    assert 0 < tool["painted"]["p50"]
+    assert 0 < tool["acknowledged"]["p50"]
+    assert f"| {tool['tool']}" in "\n".join(label_latency.sections([found]))
+
+
+def test_synthetic_texts_follow_their_law():
+    """The same texts every time, about as many relevant as wanted, of no more terms than wanted, few of them common."""
+    items, _ = label_latency.zipf(2000, 500)
+    assert items == label_latency.zipf(2000, 500)[0]
+    terms = [word for item in items for word in item.text.split()]
+    assert 20 <= sum(item.relevant for item in items) <= 60
+    assert 400 <= len(set(terms)) <= 500
+    assert terms.count("w0") > 5 * terms.count("w20") > 0

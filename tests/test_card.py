@@ -956,6 +956,27 @@ def test_undo_in_the_pass_goes_back_in_it(script):
     assert len(script.events) == 2
 
 
+def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
+    """The server stops counting what was answered; an answer taken back is shown although it has not heard of it."""
+    here = place(20, counters=skips(3))
+    script.give(here, ALL)
+    script("offer").click()
+    script.give(here, ALL, review=skipped(4, 5, 6))
+    script.press("a", "x")
+    answered = script.ids
+    script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
+    assert (script.shown, script("why").inner_text()[:24]) == (6, "Skipped earlier, 1 left.")
+    script.press("z")
+    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
+    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    script.give(place(20, counters=skips(2, labels=3)), ALL, review=skipped(5, 6), acked=[*answered, *script.ids])
+    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    script.press(" ", "a")
+    assert script.events[-1]["question"] == 6
+    assert script.page.evaluate("reviews.at(-1)") is None
+
+
 def test_the_pass_can_be_left_at_any_time(script):
     """Escape and the button go back to the item that waited, whose text was kept from no paint."""
     here = place(20, counters=skips(3))
@@ -1079,6 +1100,18 @@ def test_an_empty_item_says_so(script, empty, sentence):
     assert script("card").locator(".title").inner_text() == "#1"
     script.press("a")
     assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize("parts", [[["word " * 20, 0], ["term", 0.5]] * 1000, [["🙂" * 50_000, 0]]])
+def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script, parts):
+    """The part that nobody sees yet does not delay the paint, and nothing of it is lost or changed."""
+    whole = "".join(text for text, _ in parts)
+    script.hand(question(1, parts=parts))
+    beginning = script("text").evaluate("text => text.textContent")
+    assert whole.startswith(beginning)
+    assert 3_000 < len(beginning) < 9_000  # more than the box shows
+    script.run(FRAME)
+    assert script("text").evaluate("text => text.textContent") == whole
 
 
 def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):

@@ -1,6 +1,7 @@
 """What stands beside the card: progress, history, what was pushed, what was learned, guidelines."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,7 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
     monkeypatch.setattr(feed, "SEARCHED", 20)
     found = history.page(desk, view(search="n"))
     assert "20 items among the newest 20" == found["total"]
+    assert "0 items among the newest 20" == history.page(desk, view(search="nowhere"))["total"]
     assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in found["rows"]]
 
 
@@ -258,7 +260,7 @@ def test_the_page_proves_that_learning_acts(work):
     told = words(at.run())
     assert not at.exception
     share = desk.session.labels.count(1) / len(desk.session.labels)
-    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d ms to learn it and find the next question", told)
+    assert re.search(r"Updated 36 times, last \d+ \w+ ago: [\d.e+]+ ms to learn it and find the next question", told)
     assert f"{share:.0%} of the answers were" in told
     assert 0 < desk.session.last_update < 60
     assert "Speaks for" in told
@@ -333,6 +335,18 @@ def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, 
     assert "Estimated so far" in told
     assert '<b style="font-size:.95rem">F1</b>' not in told
     assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", told)
+
+
+def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch):
+    """Once the budget is spent the estimates tell until when they hold, and which way they err."""
+    from oal_engine import estimates
+
+    desk = work(15, keep("plain", 1200, formats.Columns(("text",))), **BINARY)
+    found = estimates.of_session(desk.session)
+    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
+    told = words(run("pages/1_Label.py", session=str(desk.session.id)))
+    assert "Estimates end at item 1,234" in told
+    assert "understate the final model" in told
 
 
 # Guidelines and settings

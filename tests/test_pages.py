@@ -215,16 +215,16 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
     assert [row["label"] for row in store.log(session)] == [1, None]
 
 
-def test_a_stream_without_labels_says_that_metrics_need_them(store, tmp_path):
+def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
     """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
-    assert "Weighted sum and F1 need labelled data" in words(at)
+    assert "0 of 20 positives seen" in words(at)
     assert "Answers of each class" in words(at)
-    assert "<b>Weighted sum" not in words(at)
+    assert "Weighted sum</b>" not in words(at)
 
 
 def test_names_are_never_markup(store, texts):
@@ -288,6 +288,9 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     at.segmented_control(key="way").set_value("Path on this machine").run()
     at.text_input(key="path").set_value(str(path)).run()
     assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
+    at.selectbox(key="label").set_value("source").run()
+    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
+    at.selectbox(key="label").set_value("mesh").run()
     at.button(key="import").click().run()
     assert "give a tree file and a tree number" in words(at)
     at.segmented_control(key="tree-way").set_value("Path on this machine").run()
@@ -299,8 +302,6 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     assert not at.exception
     (found,) = store.datasets()
     assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("ohsumed", 20, 10, 10)
-    at.selectbox(key="label").set_value("source").run()
-    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
 
 
 def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
@@ -317,6 +318,21 @@ def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
     assert "spam" in words(at)
     assert "ham" in words(at)
     assert store.datasets() == []
+
+
+def test_items_are_added_on_the_data_page(store, tmp_path):
+    """A file is chosen, and the page says what was appended and what was dropped."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
+    datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
+    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="more-way").set_value("Path on this machine").run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
+    assert 21 == store.dataset("texts")["items"]
 
 
 def test_a_data_set_in_use_cannot_be_removed(store, texts):

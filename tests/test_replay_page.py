@@ -12,7 +12,7 @@ from test_pages import store as page_store  # noqa: F401
 from test_retrace import labelled
 from test_session import stream_of
 
-from oal_engine import bundle, datasets, formats, retrace
+from oal_engine import bundle, datasets, export, formats, retrace
 from oal_engine.session import Session, create
 from oal_engine.store import Store
 from ui import replay
@@ -188,7 +188,7 @@ class Player:
         return self
 
     def fact(self, name):
-        return self("facts").locator("div", has=self.page.locator("dt", has_text=name)).locator("dd").inner_text()
+        return self("facts").locator("div", has=self.page.locator("dt", has_text=name)).locator("dt + dd").inner_text()
 
 
 @pytest.fixture
@@ -244,7 +244,8 @@ def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
     expect(player("text")).to_contain_text("The budget of 40 labels is spent")
     player.page.wait_for_url(f"**question={steps}*")
     number = player("number")
-    number.fill("12")
+    number.select_text()
+    number.press_sequentially("12")
     number.press("ArrowLeft")
     number.press("Enter")
     player.at("q12")
@@ -328,6 +329,23 @@ def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
     player.at("q1")
     player.page.keyboard.press("End")
     player.at("q12")
+
+
+def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, store, session, tmp_path):
+    """Nothing is made before the button is pressed; then it is the file that the command line writes."""
+    page = open_player().page
+    page.get_by_role("button", name="Download").click()
+    for title, format, what, suffix in (("Labels", "jsonl", "labels", "jsonl"), ("Model", None, "model", "model.gz")):
+        page.get_by_role("combobox", name=re.compile("What")).click()
+        page.get_by_role("option", name=re.compile(title)).click()
+        if format:
+            page.get_by_role("radio", name=format).click()
+        with page.expect_download() as download:
+            page.get_by_test_id("stDownloadButton").last.get_by_role("button").click()
+        assert f"session-{session}-{what}.{suffix}" == download.value.suggested_filename
+        download.value.save_as(tmp_path / "downloaded")
+        export.export(store, session, what, format, tmp_path / "exported")
+        assert (tmp_path / "exported").read_bytes() == (tmp_path / "downloaded").read_bytes()
 
 
 def test_a_session_travels(visit, browser, open_player, store, session, tmp_path, app):

@@ -116,7 +116,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     monkeypatch.undo()
     store = Store(path)
     new = {
-        "datasets": {"classes": None},
+        "datasets": {"classes": None, "columns": None, "digested": 0},
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0},
         "questions": {"audit": 0},

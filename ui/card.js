@@ -8,6 +8,7 @@ const SLOWEST_RETRY = 30000;
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
+const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
 const LONGEST_NOTE = 2000;
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
@@ -156,7 +157,8 @@ class Card {
     this.payload = payload;
     this.setState = setState;
     this.error = payload.error;
-    if (this.pass && payload.review) this.pass.know(payload.review);
+    const taken = this.pending.filter(({ action, label }) => action === "correct" && !label);
+    if (this.pass && payload.review) this.pass.know(payload.review, new Set(taken.map(({ question }) => question)));
     this.update();
     if (!this.pending.length) clearTimeout(this.retrying);
     else if (arrived) this.post();
@@ -284,6 +286,7 @@ class Card {
     if (action === "undo") {
       const { question, label } = pass.trail.pop();
       pass.after = question.number - 1;
+      pass.keep(question, true);
       if (label) this.push({ question: question.id, action: "correct", ...answer, label: 0, was: label });
     } else {
       const { question } = this.place;
@@ -410,10 +413,12 @@ class Card {
       this.painting = painting;
       this.seen = Infinity;
       this.closeNote();
-      this.text.replaceChildren(...(question ? content(question) : ending(place)));
+      const [beginning, rest] = cut(question ? content(question) : ending(place));
+      this.text.replaceChildren(...beginning);
       this.text.scrollTop = 0;
       afterPaint(() => {
         if (painting !== this.painting || this.seen < Infinity) return;
+        this.text.append(...rest);
         this.seen = performance.now();
         this.root.dataset.question = question?.id ?? "";
       });
@@ -468,12 +473,20 @@ class Pass {
   trail = [];
   told = null; // by the server: how many are left after which number, and the first of them
 
-  know(told) {
-    const numbers = new Set(told.questions.map(({ number }) => number));
-    this.known = this.known.filter(({ number }) => !numbers.has(number))
-      .concat(told.questions.map((question) => ({ ...question, old: 0 })))
-      .sort((one, other) => one.number - other.number);
-    this.told = told;
+  // taken: the questions whose answers were taken back, which the server has not heard of yet.
+  know(told, taken) {
+    const last = told.questions.length < told.left ? told.questions.at(-1).number : Infinity;
+    const kept = this.known.filter(({ number, id }) => number <= told.after || number > last || taken.has(id));
+    this.known = [];
+    this.told = { ...told };
+    for (const question of told.questions) this.known.push({ ...question, old: 0 });
+    for (const question of kept) this.keep(question, question.number > told.after && question.number <= last);
+  }
+
+  keep(question, uncounted) {
+    if (this.known.some(({ id }) => id === question.id)) return;
+    if (uncounted) this.told.left += 1;
+    this.known = [...this.known, question].sort((one, other) => one.number - other.number);
   }
 
   get ahead() {
@@ -528,6 +541,14 @@ function recounted(place, events) {
     if (was) counters.answers[was] -= 1;
   }
   return { ...place, counters };
+}
+
+// The nodes of a text that fill the box at first, and the rest of a long one, which need not delay its paint.
+function cut(nodes) {
+  const pieces = nodes.flatMap((node) => (typeof node === "string" ? node.match(/[^]{1,2000}\s|[^]{1,2000}/gu) ?? [] : [node]));
+  let length = 0;
+  const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
+  return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
 }
 
 function ending({ end, counters, result }) {

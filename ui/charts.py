@@ -59,27 +59,22 @@ def of_session(session):
     return charts
 
 
-def estimated(points, end):
-    """The charts of the metrics as `estimates.curve` has them, along a stream that ends at a round."""
-    if not points:
-        return []
+def estimated(session, points):
+    """The charts of the metrics of a session as `estimates.curve` has them."""
     rounds, charts = np.array([t for t, *_ in points]), []
-    for name, title in HEADLINES[False].items():
-        lines = [(NAMES[key], color, *guesses(points, key, name)) for key, color in COLORS.items()]
-        charts.append(_chart(f"{name}-estimated", f"{title}, estimated", rounds, lines, ".2f", end, y=FRACTION))
+    for name, title in HEADLINES[session.multiclass].items():
+        if points and name in points[0][2]["push"]:
+            lines = [(NAMES[key], color, *guesses(points, key, name)) for key, color in COLORS.items()]
+            charts.append(
+                _chart(f"{name}-estimated", f"{title}, estimated", rounds, lines, ".2f", session.rounds, y=FRACTION)
+            )
     return charts
 
 
 def guesses(points, evaluation, metric):
-    """Values, lower and upper ends of a metric along `estimates.curve`; NaN where it is not known."""
+    """Values, lower and upper ends of a metric along `estimates.curve`."""
     found = [each[evaluation][metric] for *_, each in points]
-    return np.array([(g.value, g.low, g.high) if g else (np.nan,) * 3 for g in found]).T
-
-
-def unknown(run):
-    """Why a stream without labels has no exact figures."""
-    said = " and ".join(HEADLINES[run.multiclass].values())
-    return f"{said} need labelled data: this stream has no labels of its own."
+    return np.array([(guess.value, guess.low, guess.high) for guess in found]).T
 
 
 def _answers(session):
@@ -142,12 +137,10 @@ def _now(value, format):
 
 
 def _band(x, color, low, high):
-    """The area between two lines, as far as they are known."""
-    known = np.isfinite(low)
-    x = x[known]
+    """The area between two lines."""
     return go.Scatter(
         x=np.concatenate((x, x[::-1])),
-        y=np.concatenate((high[known], low[known][::-1])),
+        y=np.concatenate((high, low[::-1])),
         fill="toself",
         fillcolor=f"rgba({', '.join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))}, 0.16)",
         line={"width": 0},

@@ -33,6 +33,7 @@ STYLE = """<style>
 [class*="st-key-compare-link"] { gap: .1rem; }
 [class*="st-key-compare-link"] a:not(:hover) { background: none; }
 [class*="st-key-compare-link"] a { padding-left: 0; }
+[class*="st-key-compare-link-"] a p { font-size: 1rem; font-weight: 600; overflow-wrap: anywhere; }
 </style>"""
 STATES = {
     "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
@@ -67,7 +68,7 @@ def _open(comparison):
 
 
 def _new(store):
-    st.subheader("New comparison")
+    st.header("New comparison", anchor=False)
     data, many = _data(store)
     tune = st.selectbox(
         "Parameters", PROTOCOLS, 1, format_func=lambda key: f"{_tuning(key)}: {PROTOCOLS[key]}", key="compare-tune"
@@ -166,7 +167,7 @@ def _parameters(name, tune):
     typed = {}
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
         text = column.text_input(
-            literal(key),
+            key,
             placeholder="tuned" if key in usual else f"{value:g}",
             key=f"compare-{name}-{key}",
             help=literal(f"A number, several (1, 10), or powers ({specifications.TENS}). Default {value:g}."),
@@ -219,7 +220,7 @@ def _budgets(text):
 
 
 def _saved(store):
-    st.subheader("Comparisons")
+    st.header("Comparisons", anchor=False)
     found = store.comparisons()
     if not found:
         note("None yet. Start the one on this page: it takes seconds.")

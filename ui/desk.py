@@ -38,6 +38,7 @@ class Desk:
         self.session = Session(store(), session)
         self._lock = threading.Lock()
         self._items = {}
+        self._looking = threading.RLock()
         self._made = {}
 
     def handle(self, event, annotator):
@@ -128,7 +129,7 @@ class Desk:
 
     def once(self, name, make, *beside):
         """What `make` gives of the session, made anew only where the log, or what is beside it, has changed."""
-        with self._lock:
+        with self._looking:  # not the lock of the card, which is not to wait
             now = (self.session.version, self.session.rounds, *beside)
             if self._made.get(name, (None,))[0] != now:
                 self._made[name] = now, make()

@@ -20,6 +20,7 @@ CHOICES = {
 SUFFIXES = {"model": "model.gz", "report": "html"}
 
 
+@st.fragment
 def downloads(store, session):
     """A button behind which the files of a session are."""
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):

@@ -80,7 +80,7 @@ def _counted(first, shown, total, within=""):
     if total is None:
         told = f"{first + 1:,}–{first + shown:,} of more"
     elif total <= PAGE:
-        told = f"{total:,} item{'s' * (total != 1)}{within}" if total else ""
+        told = f"{total:,} item{'s' * (total != 1)}{within}" if total or within else ""
     else:
         told = f"{first + 1:,}–{first + shown:,} of {total:,}{within}"
     return {"total": told, "newer": first > 0, "older": total is None or first + PAGE < total}

@@ -26,13 +26,14 @@ def figures(run, counts):
 def estimated(found):
     """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
     return [
-        (title, *(_interval(found[key].get(name)) for key in metrics.EVALUATIONS))
-        for name, title in SHOWN[False].items()
+        (title, *(_interval(found[key][name]) for key in metrics.EVALUATIONS))
+        for name, title in (SHOWN[False] | SHOWN[True]).items()
+        if name in found["push"]
     ]
 
 
 def _interval(guess):
-    return f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})" if guess else "–"
+    return f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})"
 
 
 def table(heads, lines, height="19rem"):

@@ -8,7 +8,7 @@ from oal_engine.demo import DEMOS
 from oal_engine.learners import LEARNERS, is_multiclass
 from oal_engine.query_rules import QUERY_RULES, paceable, partners
 
-from .page import annotator, literal
+from .page import annotator
 
 LONGEST = 60  # characters of a class's name
 LONGEST_GUIDELINES = 20_000
@@ -117,7 +117,7 @@ def fields(specs, start, key):
     """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name."""
     return {
         name: column.number_input(
-            literal(name),
+            name,
             value=float(start[name]),
             format="%g",
             step=None,

@@ -12,11 +12,18 @@ from oal_engine.algorithms import strategy
 from oal_engine.demo import DEMOS
 from oal_engine.store import Store, StoreError
 
+from .component import text
+
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
 [data-testid="stHeader"] { background: transparent; pointer-events: none; }
 [data-testid="stHeader"] button { pointer-events: auto; }
 h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
+[data-testid="stButtonGroup"] [data-selected="true"] p { color: light-dark(#0f6b62, #5cc2b4); }
+[data-testid="stMain"]:focus-visible, [data-testid="stPageLink-NavLink"]:focus-visible,
+[data-testid="stFileUploader"] button:focus-visible {
+  outline: 2px solid currentColor !important; outline-offset: -2px !important;
+}
 h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
 .oal-entry span { opacity: .75; }
@@ -28,9 +35,11 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
   .st-key-top p { font-size: .875rem; }
   .st-key-top button { padding: .2rem .3rem .2rem .5rem; max-width: 5.6rem; }
   .st-key-top button p { overflow: hidden; white-space: nowrap; }
+  .st-key-top button [data-testid="stIconMaterial"] { display: none; }
   .oal-wide { display: none !important; }
 }
 </style>"""
+SCRIPT = f"<script>{text(['popover.js'])}</script>"
 PAGES = {
     "Home": "app.py",
     "Label": "pages/1_Label.py",
@@ -49,8 +58,9 @@ def open_page(title):
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>',
+            '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>' + SCRIPT,
             width="content",
+            unsafe_allow_javascript=True,
         )
         for name, page in PAGES.items():
             st.page_link(page, label=name, query_params={"session": session} if session else None)
@@ -169,8 +179,14 @@ def _warm_up():
         goal, counts = stream.objective(), metrics.empty()
         order, y = stream.checked_order(np.arange(3), table), rows.read_only(np.zeros(3), np.int8)
         asked = stream.until_query(table, y, order, learner, rule, goal, 0, 0, 3, True, counts)
+        average = stream.average(learner, False)
         if asked.t < 3:
-            stream.learn(table, order, learner, rule, goal, stream.average(learner, False), asked, 1, False)
+            stream.learn(table, order, learner, rule, goal, average, asked, 1, False)
+        stream.decide(table, order, learner, goal.theta, 0, 3, np.zeros(3), np.zeros(3, np.int8))
+        stream.passed(table, y, order, learner, rule, goal, 0, 0, True, counts, np.zeros((1, 4)))
+        stream.teach(
+            table, order, rows.read_only(np.ones(3), np.int8), np.arange(3), learner, rule, goal, average, False
+        )
         gc.collect()
         gc.freeze()
 

@@ -10,6 +10,11 @@ from . import charts, spending, stopping
 from .figures import estimated, figures, table
 from .page import note
 
+CLOSED = (
+    "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
+    "learning until then."
+)
+
 
 def show(desk, name):
     """Show the progress of a session; call it in a fragment."""
@@ -27,21 +32,21 @@ def show(desk, name):
 def _look(session, log):
     """The sentences, the charts, the table's lines, and why there are no figures."""
     place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
-    drawn, lines, problem, values = charts.of_session(session), [], None, None
+    drawn, lines, problem, values, closed = charts.of_session(session), [], None, None, None
     if session.labelled:
         lines = [("So far", *charts.NAMES.values()), *figures(session, place.counts)]
         rounds, counts = session.curve()
         values = rounds, session.evaluate(counts, "push")[metric]
-    elif session.multiclass:
-        problem = charts.unknown(session)
     else:
         found = estimates.of_session(session)
-        problem = found.reason
+        problem, closed = found.reason, found.closed
         if not problem:
             points = estimates.curve(session)
-            drawn = [*charts.estimated(points, session.rounds), *drawn]
+            drawn = [*charts.estimated(session, points), *drawn]
             lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
     theta = 0.0 if session.multiclass else session.about["theta"]
     told = spending.sentences(session.about, place.progress, log)
+    if closed is not None:
+        told.append(CLOSED.format(closed + 1))
     return [*told, stopping.sentence(log, theta, title, values)], drawn, lines, problem

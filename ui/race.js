@@ -290,7 +290,7 @@ class Lane {
     this.dot = svg("circle", { r: 3.5 });
     this.root = h("article", { class: "lane", "data-lane": this.number, "aria-label": this.name, ...testid("lane") },
       h("header", {},
-        h("div", {}, h("h3", {}, this.short, " ", h("span", {}, this.other)),
+        h("div", {}, h("h2", {}, this.short, " ", h("span", {}, this.other)),
           h("p", { class: "rule" }, this.sentence), h("p", { class: "values" }, values)),
         this.bump()),
       this.used,

@@ -42,7 +42,7 @@ def race(store):
 
 def _race(store):
     top = st.container(horizontal=True, vertical_alignment="center")
-    top.title("Race", width="content")
+    top.title("Race", width="content", anchor=False)
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
     dataset = top.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
     with top.popover("Settings"):

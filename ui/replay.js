@@ -77,7 +77,9 @@ class Player {
     this.round = h("input", { type: "number", min: 1, "aria-label": "Round", ...testid("round") });
     this.round.onchange = () => this.openRound(Number(this.round.value));
     this.ofRounds = h("span", {});
-    const leave = (event) => event.key === "Enter" && event.target.blur(); // the keys are the player's again
+    const leave = (event) => {
+      if (event.key === "Enter") event.target.blur(); // the keys are the player's again
+    };
     this.number.onkeydown = this.round.onkeydown = leave;
     this.earlier = tool("‹", "One round back (Shift ←)", () => this.stepRound(-1), "earlier");
     this.later = tool("›", "One round on (Shift →)", () => this.stepRound(1), "later");
@@ -343,12 +345,8 @@ class Player {
 
   chart({ title, unit, lines, end, top, percent, alt }) {
     const point = (at, value) => `${((100 * at) / end).toFixed(3)},${(100 - (100 * value) / top).toFixed(2)}`;
-    const d = (x, y) => x.map((at, k) => (y[k] === null ? "" : `${k && y[k - 1] !== null ? "L" : "M"}${point(at, y[k])}`)).join("");
-    const area = ({ x, band: [low, high] }) => {
-      const known = x.map((_, k) => k).filter((k) => low[k] !== null);
-      const edge = [...known.map((k) => point(x[k], high[k])), ...known.reverse().map((k) => point(x[k], low[k]))];
-      return known.length ? `M${edge.join("L")}Z` : "";
-    };
+    const d = (x, y) => x.map((at, k) => `${k ? "L" : "M"}${point(at, y[k])}`).join("");
+    const area = ({ x, band: [low, high] }) => d([...x, ...x.toReversed()], [...high, ...low.toReversed()]);
     const drawn = (name) => svg("svg", { class: name, viewBox: "0 0 100 100", preserveAspectRatio: "none",
       "aria-hidden": "true" }, ...lines.flatMap((line) => [
       ...(line.band.length ? [svg("path", { d: area(line), class: "band", style: `fill:${line.color}` })] : []),
@@ -424,7 +422,7 @@ class Player {
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
     const fact = (name, value, small = "", mark = "", title = "") => h("div", { title: title || value },
       h("dt", {}, name, ...(mark ? [" ", h("mark", {}, mark)] : [])), h("dd", { dir: "auto" }, value),
-      h("small", { dir: "auto" }, small));
+      h("dd", { class: "small", dir: "auto" }, small));
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
       fact(log.multiclass ? "Gap (margin)" : "Margin", shown(at?.margin)),
@@ -450,7 +448,7 @@ class Player {
     if (progress.skipped) tally.push(`${number(progress.skipped)} skipped`);
     put(this.used, [`${number(progress.labels)} of ${number(progress.budget)} labels used before it`, ...tally].join(" · "));
     this.budget.style.transform = `scaleX(${progress.labels / progress.budget})`;
-    this.changes.replaceChildren(h("h4", {}, "What the answer changed"), this.moved(place.moved));
+    this.changes.replaceChildren(h("h2", {}, "What the answer changed"), this.moved(place.moved));
     const table = place.tables[this.evaluation];
     for (const button of this.choice.children) {
       button.setAttribute("aria-pressed", button.dataset.name === this.evaluation);

@@ -4,7 +4,6 @@ algorithm beside the session."""
 from datetime import datetime
 from itertools import zip_longest
 
-import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -41,7 +40,7 @@ class Player(Desk):
     def _open(self, session):
         """Run the log, and estimate the metrics along the stream where they are not known."""
         self.session = trace = retrace.Trace(store(), session)
-        self._estimates = [] if trace.labelled or trace.multiclass else estimates.curve(trace)
+        self._estimates = [] if trace.labelled else estimates.curve(trace)
 
     def refresh(self):
         """Run the log again where it has changed."""
@@ -76,7 +75,7 @@ class Player(Desk):
             "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
             "heads": ["Estimated so far" if self._estimates else "So far", *charts.NAMES.values()],
             "charts": [
-                _drawn(chart) for chart in [*charts.estimated(self._estimates, trace.rounds), *charts.of_session(trace)]
+                _drawn(chart) for chart in [*charts.estimated(trace, self._estimates), *charts.of_session(trace)]
             ],
             "note": self._note(),
             "end": f"The budget of {trace.about['budget']:,} labels is spent"
@@ -139,7 +138,7 @@ class Player(Desk):
         """Why there are no figures, or what they are."""
         if self.session.labelled:
             return ""
-        told = ESTIMATED if self._estimates else charts.unknown(self.session)
+        told = ESTIMATED if self._estimates else estimates.of_session(self.session).reason
         return f"{told} The table is of the questions alone."
 
 
@@ -156,11 +155,11 @@ def _answered(entry):
 def _drawn(chart):
     """A chart as the browser draws it."""
     lines = [
-        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": _numbers(trace.y),
-         "band": [_numbers(end) for end in band or ()]}
+        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": [float(y) for y in trace.y],
+         "band": [[float(y) for y in end] for end in band or ()]}
         for (name, color), trace, band in zip_longest(chart.legend, chart.figure.data[len(chart.bands) :], chart.bands)
     ]  # fmt: skip
-    highest = max((y for line in lines for y in line["y"] if y is not None), default=0)
+    highest = max((y for line in lines for y in line["y"]), default=0)
     kind = chart.figure.layout.yaxis.tickformat
     nice = (0.05, 0.1, 0.2, 0.5, 1) if kind != "d" else [k * 10**p for p in range(8) for k in (1, 2, 5)]
     return {
@@ -172,11 +171,6 @@ def _drawn(chart):
         "percent": kind == ".0%",
         "alt": chart.alt,
     }
-
-
-def _numbers(values):
-    """Numbers as JSON has them: None where one is not known."""
-    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def show(found, start):

@@ -1,0 +1,234 @@
+"""OAL Studio and the tools it is measured against: how each is installed, started on texts, opened and answered."""
+
+import csv
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import requests
+
+from oal_engine import datasets, demo, formats
+from oal_engine.session import create
+from oal_engine.store import Store
+
+OURS = "OAL Studio"
+ASREVIEW, LABEL_STUDIO = "asreview==3.0.8", "label-studio==1.23.2"  # nowhere else
+ROOT = Path(__file__).parent.parent
+PATIENCE = 300  # seconds for a server to start, and for its first item
+BUDGET = 1000
+STRATEGIES = {
+    "OA3-diag": demo.DEMOS["abstracts"].session,
+    "CSPAA": demo.DEMOS["tweets"].session,
+    "PAA-I": {"algorithm": "PAA-I", "parameters": {"delta": 0.1}},
+}
+EMAIL, PASSWORD = "benchmark@example.org", "benchmark-1"
+NAMES = {True: "Relevant", False: "Not relevant"}
+local = requests.Session()
+local.trust_env = False  # no proxy between here and here
+
+
+class Item(NamedTuple):
+    """A text, and whether a person would call it relevant."""
+
+    text: str
+    relevant: bool
+
+
+class Missing(Exception):
+    """A tool that is not here and cannot be installed, in one sentence."""
+
+
+class Tool(NamedTuple):
+    """A labeling tool; its version is a pinned package, or what asks in ours.
+
+    serve(environments, own folder, items): a context with the address of the first item. enter(page, address): bring a
+    browser there. keys: those of a label. text: a CSS selector of the item's text. saved: one that matches while all is
+    saved, where the next item does not wait for that.
+    """
+
+    name: str
+    version: str
+    serve: Callable
+    enter: Callable
+    keys: dict
+    text: str
+    saved: str | None = None
+
+
+# What the tools share
+
+
+def programs(package, venvs):
+    """The programs of a package, in an environment of its own that is made at the first use."""
+    folder = venvs.resolve() / package
+    made = folder / "complete"
+    if not made.exists():
+        print(f"installing {package} in {folder} …", file=sys.stderr)
+        for command in ([sys.executable, "-m", "venv", "--clear", folder], [folder / "bin/pip", "install", package]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                said = (done.stderr or done.stdout).strip().splitlines()
+                raise Missing(f"{package} could not be installed: {said[-1] if said else 'pip failed'}")
+        made.touch()
+    return folder / "bin"
+
+
+@contextmanager
+def running(command, health, folder, home=None, **environment):
+    """A server with all its processes, its log in a folder (and all else, but for ours), from its first answer to its
+    end."""
+    log = folder / "server.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            command, cwd=home or folder, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        end = time.monotonic() + PATIENCE
+        while not _answers(health):
+            if time.monotonic() > end or server.poll() is not None:
+                raise Missing(f"{command[0]} did not answer at {health} within {PATIENCE} seconds.")
+            time.sleep(0.1)
+        yield
+    except BaseException:
+        print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
+        raise
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _answers(address):
+    try:
+        return local.get(address, timeout=2).ok
+    except requests.RequestException:
+        return False
+
+
+def send(address, method="POST", **parts):
+    """A request's answer as JSON; parts are those of `requests`."""
+    answer = local.request(method, address, timeout=PATIENCE, **parts)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def table(items, heads, *columns):
+    """Items as a CSV file in memory; a column is a function of an item's place and the item."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(heads)
+    writer.writerows([column(k, item) for column in columns] for k, item in enumerate(items, 1))
+    return file.getvalue().encode()
+
+
+# The tools
+
+
+@contextmanager
+def studio(strategy, _, folder, items):
+    """The real app, on a session over the items; a database that lies in the folder already is used again."""
+    store, name, port = Store(folder / "studio.db"), f"{len(items):,} texts", free_port()
+    if not store.has_dataset(name):
+        path = folder / "items.csv"
+        heads = ("id", "text", "label")
+        path.write_bytes(table(items, heads, lambda k, _: k, lambda _, x: x.text, lambda _, x: int(x.relevant)))
+        datasets.import_file(store, path, name, formats.Columns(("text",), "label", "id", positive=("1",)))
+        path.unlink()
+    about = STRATEGIES[strategy] | {"positive_name": NAMES[True], "negative_name": NAMES[False], "budget": BUDGET}
+    session = create(store, store.dataset(name)["id"], **about)
+    store.close()
+    command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
+    base = f"http://127.0.0.1:{port}"
+    with running(command, f"{base}/_stcore/health", folder, ROOT, OAL_DB=str(store.path.resolve())):
+        yield f"{base}/Label?session={session}"
+
+
+def enter_studio(page, address):
+    page.goto(address)
+    page.locator(".js-plotly-plot").first.wait_for()
+
+
+@contextmanager
+def asreview(venvs, folder, items):
+    """ASReview LAB with the model that it begins with, on a project made through its API."""
+    program, port = programs(ASREVIEW, venvs) / "asreview", free_port()
+    base = f"http://localhost:{port}"
+    command = [program, *f"lab --no-browser --skip-update-check --host localhost --port {port}".split()]
+    environment = {"ASREVIEW_PATH": str(folder), "ASREVIEW_LAB_TASK_MANAGER_ENDPOINT": f"localhost:{free_port()}"}
+    with running(command, base, folder, **environment):
+        file = table(items, ("title", "abstract"), lambda k, _: f"Item {k}", lambda _, item: item.text)
+        parts = {"data": {"mode": "oracle"}, "files": {"file": ("items.csv", file)}}
+        project = send(f"{base}/api/projects/create", **parts)["id"]
+        send(f"{base}/api/projects/{project}/review", "PUT", data={"status": "review", "trigger_model": "1"})
+        yield f"{base}/reviews/{project}/reviewer"
+
+
+def enter_asreview(page, address):
+    page.goto(address)
+
+
+@contextmanager
+def label_studio(venvs, folder, items):
+    """Label Studio on a project of two choices with keys, without telemetry."""
+    program, port, token = programs(LABEL_STUDIO, venvs) / "label-studio", free_port(), uuid4().hex
+    base = f"http://127.0.0.1:{port}"
+    command = [program, *f"start --no-browser --internal-host 127.0.0.1 --port {port} --data-dir".split(), folder]
+    account = ["--user-token", token, "--username", EMAIL, "--password", PASSWORD]
+    quiet = {"COLLECT_ANALYTICS": "false", "LATEST_VERSION_CHECK": "false", "SENTRY_DSN": "", "FRONTEND_SENTRY_DSN": ""}
+    environment = {"LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true", "DJANGO_DB": "sqlite", **quiet}
+    choices = "".join(f'<Choice value="{NAMES[sign]}" hotkey="{key}"/>' for sign, key in ((True, "a"), (False, "x")))
+    config = f'<View><Text name="text" value="$text"/><Choices name="label" toName="text">{choices}</Choices></View>'
+    with running([*command, *account], f"{base}/health", folder, **environment):
+        allowed, about = {"Authorization": f"Token {token}"}, {"title": "Texts", "label_config": config}
+        project = send(f"{base}/api/projects", headers=allowed, json=about)["id"]
+        tasks = [{"data": {"text": item.text}} for item in items]
+        send(f"{base}/api/projects/{project}/import", headers=allowed, json=tasks)
+        yield f"{base}/projects/{project}/data?labeling=1"
+
+
+def enter_label_studio(page, address):
+    page.goto(address)
+    page.locator("[name=email]").fill(EMAIL)
+    page.locator("[name=password]").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/login" not in url)
+    page.goto(address)
+
+
+def ours(strategy):
+    """This app, where a strategy asks."""
+    keys = {True: ["a"], False: ["x"]}
+    unsaved = '[data-testid="oal-card"][data-unsaved="0"]'
+    return Tool(OURS, strategy, partial(studio, strategy), enter_studio, keys, '[data-testid="oal-text"]', unsaved)
+
+
+OTHERS = [
+    Tool(
+        "ASReview LAB", ASREVIEW, asreview, enter_asreview, {True: ["r"], False: ["i"]},
+        '[aria-label="record title abstract"] .MuiTypography-body1',
+    ),
+    Tool(
+        "Label Studio", LABEL_STUDIO, label_studio, enter_label_studio,
+        {True: ["a", "Control+Enter"], False: ["x", "Control+Enter"]}, ".lsf-richtext",
+    ),
+]  # fmt: skip

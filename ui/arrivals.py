@@ -1,0 +1,29 @@
+"""What an open page sees of a stream that grows, and of a learner that is changed elsewhere."""
+
+import sqlite3
+
+import streamlit as st
+
+from .page import note
+
+
+def remember(session):
+    """Note what the card has just been made of."""
+    st.session_state[f"shown-{session.id}"] = (*session.changed, session.place.asked is None)
+
+
+@st.fragment(run_every=1)
+def arrivals(session):
+    """Say how many items have come since the page was opened, and have the card made anew where it may ask something
+    else now: after a correction or a mark that trains, or when it was at the end and the stream has grown."""
+    try:
+        session.refresh()
+    except (ValueError, sqlite3.Error):
+        return  # the panels say so
+    changes, items = session.changed
+    shown = st.session_state.get(f"shown-{session.id}", (changes, items, False))
+    if changes != shown[0] or (shown[2] and items > shown[1]):
+        st.rerun()
+    new = items - st.session_state.setdefault(f"opened-{session.id}", items)
+    if new:
+        note(f"{new:,} new item{'s have' if new > 1 else ' has'} arrived.")
