@@ -380,11 +380,11 @@ def replay(
         "learner": chosen.learner,
         "rule": chosen.rule,
         "params": chosen.parameters,
-        "plan": plan,
         "runs": runs,
         "mean": metrics.over(measured, np.mean),
         "std": metrics.spread(measured),
         "classes": list(classes) or None,
+        "plan": plan,
     }
     if as_json:
         print(json.dumps(result))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from oal_engine import cli, datasets, formats, metrics, stream
+from oal_engine import cli, datasets, formats, metrics, spending, stream
 from oal_engine.algorithms import ALGORITHMS, strategy
 from oal_engine.export import LABELS
 from oal_engine.learners import LEARNERS
@@ -245,7 +245,7 @@ def test_names_are_shown_as_they_are(ok, numbers):
 def test_replay_prints_the_promised_object(ok, numbers):
     """The keys are those of the documentation, in fractions, and mean and sample deviation are over the runs."""
     found = ok("replay", numbers, *RUN, "--permutations", 3, "--budget", 20, "--set", "delta=0.3")
-    assert ["algorithm", "learner", "rule", "params", "runs", "mean", "std", "classes"] == list(found)
+    assert ["algorithm", "learner", "rule", "params", "runs", "mean", "std", "classes", "plan"] == list(found)
     assert ("PAA-I", "pa-i", "symmetric", {"C": 1.0, "delta": 0.3}) == tuple(found.values())[:4]
     assert [1, 2, 3] == [one["order"] for one in found["runs"]]
     for one in found["runs"]:
@@ -415,6 +415,18 @@ def test_theta_budget_and_average(ok, numbers):
     assert done.counts[1, 0].sum() == found["push"]["fp"]
     assert expected(numbers) != told(found)
     assert 0 == ok("replay", numbers, *RUN, "--budget", 0)["runs"][0]["queried"]
+
+
+def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
+    """--audit, --no-audit-trains and --pace reach the kernel, and what cannot be planned is refused in a sentence."""
+    found = ok("replay", numbers, *RUN, "--budget", 20, "--audit", 0.25, "--no-audit-trains", "--pace", 0.5)
+    assert {"audit": 0.25, "audit_trains": False, "pace": 0.5} == found["plan"]
+    plan = spending.plan("symmetric", 20, ROWS, 0.25, False, 0.5)
+    assert expected(numbers, plan=plan) == told(found["runs"][0])
+    assert ok("replay", numbers, *RUN, "--budget", 20)["plan"] is None
+    assert (1, "", "error: audits and a pace need a budget. Got none.\n") == run(
+        "replay", numbers, *RUN, "--audit", 0.5
+    )
 
 
 def test_parameters_by_key(ok, run, numbers):
