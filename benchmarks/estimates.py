@@ -7,6 +7,7 @@ makes of its log is held against the truth of the window. A number is shown or n
 import json
 import sys
 from collections import defaultdict
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -109,6 +110,7 @@ def told(done, y, classes, counts, start):
 
 def runs(quick, orders):
     """Every run's figures: (data, strategy, plan, labels, what of, evaluation, metric, figures or None)."""
+    number = count()
     for name, data in sources(quick):
         many = STRATEGIES if not data.classes else MANY
         for seed in range(orders):
@@ -117,7 +119,8 @@ def runs(quick, orders):
             for title, values in list(many.items())[: 2 if quick else None]:
                 for plan, own in PLANS.items():
                     for labels in LABELS[:2] if quick else LABELS:
-                        found = session(part, y, data.classes, strategy(**values), own, labels, seed)
+                        draws = next(number)  # no two runs share their draws: these decide how far off both are
+                        found = session(part, y, data.classes, strategy(**values), own, labels, draws)
                         for what, figures in found.items():
                             for (evaluation, metric), each in figures.items():
                                 yield name, title, plan, labels, what, evaluation, metric, each
