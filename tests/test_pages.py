@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from oal_engine import datasets, formats
 from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.learners import is_multiclass
-from oal_engine.session import create
+from oal_engine.session import Session, create
 from ui.forms import OWN
 
 PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
@@ -225,6 +225,20 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     assert "0 of 20 positives seen" in words(at)
     assert "Answers of each class" in words(at)
     assert "Weighted sum</b>" not in words(at)
+
+
+def test_a_session_with_answers_is_removed_only_after_a_word(store, texts):
+    """The button works at once where nothing is lost, else when the box beside it says that the answers may go."""
+    empty, answered = (create(store, texts, "PAA-I", budget=3) for _ in range(2))
+    opened = Session(store, answered)
+    opened.answer("an event", opened.place.asked.id, 1)
+    at = run("app.py")
+    at.button(key=f"remove-{empty}").click().run()
+    assert [answered] == [row["id"] for row in store.sessions()]
+    assert at.button(key=f"remove-{answered}").disabled
+    at.checkbox(key=f"sure-{answered}").check().run()
+    at.button(key=f"remove-{answered}").click().run()
+    assert [] == store.sessions()
 
 
 def test_names_are_never_markup(store, texts):
