@@ -469,13 +469,13 @@ def test_arrow_keys_scroll_a_long_text(script):
 
 
 def test_an_event_says_what_was_answered_and_how_long_it_took(script):
-    """A random id, the question, its item, the action, the label, the tenths of a second since the paint, and whether
-    terms were highlighted."""
-    script.give(question(1, item=8), ALL)
+    """A random id, the question, the action, the label, the tenths of a second since the paint, and whether terms were
+    highlighted."""
+    script.give(1, ALL)
     script.run(1200)
     script.press("a", " ")
     first, second = script.events
-    answered = {"id": "", "question": 1, "item": 8, "action": "label", "label": 1}
+    answered = {"id": "", "question": 1, "action": "label", "label": 1}
     assert first | {"id": ""} == answered | {"seconds": 1.2, "highlighted": False}
     assert (second["action"], second["label"], second["seconds"]) == ("skip", None, 0)
     assert all(len(id) == 32 and int(id, 16) for id in script.ids)
@@ -1038,10 +1038,9 @@ def test_an_answer_of_the_pass_outlives_a_reload(script):
     assert (script.shown, script.ids) == (20, kept)
     script.press("a")
     assert script.ids == kept
-    script.give(question(20, item=77, parts=[["item 77", 0]]), ALL, acked=kept)
-    assert script.shown == 77
+    script.give(20, ALL, acked=kept)
     script.press("a")
-    assert (script.answers, script.events[0]["item"]) == ([(20, 1)], 77)
+    assert script.answers == [(20, 1)]
 
 
 # What the model thought

@@ -204,8 +204,7 @@ class Card {
   act(action, label, time) {
     if (this.blocker || !(time >= this.seen)) return; // seen is when the item was painted: no blind answers
     const seconds = Math.round((time - this.seen) / 100) / 10;
-    const shown = this.place.question;
-    const question = action === "undo" ? this.previous() : shown?.id;
+    const question = action === "undo" ? this.previous() : this.place.question?.id;
     if (question == null) return;
     this.closeNote();
     this.flash(action, label);
@@ -213,7 +212,7 @@ class Card {
     const { highlight: highlighted = false } = this.preferences;
     if (this.pass) this.answerSkipped(action, { label, seconds, highlighted });
     else if (action === "undo") this.push({ question, action, label, seconds });
-    else this.push({ question, item: shown.item, action, label, seconds, highlighted });
+    else this.push({ question, action, label, seconds, highlighted });
   }
 
   push(event) {
@@ -407,7 +406,7 @@ class Card {
 
   show(place) {
     const { question, end } = place;
-    const painting = question ? `${question.id} ${question.item}` : `${end} ${place.counters.skipped} ${place.result}`;
+    const painting = question ? question.id : `${end} ${place.counters.skipped} ${place.result}`;
     this.place = place;
     if (painting !== this.painting) {
       this.painting = painting;
@@ -545,7 +544,8 @@ function recounted(place, events) {
 
 // The nodes of a text that fill the box at first, and the rest of a long one, which need not delay its paint.
 function cut(nodes) {
-  const pieces = nodes.flatMap((node) => (typeof node === "string" ? node.match(/[^]{1,2000}\s|[^]{1,2000}/gu) ?? [] : [node]));
+  const long = (node) => typeof node === "string" && node.length > FIRST_PAINT;
+  const pieces = nodes.flatMap((node) => (long(node) ? node.match(/[^]{1,2000}\s|[^]{1,2000}/gu) : [node]));
   let length = 0;
   const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];

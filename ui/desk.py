@@ -66,7 +66,6 @@ class Desk:
                 self._check_label(event)
                 session.correct(id, event["question"], event["label"], annotator, event.get("seconds"))
             case action:
-                self._check_item(event)
                 label = SKIP if action == "skip" else event["label"]
                 seconds, highlighted = event.get("seconds"), event.get("highlighted")
                 session.answer(id, event["question"], label, annotator, seconds, highlighted)
@@ -76,12 +75,6 @@ class Desk:
         standing = self.session.store.standing_label(event["question"])
         if standing and standing["label"] != event["was"] and not self.session.store.event(event["id"]):
             raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
-
-    def _check_item(self, event):
-        """A correction elsewhere may put another item into the question that the browser had prepared."""
-        asked = self.session.place.asked
-        if asked and asked.id == event["question"] and event.get("item") not in (None, asked.item):
-            raise SessionError("another item is asked now, for an earlier answer was corrected.")
 
     def payload(self, problem=None, annotator="", review=None):
         """What the card shows: this place, the place after each possible answer, and a problem there was.
