@@ -40,7 +40,9 @@ def show_session(store, row):
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
             st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
-            if st.button("Remove this session and its labels", key=f"remove-{row['id']}"):
+            labels = row["labels"] + row["skipped"]
+            sure = not labels or st.checkbox(f"Its {labels:,} answers go with it", key=f"sure-{row['id']}")
+            if st.button("Remove this session", key=f"remove-{row['id']}", disabled=not sure):
                 store.remove_session(row["id"])
                 st.rerun()
 

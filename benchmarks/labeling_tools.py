@@ -73,8 +73,6 @@ def programs(package, venvs):
     folder = venvs.resolve() / package
     made = folder / "complete"
     if not made.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        (folder.parent / ".gitignore").write_text("*\n", encoding="utf-8")
         print(f"installing {package} in {folder} …", file=sys.stderr)
         for command in ([sys.executable, "-m", "venv", "--clear", folder], [folder / "bin/pip", "install", package]):
             done = subprocess.run(command, capture_output=True, text=True)

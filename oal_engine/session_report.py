@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from . import figures, learned, learners, metrics
+from . import estimates, figures, learned, learners, metrics
 from .experiments import versions
 from .figures import NAMES, STYLES, TITLES, number, plain
 from .report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
@@ -48,10 +48,10 @@ def _figures(drawn):
 
 
 def _drawn(title, unit, lines):
-    return figures.drawn("svg", _draw, title, unit, lines, ink=INK)
+    return figures.drawn("svg", _draw, unit, title, lines, ink=INK)
 
 
-def _draw(axes, title, unit, lines):
+def _draw(axes, unit, title, lines):
     """Lines (name, x, y, interval or None), those with an interval dashed."""
     for (name, x, y, interval), (color, *_, mark) in zip(lines, STYLES):
         dash = {"linestyle": "--" if interval else "-", "marker": mark, "markevery": 0.15, "markersize": 4}
@@ -85,14 +85,12 @@ def _worth(session):
     if not session.multiclass:
         shares.append(("pushed", rounds, counts[:, 1].sum((1, 2)) / done, None))
     share = _drawn("Share of the stream", "items streamed", shares)
+    yield _heading("How good it is")
     if not session.labelled:
-        yield _heading("How good it is")
-        yield sentence("The data has no labels of its own: its truth is not known.")
-        yield _figures([share])
+        yield from _estimated(session, share)
         return
     curves = {name: session.evaluate(counts, name) for name in metrics.EVALUATIONS}
     final = {name: session.evaluate(session.counts, name) for name in metrics.EVALUATIONS}
-    yield _heading("How good it is")
     yield sentence("Exact: every item of the data has a label of its own, which the session has never seen.")
     yield _figures([
         *(
@@ -109,6 +107,52 @@ def _worth(session):
             for metric in wanted
         ],
     )
+
+
+def _estimated(session, share):
+    """The estimates of a session over data without labels, or the reason why there are none."""
+    unknown = "The data has no labels of its own: its truth is not known."
+    if session.multiclass:
+        yield sentence(f"{unknown} Of several classes nothing is estimated.")
+        yield _figures([share])
+        return
+    found = estimates.of_session(session)
+    if found.reason:
+        yield sentence(f"{unknown} {found.reason}")
+        yield _figures([share])
+        return
+    closed = (
+        f" They are of the items up to round {found.closed:,}, behind which nothing could be asked, and understate the "
+        "model as it is now."
+        if found.closed is not None
+        else ""
+    )
+    yield sentence(
+        f"Estimated, not exact, from the answers, each weighted by 1 / its chance of being asked, with intervals of "
+        f"95 %. {unknown}{closed}"
+    )
+    points = estimates.curve(session)
+    yield _figures([*(_drawn(f"{TITLES[metric]} (estimated)", "items streamed", [*_bands(points, metric)])
+                      for metric in TWO[:2]), share])  # fmt: skip
+    yield html_table(
+        ["Estimated", *NAMES.values()],
+        [
+            [head_cell(TITLES[metric]), *(figure_cell(_interval(found.metrics[name].get(metric))) for name in NAMES)]
+            for metric in TWO
+        ],
+    )
+
+
+def _bands(points, metric):
+    """The lines of a metric along `estimates.curve`, as far as it is known."""
+    for name, title in NAMES.items():
+        known = [(rounds, each) for rounds, _, found in points if (each := found[name].get(metric))]
+        rounds, values = [rounds for rounds, _ in known], [each for _, each in known]
+        yield title, rounds, [each.value for each in values], ([e.low for e in values], [e.high for e in values])
+
+
+def _interval(estimate):
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else "not known"
 
 
 # Answers, and what was learned

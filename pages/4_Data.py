@@ -27,13 +27,13 @@ def local():
 
 def chosen_file(question, kinds, key=""):
     """A file, as something to read and its name, or None."""
-    upload, path = None, ""
+    upload, path, nth = None, "", st.session_state.get("imports", "")  # what is imported is not chosen any more
     ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
     way = st.segmented_control(question, ways, default="Upload", key=f"{key}way") if len(ways) > 1 else "Upload"
     if way == "Upload":
-        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload")
+        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
     else:
-        path = st.text_input("Path", key=f"{key}path").strip()
+        path = st.text_input("Path", key=f"{key}path{nth}").strip()
     if upload is not None:
         return upload, upload.name
     if path and not Path(path).expanduser().is_file():
@@ -143,10 +143,8 @@ def import_form(store):
 
         if items := attempt(work):
             st.session_state["imported"] = f"{title}: {items.report()}"
+            st.session_state["imports"] = st.session_state.get("imports", 0) + 1
             st.rerun()
-    if done := st.session_state.pop("imported", None):
-        note(done)
-        st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
 
 
 def append_form(store):
@@ -226,9 +224,12 @@ st.title("Data", anchor=False)
 left, right = st.columns([3, 2], gap="large")
 with left:
     st.header("Import", anchor=False)
+    if done := st.session_state.pop("imported", None):
+        note(done)
+        st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
     import_form(store)
     if store.datasets():
-        st.subheader("Add items to a data set")
+        st.header("Add items to a data set", anchor=False)
         append_form(store)
 with right:
     st.header("Data sets", anchor=False)

@@ -651,7 +651,7 @@ def upload(page, path):
 
 
 def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
-    """From the file dialog over the columns to a data set, with a progress bar on the way."""
+    """From the file dialog over the columns to a data set, with a progress bar on the way, and on to a session."""
     path = tmp_path / "moments.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
@@ -678,6 +678,8 @@ def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     (row,) = (row for row in store.datasets() if row["name"] == "moments")
     assert (row["items"], row["positives"], row["negatives"]) == (12_000, 3_000, 9_000)
     assert store.item(row["id"], 5)["text"] == "text 5\nremark on 5"
+    page.get_by_role("link", name="Start a session with it").click()
+    expect(page.get_by_role("combobox", name="Data set")).to_have_value("moments")
 
 
 PHASES = """() => {

@@ -956,6 +956,27 @@ def test_undo_in_the_pass_goes_back_in_it(script):
     assert len(script.events) == 2
 
 
+def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
+    """The server stops counting what was answered; an answer taken back is shown although it has not heard of it."""
+    here = place(20, counters=skips(3))
+    script.give(here, ALL)
+    script("offer").click()
+    script.give(here, ALL, review=skipped(4, 5, 6))
+    script.press("a", "x")
+    answered = script.ids
+    script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
+    assert (script.shown, script("why").inner_text()[:24]) == (6, "Skipped earlier, 1 left.")
+    script.press("z")
+    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
+    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    script.give(place(20, counters=skips(2, labels=3)), ALL, review=skipped(5, 6), acked=[*answered, *script.ids])
+    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    script.press(" ", "a")
+    assert script.events[-1]["question"] == 6
+    assert script.page.evaluate("reviews.at(-1)") is None
+
+
 def test_the_pass_can_be_left_at_any_time(script):
     """Escape and the button go back to the item that waited, whose text was kept from no paint."""
     here = place(20, counters=skips(3))
@@ -1088,7 +1109,7 @@ def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script,
     script.hand(question(1, parts=parts))
     beginning = script("text").evaluate("text => text.textContent")
     assert whole.startswith(beginning)
-    assert 5_000 < len(beginning) < 9_000
+    assert 3_000 < len(beginning) < 9_000  # more than the box shows
     script.run(FRAME)
     assert script("text").evaluate("text => text.textContent") == whole
 

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from oal_engine import datasets, formats
 from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.learners import is_multiclass
-from oal_engine.session import create
+from oal_engine.session import Session, create
 from ui.forms import OWN
 
 PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
@@ -227,6 +227,20 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     assert "Weighted sum</b>" not in words(at)
 
 
+def test_a_session_with_answers_is_removed_only_after_a_word(store, texts):
+    """The button works at once where nothing is lost, else when the box beside it says that the answers may go."""
+    empty, answered = (create(store, texts, "PAA-I", budget=3) for _ in range(2))
+    opened = Session(store, answered)
+    opened.answer("an event", opened.place.asked.id, 1)
+    at = run("app.py")
+    at.button(key=f"remove-{empty}").click().run()
+    assert [answered] == [row["id"] for row in store.sessions()]
+    assert at.button(key=f"remove-{answered}").disabled
+    at.checkbox(key=f"sure-{answered}").check().run()
+    at.button(key=f"remove-{answered}").click().run()
+    assert [] == store.sessions()
+
+
 def test_names_are_never_markup(store, texts):
     """A name that holds HTML is shown as it is written."""
     create(store, texts, "PAA-I", name="<script>alert(1)</script>")
@@ -288,6 +302,9 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     at.segmented_control(key="way").set_value("Path on this machine").run()
     at.text_input(key="path").set_value(str(path)).run()
     assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
+    at.selectbox(key="label").set_value("source").run()
+    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
+    at.selectbox(key="label").set_value("mesh").run()
     at.button(key="import").click().run()
     assert "give a tree file and a tree number" in words(at)
     at.segmented_control(key="tree-way").set_value("Path on this machine").run()
@@ -299,8 +316,6 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     assert not at.exception
     (found,) = store.datasets()
     assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("ohsumed", 20, 10, 10)
-    at.selectbox(key="label").set_value("source").run()
-    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
 
 
 def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):

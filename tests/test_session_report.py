@@ -8,7 +8,8 @@ import pytest
 from test_report import EVIL, Page
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import session_report
+from oal_engine import estimates, session_report
+from oal_engine.estimates import Estimate, Estimates
 from oal_engine.session import SKIP
 
 
@@ -20,6 +21,11 @@ def shown(opened):
     assert all(address.startswith("#") for address in page.addresses)
     assert not re.search(r"url\((?!#)|@import", text)
     assert "default-src 'none'" in text
+    identities = [
+        set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in re.findall(r"<svg.*?</svg>", text, re.S)
+    ]
+    assert sum(map(len, identities)) == len(set().union(*identities))  # a figure's parts are not those of another
+    assert text == session_report.page(opened).decode()
     return text, page
 
 
@@ -50,6 +56,23 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
     assert 1 == text.count("<svg")
     say(opened, 1)
     assert 2 == shown(opened)[0].count("<svg")
+
+
+def test_estimates_are_told_to_be_estimates(store, monkeypatch):  # noqa: F811
+    """Dashed, with their intervals; and where the window is closed, so it says."""
+    opened = begin(store, "unlabelled")
+    for label in (1, -1, 1):
+        say(opened, label)
+    known = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
+    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, closed=77, metrics=known))
+    monkeypatch.setattr(estimates, "curve", lambda session: [(5, 2, known), (9, 3, known)])
+    text, page = shown(opened)
+    assert "Estimated, not exact" in page.text
+    assert "Exact:" not in page.text
+    assert ">0.500 (0.250 to 0.750)</td>" in text
+    assert "up to round 77" in page.text
+    assert ["F1 (estimated)"] == re.findall(r"F1 \([^)]*\)", text)
+    assert "stroke-dasharray" in text
 
 
 def test_corrections_and_notes_are_told_and_words_stay_words(store):  # noqa: F811

@@ -157,7 +157,8 @@ class Card {
     this.payload = payload;
     this.setState = setState;
     this.error = payload.error;
-    if (this.pass && payload.review) this.pass.know(payload.review);
+    const taken = this.pending.filter(({ action, label }) => action === "correct" && !label);
+    if (this.pass && payload.review) this.pass.know(payload.review, new Set(taken.map(({ question }) => question)));
     this.update();
     if (!this.pending.length) clearTimeout(this.retrying);
     else if (arrived) this.post();
@@ -285,6 +286,7 @@ class Card {
     if (action === "undo") {
       const { question, label } = pass.trail.pop();
       pass.after = question.number - 1;
+      pass.keep(question, true);
       if (label) this.push({ question: question.id, action: "correct", ...answer, label: 0, was: label });
     } else {
       const { question } = this.place;
@@ -471,12 +473,20 @@ class Pass {
   trail = [];
   told = null; // by the server: how many are left after which number, and the first of them
 
-  know(told) {
-    const numbers = new Set(told.questions.map(({ number }) => number));
-    this.known = this.known.filter(({ number }) => !numbers.has(number))
-      .concat(told.questions.map((question) => ({ ...question, old: 0 })))
-      .sort((one, other) => one.number - other.number);
-    this.told = told;
+  // taken: the questions whose answers were taken back, which the server has not heard of yet.
+  know(told, taken) {
+    const last = told.questions.length < told.left ? told.questions.at(-1).number : Infinity;
+    const kept = this.known.filter(({ number, id }) => number <= told.after || number > last || taken.has(id));
+    this.known = [];
+    this.told = { ...told };
+    for (const question of told.questions) this.known.push({ ...question, old: 0 });
+    for (const question of kept) this.keep(question, question.number > told.after && question.number <= last);
+  }
+
+  keep(question, uncounted) {
+    if (this.known.some(({ id }) => id === question.id)) return;
+    if (uncounted) this.told.left += 1;
+    this.known = [...this.known, question].sort((one, other) => one.number - other.number);
   }
 
   get ahead() {

@@ -17,10 +17,9 @@ CHOICES = {
     "model": "Model: terms and weights, for `predict`",
     "report": "Report: one page of HTML",
 }
-SUFFIXES = {"model": "model.gz", "report": "html"}
+SUFFIXES = {"model": "gz", "report": "html"}
 
 
-@st.fragment
 def downloads(store, session):
     """A button behind which the files of a session are."""
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):

@@ -33,9 +33,10 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
   .st-key-top > :last-child { min-width: 0 !important; }
   .st-key-top a { padding: .3rem .3rem; }
   .st-key-top p { font-size: .875rem; }
-  .st-key-top button { padding: .2rem .3rem .2rem .5rem; max-width: 5.6rem; }
+  .st-key-top button { padding: .2rem .5rem; max-width: 5.6rem; }
+  .st-key-top button > div { margin-right: 0; }
   .st-key-top button p { overflow: hidden; white-space: nowrap; }
-  .st-key-top button [data-testid="stIconMaterial"] { display: none; }
+  .st-key-top button [aria-hidden="true"] { display: none; }
   .oal-wide { display: none !important; }
 }
 </style>"""
