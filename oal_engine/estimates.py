@@ -128,7 +128,7 @@ def of_classes(right, label, chance, answers, rounds):
     """The accuracy of K classes in the same form: a prediction that is wrong counts as the positive."""
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
     known = {"push": wrong.positives, "push_query": 0.0}
-    whole = np.maximum(1, wrong.positives + wrong.negatives + wrong.unasked)
+    whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
     found = {
         name: {
             "accuracy": np.array(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_pages import run, words
 
-from oal_engine import datasets, formats, learned
+from oal_engine import datasets, estimates, formats, learned
 from oal_engine.session import SKIP, Progress, Session, create
 from ui import feed, history, pushed, spending, stopping
 from ui.desk import Desk
@@ -32,9 +32,10 @@ def keep(app_store, tmp_path):
 
 @pytest.fixture
 def work(app_store, keep):
-    """A function that answers so many questions of a new session rightly, skipping every tenth; the session's desk."""
+    """A function that answers so many questions of a new session rightly, or all but every `noise`th, skipping every
+    tenth; the session's desk."""
 
-    def make(answers=60, dataset=None, **settings):
+    def make(answers=60, dataset=None, noise=None, **settings):
         session = create(app_store, dataset or keep(), **{"budget": 200} | (settings or BINARY))
         desk = Desk(session)
         numbers = {name: label for label, name in desk.session.names.items()}
@@ -42,6 +43,7 @@ def work(app_store, keep):
             asked = desk.session.place.asked
             kind = desk.session.dataset.item(asked.item)["text"].split()[-1]
             label = numbers.get(kind, 1 if kind == "good" else -1)
+            label *= -1 if noise and k % noise == 0 else 1
             desk.session.answer(f"e{k}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25)
         return desk
 
@@ -326,7 +328,7 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, keep):
     """A stream without labels gets estimated figures once enough positives are seen, and before that the reason."""
     plain = keep("plain", 1200, formats.Columns(("text",)))
-    few, many = work(20, plain, **BINARY), work(150, plain, **BINARY)
+    few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
     assert "of 20 positives" in words(at)
     assert "F1, estimated" not in words(at)
@@ -339,7 +341,6 @@ def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, 
 
 def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch):
     """Once the budget is spent the estimates tell until when they hold, and which way they err."""
-    from oal_engine import estimates
 
     desk = work(15, keep("plain", 1200, formats.Columns(("text",))), **BINARY)
     found = estimates.of_session(desk.session)
