@@ -81,9 +81,9 @@ def _digest_older(dataset):
             first, items = dataset.about["digested"], dataset.about["items"]
             if first == items:
                 return
-            stop = min(first + CHUNK, items)
+            stop = min(first + 10 * CHUNK, items)  # fewer would write the whole index again and again
             texts = store.texts(dataset.id, first, stop) if dataset.about["kind"] == "text" else None
-            store.put_contents(dataset.id, _digests(texts, dataset.rows, range(first, stop)))
+            store.put_contents(dataset.id, sorted(_digests(texts, dataset.rows, range(first, stop))))
             store.update_dataset(dataset.id, {"digested": stop})
 
 

@@ -120,7 +120,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0},
         "questions": {"audit": 0},
-        "labels": {"position": None, "highlighted": None},
+        "labels": {"position": None, "at_end": None, "highlighted": None},
     }  # fmt: skip
     for table in TABLES:
         assert [row | new.get(table, {}) for row in kept[table]] == store.query(f"SELECT * FROM {table}")
