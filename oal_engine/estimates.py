@@ -16,6 +16,7 @@ from .metrics import EVALUATIONS, METRICS
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked
+WORTH = 30  # answers of equal weight that those about items not pushed must be worth
 CERTAIN = ("margin", "positive")  # rules that never ask some items
 TAIL = 0.025  # of a 95 % interval
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
@@ -45,8 +46,8 @@ class Estimates:
 @dataclass(frozen=True)
 class Side:
     """The pushed rounds of some windows, or those not pushed: positives and negatives answered, items not asked (that
-    can be labelled), the share of positives among these with its interval, and whether enough is known for it. Arrays,
-    one number a window."""
+    can be labelled), the share of positives among these with its interval, and whether enough is known for it, and how many
+    answers of equal weight (1 / pi) its own are worth (Kish). Arrays, one number a window."""
 
     positives: np.ndarray
     negatives: np.ndarray
@@ -55,6 +56,7 @@ class Side:
     low: np.ndarray
     high: np.ndarray
     told: np.ndarray
+    worth: np.ndarray
 
 
 def side(label, chance, own, answers, passed):
@@ -75,6 +77,7 @@ def side(label, chance, own, answers, passed):
         unasked = (passed - asked) * np.where(everything > 0, weight / everything, 1.0)
         rate = until(rest * yes) / weight
         squares = until(rest * real / chance)
+        worth = until(own * real / chance) ** 2 / until(own * real / chance**2)
         kish = weight**2 / squares
         off = (until(rest * yes / chance) * (1 - 2 * rate) + squares * rate**2) / weight**2
         number = np.fmin(kish, rate * (1 - rate) / off)
@@ -83,7 +86,7 @@ def side(label, chance, own, answers, passed):
     blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
     low, high = np.where(blank | (rate <= 0), 0.0, low), np.where(~blank & (rate < 1), high, 1.0)
     told = (unasked == 0) | (~blank & (positives >= SIDE))
-    return Side(positives, negatives, unasked, np.where(blank, 0.0, rate), low, high, told)
+    return Side(positives, negatives, unasked, np.where(blank, 0.0, rate), low, high, told, np.nan_to_num(worth))
 
 
 def table(shown, hidden, evaluation, shown_rate, hidden_rate):
@@ -120,7 +123,7 @@ def windows(pushed, label, chance, answers, rounds, pushes, weights):
     found = {
         name: {metric: interval(shown, hidden, name, metric, weights) for metric in BINARY} for name in EVALUATIONS
     }
-    enough = shown.positives + hidden.positives >= NEEDED
+    enough = (shown.positives + hidden.positives >= NEEDED) & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
     return found, enough & shown.told & hidden.told & (shown.unasked + hidden.unasked > 0), shown, hidden
 
 
@@ -220,7 +223,10 @@ def _reason(log, positives, sides):
         return f"{positives} of {NEEDED} {what} seen: with fewer an estimate may be off by more than it says."
     if log.run.multiclass:
         return f"{int(sides[0].negatives[0])} of {SIDE} right predictions seen."
-    short = next(k for k in (0, 1) if not sides[k].told[0])
+    short = next((k for k in (0, 1) if not sides[k].told[0]), None)
+    if short is None:
+        worth = int(sides[1].worth[0])
+        return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
     return (
         f"{int(sides[short].positives[0])} of {SIDE} positives seen among the items {('pushed', 'not pushed')[short]}."
     )
