@@ -50,6 +50,23 @@ def work(app_store, keep):
     return make
 
 
+def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
+    """The answer to an item that was shown as skipped counts only while it is; the same event twice is one."""
+    desk = work(answers=12)
+    skipped = desk.session.skipped[0]
+
+    def correct(event, label):
+        values = {"id": event, "action": "correct", "question": skipped.id, "label": label, "was": SKIP}
+        return desk.handle(values, "anna")
+
+    assert (True, None) == correct("first", 1)
+    done, problem = correct("second", -1)
+    assert done
+    assert "answered already by anna" in problem
+    assert (True, None) == correct("first", 1)
+    assert 1 == desk.session.history[skipped.number - 1]["label"]
+
+
 def view(**changes):
     return feed.VIEW | changes
 
