@@ -46,7 +46,7 @@ class Estimates:
 @dataclass(frozen=True)
 class Side:
     """The pushed rounds of some windows, or those not pushed: positives and negatives answered, items not asked (that
-    can be labelled), the share of positives among these with its interval, and whether enough is known for it, and how many
+    can be labelled), the share of positives among these with its interval, whether enough is known for it, and how many
     answers of equal weight (1 / pi) its own are worth (Kish). Arrays, one number a window."""
 
     positives: np.ndarray
