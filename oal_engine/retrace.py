@@ -11,7 +11,8 @@ from . import __version__, learned, metrics, stream
 from .algorithms import ALGORITHMS
 from .learners import weights
 from .query_rules import paceable
-from .session import SKIP, Asked, Departed, Place, Run, answered, effective_rho
+from .runs import SKIP, Asked, Departed, Place, Run, answered
+from .session import effective_rho
 
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
 KEPT_BYTES = 64 * 2**20

@@ -9,7 +9,8 @@ from test_bundle import database, text_of
 from test_session import EVENTS, begin, label_until_the_end, path, say, store, take_back, truth
 
 from oal_engine import bundle, retrace
-from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError
+from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.session import Session
 
 __all__ = ["path", "store"]  # fixtures
 RUNS = [

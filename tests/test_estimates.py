@@ -10,7 +10,7 @@ from test_session import label_until_the_end, say, stream_of, take_back, truth
 from oal_engine import datasets, estimates, metrics
 from oal_engine.estimates import NEEDED, curve, of_session, side, windows
 from oal_engine.retrace import Trace
-from oal_engine.session import SKIP
+from oal_engine.runs import SKIP
 from oal_engine.store import Store
 
 ITEMS = 500

@@ -8,7 +8,8 @@ import pytest
 from test_pages import run, words
 
 from oal_engine import datasets, estimates, formats, learned
-from oal_engine.session import SKIP, Progress, Session, create
+from oal_engine.runs import SKIP, Progress
+from oal_engine.session import Session, create
 from ui import feed, history, pushed, spending, stopping
 from ui.desk import Desk
 

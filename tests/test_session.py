@@ -21,7 +21,8 @@ from oal_engine import datasets, export, formats, metrics, session, stream
 from oal_engine import store as store_module
 from oal_engine.learners import weights
 from oal_engine.query_rules import paceable
-from oal_engine.session import NEGATIVE, POSITIVE, SKIP, Session, SessionError, create
+from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.session import Session, create
 from oal_engine.store import Store
 
 EVENTS = (f"event {number}" for number in count())

@@ -10,7 +10,7 @@ from test_session import begin, path, say, store, truth  # noqa: F401
 
 from oal_engine import estimates, session_report
 from oal_engine.estimates import Estimate, Estimates
-from oal_engine.session import SKIP
+from oal_engine.runs import SKIP
 
 
 def shown(opened):

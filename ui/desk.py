@@ -10,7 +10,8 @@ import streamlit as st
 
 from oal_engine import metrics
 from oal_engine.rows import matrix
-from oal_engine.session import SKIP, Session, SessionError
+from oal_engine.runs import SKIP, SessionError
+from oal_engine.session import Session
 
 from . import charts
 from .page import store

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from oal_engine.rows import matrix
-from oal_engine.session import SessionError
+from oal_engine.runs import SessionError
 
 from .card import mounted
 from .component import component

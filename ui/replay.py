@@ -9,7 +9,7 @@ import streamlit as st
 
 from oal_engine import estimates, learned, retrace
 from oal_engine.algorithms import strategy
-from oal_engine.session import Asked, Place
+from oal_engine.runs import Asked, Place
 
 from . import charts
 from .component import component
