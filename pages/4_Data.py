@@ -9,6 +9,7 @@ from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
 from ui.page import complain, entry, guarded_store, note, open_page
 
+NEW, MORE = "A new data set", "More items of one"
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
@@ -223,14 +224,16 @@ store = guarded_store()
 st.title("Data", anchor=False)
 left, right = st.columns([3, 2], gap="large")
 with left:
-    st.header("Import", anchor=False)
+    kinds = [NEW, MORE] if store.datasets() else []
+    kind = st.segmented_control("The file holds", kinds, default=NEW, required=True, key="kind") if kinds else NEW
+    st.header("Add items" if kind == MORE else "Import", anchor=False)
     if done := st.session_state.pop("imported", None):
         note(done)
         st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
-    import_form(store)
-    if store.datasets():
-        st.header("Add items to a data set", anchor=False)
+    if kind == MORE:
         append_form(store)
+    else:
+        import_form(store)
 with right:
     st.header("Data sets", anchor=False)
     if not store.datasets():

@@ -107,7 +107,7 @@ def test_the_measure_of_memory_sees_what_is_taken():
     script = "import growth, numpy; before = growth.memory('VmRSS'); growth.forget(); numpy.ones(5_000_000).sum(); "
     script += "print(growth.memory('VmHWM') - before)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "benchmarks", capture_output=True, text=True)
-    assert 38 <= float(done.stdout) <= 48
+    assert 36 <= float(done.stdout) <= 48
 
 
 # A tool that takes 90 ms to the next item, says nothing for a moment, and has saved after 180 ms.

@@ -280,7 +280,7 @@ def test_the_page_proves_that_learning_acts(work):
     told = words(at.run())
     assert not at.exception
     share = desk.session.labels.count(1) / len(desk.session.labels)
-    assert re.search(r"Updated 36 times, last \d+ \w+ ago: [\d.e+]+ ms to learn it and find the next question", told)
+    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", told)
     assert f"{share:.0%} of the answers were" in told
     assert 0 < desk.session.last_update < 60
     assert "Speaks for" in told

@@ -64,7 +64,7 @@ def test_estimates_are_told_to_be_estimates(store, monkeypatch):  # noqa: F811
     for label in (1, -1, 1):
         say(opened, label)
     known = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
-    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, closed=77, metrics=known))
+    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, 20, 77, known, None))
     monkeypatch.setattr(estimates, "curve", lambda session: [(5, 2, known), (9, 3, known)])
     text, page = shown(opened)
     assert "Estimated, not exact" in page.text

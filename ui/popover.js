@@ -5,8 +5,8 @@ window.oalPopover ??= document.addEventListener("click", ({ target, detail }) =>
   if (detail || !opener || opener.ariaExpanded === "true") return; // a mouse, something else, or it closes
   const enter = (frames) => {
     const first = document.querySelector("[data-testid=stPopoverBody] :is(a[href], button, input)");
-    if (first) first.focus();
-    else if (frames) requestAnimationFrame(() => enter(frames - 1));
+    first?.focus(); // which one that is still fading in does not take
+    if (frames && (!first || document.activeElement !== first)) requestAnimationFrame(() => enter(frames - 1));
   };
-  enter(60);
+  enter(300);
 }, { capture: true }) ?? true;
