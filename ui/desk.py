@@ -205,7 +205,7 @@ class Desk:
 
 
 def _score(margin):
-    return f"{margin:.2f}" if abs(margin) >= 0.01 else f"{margin:.1g}"
+    return (f"{margin:+.2f}" if abs(margin) >= 0.01 else f"{margin:+.1g}").replace("-", "−")
 
 
 def why(about, asked, progress):

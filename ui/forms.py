@@ -28,17 +28,18 @@ FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several clas
 def new_session(datasets):
     """Show the form; the keyword arguments of `session.create`, and whether it was sent."""
     rows = {row["id"]: row for row in datasets}
-    left, right = st.columns([3, 2])
+    left, middle, right = st.columns([3, 2, 2])
     dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
+    name = middle.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
     budget = right.number_input("Budget (labels)", 1, 10_000_000, 300, key="new-budget")
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
     chosen = choose_strategy(many)
-    with st.expander("Checks, pace and guidelines"):
+    left, right = st.columns(2)
+    with left.expander("Checks, pace and guidelines"):
         plan = _plan(rows[dataset], chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule)
-    with st.expander("More settings"):
+    with right.expander("More settings"):
         more = _more(many)
-    name = st.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
     sent = st.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
 

@@ -22,7 +22,7 @@ def show(desk, name):
     told, drawn, lines, problem = desk.once("progress", lambda: _look(desk.session, log))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in told))
     if problem:
-        note(problem)
+        note(f"No estimates so far. {problem}")
     for chart in drawn:
         charts.show(chart)
     if lines:

@@ -138,7 +138,7 @@ class Player(Desk):
         """Why there are no figures, or what they are."""
         if self.session.labelled:
             return ""
-        told = ESTIMATED if self._estimates else estimates.of_session(self.session).reason
+        told = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.session).reason}"
         return f"{told} The table is of the questions alone."
 
 
