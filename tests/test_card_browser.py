@@ -122,8 +122,10 @@ def test_keys_and_sizes_follow_their_annotator(visit, app, store, texts):  # noq
         expect(dialog.get_by_role("alert")).to_have_text(said)
     anna.tap("j")
     button(dialog, "Done").click()
+    expect(dialog).to_be_hidden()
     for key in "+h":
         anna.tap(key)
+        anna.saved()
     anna.press("j")
     anna.saved()
     assert store.preferences("anna") == {"keys": {"positive": "j"}, "size": 3, "highlight": True}

@@ -19,7 +19,8 @@ STYLE = """<style>
 [data-testid="stHeader"] { background: transparent; pointer-events: none; }
 [data-testid="stHeader"] button { pointer-events: auto; }
 h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
-[data-testid="stButtonGroup"] [data-selected="true"] p, [role="tab"][aria-selected="true"] p { color: light-dark(#0f6b62, #5cc2b4); }
+[data-testid="stButtonGroup"] [data-selected="true"] p,
+[role="tab"][aria-selected="true"] p { color: light-dark(#0f6b62, #5cc2b4); }
 [data-testid="stMain"]:focus-visible, [data-testid="stPageLink-NavLink"]:focus-visible,
 [data-testid="stFileUploader"] button:focus-visible {
   outline: 2px solid currentColor !important; outline-offset: -2px !important;
