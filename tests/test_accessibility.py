@@ -53,6 +53,11 @@ def opened(page, details, words):
     page.get_by_text(words).wait_for()
 
 
+def beside(name):
+    """Open what stands beside the card under a name."""
+    return lambda page, names: (Card(page), page.get_by_role("tab", name=name).click())
+
+
 # A page in one of its states: its address, and what a person does there before it is looked at.
 STATES = {
     "home": ("/", lambda page, names: None),
@@ -72,6 +77,9 @@ STATES = {
     "replay": ("/Replay?session={demo}&question=3", lambda page, names: page.get_by_test_id("oal-player").wait_for()),
     "data": ("/Data", lambda page, names: chosen(page, names["file"])),
 }
+BESIDE = {
+    f"label, {name}": ("/Label?session={demo}", beside(name)) for name in ("History", "Pushed", "Learned", "Guidelines")
+}
 EMPTY = ("/", "/Label", "/Compare", "/Replay", "/Data")
 
 
@@ -84,22 +92,38 @@ def reach(page, names, act):
     expect(page.locator("[data-stale=true], [data-testid=stSkeleton]")).to_have_count(0)
 
 
+# Whether the colours of everything are what they were a moment ago: a theme comes bit by bit, and fades in.
+SETTLED = """() => {
+  const parts = (root) =>
+    [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? parts(e.shadowRoot) : [])]);
+  const colours = parts(document.body).map((e) => {
+    const { color, backgroundColor } = getComputedStyle(e);
+    return color + backgroundColor;
+  }).join();
+  const old = window.oldColours;
+  window.oldColours = colours;
+  return old === colours;
+}"""
+
+
 def found(page):
     """What axe-core finds serious on a page in each theme: theme, rule, why, where."""
     wrong = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         expect(page.locator(".stApp")).to_have_css("color-scheme", theme)
+        page.evaluate("delete window.oldColours")
+        page.wait_for_function(SETTLED, polling=300)
         for rule in Axe().run(page).response["violations"]:
             if rule["impact"] in SERIOUS:
                 wrong += [(theme, rule["id"], node["failureSummary"], node["target"]) for node in rule["nodes"]]
     return wrong
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", STATES | BESIDE)
 def test_axe_finds_nothing_serious(visit, app, state):
     """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
-    address, act = STATES[state]
+    address, act = (STATES | BESIDE)[state]
     page = visit(app, address.format(**app.names))
     reach(page, app.names, act)
     assert [] == found(page)
@@ -197,6 +221,7 @@ def test_escape_closes_what_a_key_opened(visit, app, address, name):
     """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
     page = visit(app, address.format(**app.names))
     opener = page.get_by_test_id("stPopover").get_by_role("button", name=name).first
+    page.wait_for_function("window.oalPopover")
     opener.focus()
     page.keyboard.press("Enter")
     box = page.get_by_test_id("stPopoverBody")

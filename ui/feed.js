@@ -31,7 +31,7 @@ class Feed {
     this.filter = h("select", { "aria-label": "Show", ...testid("feed-filter") });
     this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
     this.status = h("p", { class: "problem", role: "alert", ...testid("feed-problem") });
-    this.rows = h("ol", { class: "rows", tabindex: "-1", ...testid("feed-rows") });
+    this.rows = h("ol", { class: "rows", ...testid("feed-rows") });
     this.list = h("div", { class: "list", role: "region", "aria-label": "Items" }, this.rows);
     this.total = h("span", { role: "status", ...testid("feed-total") });
     this.newer = this.turn("Newer", -1);
