@@ -359,8 +359,7 @@ def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, 
 
 def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch):
     """Once the budget is spent the estimates tell until when they hold, and which way they err."""
-
-    desk = work(15, keep("plain", 1200, formats.Columns(("text",))), **BINARY)
+    desk = work(150, keep("plain", 1200, formats.Columns(("text",))), 3, **BINARY)
     found = estimates.of_session(desk.session)
     monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
     told = words(run("pages/1_Label.py", session=str(desk.session.id)))

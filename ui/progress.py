@@ -39,8 +39,9 @@ def _look(session, log):
         values = rounds, session.evaluate(counts, "push")[metric]
     else:
         found = estimates.of_session(session)
-        problem, closed = found.reason, found.closed
+        problem = found.reason
         if not problem:
+            closed = found.closed
             points = estimates.curve(session)
             drawn = [*charts.estimated(session, points), *drawn]
             lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
