@@ -263,6 +263,16 @@ def _start(file, dtype):
     return file.tell()
 
 
+def nonzero(rows, i):
+    """The columns of row i that are not zero, and their values."""
+    if isinstance(rows, DenseRows):
+        row = rows.values[i * rows.columns : (i + 1) * rows.columns]
+        columns = np.flatnonzero(row)
+        return columns, row[columns]
+    held = slice(rows.indptr[i], rows.indptr[i + 1])
+    return rows.indices[held].astype(np.int64), rows.values[held]
+
+
 def content(rows, i):
     """The bytes that tell row i from all others."""
     if isinstance(rows, DenseRows):

@@ -334,3 +334,11 @@ def test_happy_moments_import_whole(store, shared):
     one = kept.transform([items.texts[12_345]])
     stored = rows.matrix(kept.rows)[[12_345]]
     assert (stored.indices.tolist(), stored.data.tolist()) == (one.indices.tolist(), one.values.tolist())
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, np.asarray])
+def test_the_columns_of_a_row_that_are_not_zero(kind):
+    """They come with their values, whether rows are sparse or dense."""
+    table = rows.as_rows(kind(np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])))
+    found = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
+    assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == found

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from oal_engine import metrics
-from oal_engine.rows import matrix
+from oal_engine.rows import nonzero
 from oal_engine.runs import SKIP, SessionError
 from oal_engine.session import Session
 
@@ -173,9 +173,7 @@ class Desk:
 
     def _contributions(self, position, weights):
         """w_j x_j of each non-zero column of an item, relative to the largest, by column."""
-        row = matrix(self.session.dataset.rows)[[position]]
-        columns = row.indices if hasattr(row, "indices") else np.flatnonzero(row[0])
-        values = row.data if hasattr(row, "indices") else row[0][columns]
+        columns, values = nonzero(self.session.dataset.rows, position)
         parts = weights[columns] * values
         largest = np.abs(parts).max(initial=0)
         return columns, values, parts / largest if largest > 0 else parts

@@ -2,10 +2,9 @@
 
 import sqlite3
 
-import numpy as np
 import streamlit as st
 
-from oal_engine.rows import matrix
+from oal_engine.rows import nonzero
 from oal_engine.runs import SessionError
 
 from .card import mounted
@@ -100,8 +99,8 @@ def told(session, item, position, whole):
 
 def _features(session, position):
     """The features of a vector that are not zero, one a line."""
-    row = matrix(session.dataset.rows)[[position]]
-    columns = row.indices if hasattr(row, "indices") else np.flatnonzero(row[0])
-    values = row.data if hasattr(row, "indices") else row[0][columns]
     names = session.dataset.feature_names
-    return "\n".join(f"{names[j] if names else f'column {j + 1}'}: {value:.4g}" for j, value in zip(columns, values))
+    return "\n".join(
+        f"{names[j] if names else f'column {j + 1}'}: {value:.4g}"
+        for j, value in zip(*nonzero(session.dataset.rows, position))
+    )
