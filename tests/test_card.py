@@ -846,6 +846,27 @@ def test_keys_are_chosen_and_printed_on_their_buttons(script):
     assert script.answers[3:] == [(4, 1)]
 
 
+CLOSE = {
+    "Done": "named('Done').click()",
+    "Escape": "named('Yes').dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}))",
+}
+
+
+@pytest.mark.parametrize("way", CLOSE)
+def test_the_key_after_the_dialog_of_keys_is_not_lost(script, way):
+    """It acts before the browser has painted that the dialog is gone."""
+    script.give(1, ALL)
+    dialog(script)
+    script.page.evaluate("""close => {
+      const named = name => [...document.querySelectorAll("dialog button")].find(
+        button => (button.ariaLabel ?? button.textContent).startsWith(name));
+      named("Yes").focus();
+      eval(close);
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "a", code: "KeyA", bubbles: true}));
+    }""", CLOSE[way])  # fmt: skip
+    assert script.answers == [(1, 1)]
+
+
 @pytest.mark.parametrize(("key", "reason"), [
     ("x", "X is the key of No already."), ("0", "0 is the key of No already."),
     ("g", "G is the key of Guidelines already."),

@@ -35,7 +35,7 @@ class Keys {
     const reset = h("button", { type: "button" }, "Reset to defaults");
     const done = h("button", { type: "button", class: "done" }, "Done");
     reset.onclick = () => this.set({});
-    done.onclick = () => this.dialog.close();
+    done.onclick = () => this.close();
     this.dialog = h("dialog", { class: "keymap", "aria-labelledby": "keys-title", ...testid("keys-dialog") },
       h("h2", { id: "keys-title" }, "Keys"), h("p", {}, "Click a key, then press another one for it."),
       this.rows, this.problem, h("footer", {}, reset, done));
@@ -54,8 +54,17 @@ class Keys {
     this.dialog.showModal();
   }
 
+  close() {
+    this.focused?.blur(); // at once: the browser does it at its next paint, and what is hidden would swallow a key
+    this.dialog.close();
+  }
+
+  get focused() {
+    return this.dialog.getRootNode().activeElement;
+  }
+
   draw() {
-    const focused = this.rows.getRootNode().activeElement?.dataset.action;
+    const focused = this.focused?.dataset.action;
     this.rows.replaceChildren(...this.actions.map((action) => {
       const keys = keysOf(this.shortcuts, action);
       const waits = action === this.waiting;
@@ -86,7 +95,7 @@ class Keys {
     if (event.type !== "keydown" || event.isComposing || MODIFIERS.includes(event.key)) return;
     if (event.key === "Escape") {
       event.preventDefault(); // the browser would close the dialog a moment later
-      return this.waiting ? this.wait(null) : this.dialog.close();
+      return this.waiting ? this.wait(null) : this.close();
     }
     if (!this.waiting) return;
     if (event.key === "Tab") return this.wait(null);
