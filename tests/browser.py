@@ -18,7 +18,7 @@ from playwright.sync_api import expect, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
+    " --disable-component-update --disable-sync --process-per-site"
 ).split()
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
 PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
@@ -91,16 +91,28 @@ def free_port():
         return found.getsockname()[1]
 
 
+@contextmanager
+def warmed(browser):
+    """A browser in which the app's scripts, once compiled, stay so: one page of its site is always open."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.route("http://127.0.0.1/", lambda route: route.fulfill(body=""))
+        page.goto("http://127.0.0.1/")
+        yield context
+
+
 class Visitors:
     """People who open the app; `problems` is what the consoles of their browsers complain of."""
 
     def __init__(self, browser, context):
         self.browser, self.context, self.pages, self.problems = browser, context, [], []
 
-    def __call__(self, server, path="/", **settings):
-        """The page of one more visitor, in a browser of its own where that has settings of its own."""
-        page = (self.browser.new_context(**settings) if settings else self.context).new_page()
+    def __call__(self, server, path="/", viewport=DESKTOP, own=False, **media):
+        """The page of one more visitor, in a browser of its `own` or in that of the others."""
+        page = (self.browser.new_context() if own else self.context).new_page()
         self.pages.append(page)
+        page.set_viewport_size(viewport)
+        page.emulate_media(**media)
         page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", lambda message: self._hear(message.type, f"{message.text} {message.location['url']}"))

@@ -42,12 +42,12 @@ def browser():
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def context(browser):
-    """The browser that most visitors use, which has the app's scripts in its cache."""
-    from browser import DESKTOP
+    """The browser that most visitors use."""
+    from browser import warmed
 
-    with browser.new_context(viewport=DESKTOP) as found:
+    with warmed(browser) as found:
         yield found
 
 

@@ -195,7 +195,7 @@ def test_two_people_on_one_session_overwrite_nothing(visit, app, store, texts):
     """Whoever answers later is told who was faster; each answer is stored once, and both go on."""
     session = create(store, texts, learner="pa-i", rule="all")
     anna = Card(visit(app, f"/Label?session={session}&annotator=anna"))
-    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE))
+    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, own=True))
     anna.press("a")
     anna.saved()
     ben.tap("x")

@@ -129,7 +129,7 @@ def test_keys_and_sizes_follow_their_annotator(visit, app, store, texts):  # noq
     anna.press("j")
     anna.saved()
     assert store.preferences("anna") == {"keys": {"positive": "j"}, "size": 3, "highlight": True}
-    other = Card(visit(app, f"/Label?session={session}&annotator=anna", viewport=PHONE))
+    other = Card(visit(app, f"/Label?session={session}&annotator=anna", viewport=PHONE, own=True))
     expect(other("highlight")).to_have_attribute("aria-checked", "true")
     other.tap("a")
     other.press("j")
@@ -185,7 +185,7 @@ def test_skipped_items_of_two_people_are_answered_once(visit, app, store, texts)
     dora.press(" ")
     dora.press("a")
     dora.saved()
-    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE))
+    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, own=True))
     for card in (dora, ben):
         revisit(card)
         expect(card("why")).to_contain_text("Skipped earlier, 1 left.")

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from browser import DESKTOP, MARKUP, RUN, Server, Visitors
+from browser import MARKUP, RUN, Server
 from conftest import ROOT
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
@@ -271,60 +271,57 @@ def start(page, name, budgets):
     expect(page.get_by_role("progressbar")).to_be_visible()
 
 
-def test_a_comparison_from_click_to_files(app, browser, tmp_path):
+def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     """See curves while one runs, reload in the middle, cancel it; finish another, and open every file that it gives."""
     import pandas
 
     kept = Store(app.database)
     imported(kept, tmp_path)
-    with browser.new_context(viewport=DESKTOP, accept_downloads=True) as context:
-        visitors = Visitors(browser, context)
-        page = visitors(app, "/Compare")
-        start(page, "long", ",".join(map(str, range(1, 1001))))
-        expect(page.locator(".js-plotly-plot").first).to_be_visible()
-        expect(page.get_by_role("progressbar")).to_be_visible()
-        pid = kept.job(1)["pid"]
-        page.reload()
-        expect(page.get_by_role("progressbar")).to_be_visible()
-        expect(page.locator(".js-plotly-plot").first).to_be_visible()
-        assert ("running", pid) == (kept.job(1)["state"], kept.job(1)["pid"])
-        page.get_by_role("button", name="Cancel").click()
-        expect(page.get_by_text("Go on runs the rest")).to_be_visible()
-        assert "cancelled" == kept.job(1)["state"]
-        page.get_by_role("link", name="All comparisons").click()
-        start(page, MARKUP, "5, 20")
-        app.kill()  # a job does not end with the server
-        app.start()
-        page.goto(app.url("/Compare?comparison=2"))
-        expect(page.get_by_text("finished ·")).to_be_visible()
-        expect(page.locator(".js-plotly-plot")).to_have_count(2)
-        page.get_by_role("button", name="Download").click()
-        files = {}
-        for suffix, (_, _, label) in report.FILES.items():
-            with page.expect_download() as download:
-                page.get_by_role("button", name=label).click()
-            files[suffix] = tmp_path / f"got.{suffix}"
-            download.value.save_as(files[suffix])
-            assert download.value.suggested_filename.endswith(f".{suffix}")
-        found = experiments.load(kept, 2)
-        rows = len(found.lines) * found.spec.permutations
-        assert rows == len(pandas.read_parquet(files["parquet"])) == len(pandas.read_csv(files["csv"]))
-        assert json.loads(json.dumps(found.told())) == json.loads(files["json"].read_text())
-        assert files["png"].read_bytes().startswith(b"\x89PNG")
-        assert r"\toprule" in files["tex"].read_text()
-        for suffix in ("html", "svg"):
-            opened, requests = context.new_page(), []
-            opened.on("request", lambda request, seen=requests: seen.append(request.url))
-            opened.on("pageerror", lambda error: visitors.problems.append(str(error)))
-            opened.on("console", lambda message: visitors.problems.append(message.text))
-            opened.goto(files[suffix].as_uri())
-            assert [files[suffix].as_uri()] == [url for url in requests if not url.startswith("data:")]
-            assert opened.locator("svg").count()
-        expect(opened.locator("svg").first).to_be_visible()
-        assert 0 == page.locator(RUN).count()
-        page.get_by_role("link", name="All comparisons").click()
-        expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
-        assert 0 == page.locator(RUN).count()
-        visitors.leave()
-        assert [] == visitors.problems
+    page = visit(app, "/Compare")
+    start(page, "long", ",".join(map(str, range(1, 1001))))
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    pid = kept.job(1)["pid"]
+    page.reload()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    assert ("running", pid) == (kept.job(1)["state"], kept.job(1)["pid"])
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Go on runs the rest")).to_be_visible()
+    assert "cancelled" == kept.job(1)["state"]
+    page.get_by_role("link", name="All comparisons").click()
+    start(page, MARKUP, "5, 20")
+    app.kill()  # a job does not end with the server
+    app.start()
+    page.goto(app.url("/Compare?comparison=2"))
+    expect(page.get_by_text("finished ·")).to_be_visible()
+    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    page.get_by_role("button", name="Download").click()
+    files = {}
+    for suffix, (_, _, label) in report.FILES.items():
+        with page.expect_download() as download:
+            page.get_by_role("button", name=label).click()
+        files[suffix] = tmp_path / f"got.{suffix}"
+        download.value.save_as(files[suffix])
+        assert download.value.suggested_filename.endswith(f".{suffix}")
+    found = experiments.load(kept, 2)
+    rows = len(found.lines) * found.spec.permutations
+    assert rows == len(pandas.read_parquet(files["parquet"])) == len(pandas.read_csv(files["csv"]))
+    assert json.loads(json.dumps(found.told())) == json.loads(files["json"].read_text())
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    assert r"\toprule" in files["tex"].read_text()
+    for suffix in ("html", "svg"):
+        opened, requests = visit.context.new_page(), []
+        visit.pages.append(opened)
+        opened.on("request", lambda request, seen=requests: seen.append(request.url))
+        opened.on("pageerror", lambda error: visit.problems.append(str(error)))
+        opened.on("console", lambda message: visit.problems.append(message.text))
+        opened.goto(files[suffix].as_uri())
+        assert [files[suffix].as_uri()] == [url for url in requests if not url.startswith("data:")]
+        assert opened.locator("svg").count()
+    expect(opened.locator("svg").first).to_be_visible()
+    assert 0 == page.locator(RUN).count()
+    page.get_by_role("link", name="All comparisons").click()
+    expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
+    assert 0 == page.locator(RUN).count()
     kept.close()

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from browser import DESKTOP, MARKUP, RUN, Server, listeners
+from browser import MARKUP, RUN, Server, listeners
 from playwright.sync_api import expect
 from test_pages import run, words
 from test_pages import store as page_store  # noqa: F401
@@ -363,7 +363,7 @@ def test_a_session_travels(visit, browser, open_player, store, session, tmp_path
     there = Server(tmp_path / "there")
     try:
         other = Store(there.database)
-        page = visit(there, "/Replay", viewport=DESKTOP)
+        page = visit(there, "/Replay")
         page.locator("input[type=file]").set_input_files(file)
         page.get_by_role("button", name="Open it here").click()
         expect(page.get_by_text("it is not here. Import it as it was imported there")).to_be_visible()
