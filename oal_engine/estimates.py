@@ -10,12 +10,12 @@ recovery of variances (Zou and Donner 2008). docs/estimates.md has what this was
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri, stdtrit
 
 from .metrics import EVALUATIONS, METRICS
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
-SIDE = 5  # of these on each side where some items were not asked
+SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
 WORTH = 30  # answers of equal weight that those about items not pushed must be worth
 CERTAIN = ("margin", "positive")  # rules that never ask some items
 TAIL = 0.025  # of a 95 % interval
@@ -46,8 +46,9 @@ class Estimates:
 @dataclass(frozen=True)
 class Side:
     """The pushed rounds of some windows, or those not pushed: positives and negatives answered, items not asked (that
-    can be labelled), the share of positives among these with its interval, whether enough is known for it, and how many
-    answers of equal weight (1 / pi) its own are worth (Kish). Arrays, one number a window."""
+    can be labelled), the share of positives among these with its interval and the number of answers of equal weight
+    that it rests on, whether enough is known for it, and how many answers of equal weight (1 / pi) its own are worth
+    (Kish). Arrays, one number a window."""
 
     positives: np.ndarray
     negatives: np.ndarray
@@ -55,6 +56,7 @@ class Side:
     rate: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    number: np.ndarray
     told: np.ndarray
     worth: np.ndarray
 
@@ -81,12 +83,18 @@ def side(label, chance, own, answers, passed):
         kish = weight**2 / squares
         off = (until(rest * yes / chance) * (1 - 2 * rate) + squares * rate**2) / weight**2
         number = np.fmin(kish, rate * (1 - rate) / off)
-        hits = rate * number
-        low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
     blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
-    low, high = np.where(blank | (rate <= 0), 0.0, low), np.where(~blank & (rate < 1), high, 1.0)
+    rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
+    low, high = jeffreys(rate, number)
     told = (unasked == 0) | (~blank & (positives >= SIDE))
-    return Side(positives, negatives, unasked, np.where(blank, 0.0, rate), low, high, told, np.nan_to_num(worth))
+    return Side(positives, negatives, unasked, rate, low, high, number, told, np.nan_to_num(worth))
+
+
+def jeffreys(rate, number):
+    """The ends of Jeffreys' interval of a share that rests on so many answers of equal weight (0: on none)."""
+    hits = rate * number
+    low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
+    return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
 
 
 def table(shown, hidden, evaluation, shown_rate, hidden_rate):
@@ -128,20 +136,29 @@ def windows(pushed, label, chance, answers, rounds, pushes, weights):
 
 
 def of_classes(right, label, chance, answers, rounds):
-    """The accuracy of K classes in the same form: a prediction that is wrong counts as the positive."""
+    """The accuracy of K classes in the same form, and its one side: a prediction that is wrong counts as the positive.
+
+    A variance known from few answers is itself uncertain: their number is lessened as Student's quantile is larger than
+    the normal one (Korn and Graubard 1998; degrees of freedom: the answers of equal weight, less one).
+    """
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
+    lessened = wrong.number * (ndtri(TAIL) / stdtrit(np.maximum(wrong.number - 1, 1), TAIL)) ** 2
+    low, high = jeffreys(wrong.rate, lessened)
     known = {"push": wrong.positives, "push_query": 0.0}
     whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
     found = {
         name: {
-            "accuracy": np.array(
-                [1 - (known[name] + wrong.unasked * rate) / whole for rate in (wrong.rate, wrong.high, wrong.low)]
-            )
+            "accuracy": np.array([1 - (known[name] + wrong.unasked * rate) / whole for rate in (wrong.rate, high, low)])
         }
         for name in EVALUATIONS
     }
-    enough = (wrong.positives >= NEEDED) & (wrong.negatives >= SIDE) & (wrong.unasked > 0)
-    return found, enough, wrong
+    enough = (wrong.positives >= NEEDED) & (wrong.negatives >= SIDE) & (rarer(wrong) >= SIDE)
+    return found, enough & (wrong.unasked > 0), wrong
+
+
+def rarer(wrong):
+    """How many answers of equal weight those of the rarer kind, wrong or right, are worth for the items not asked."""
+    return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number
 
 
 class _Log:
@@ -222,7 +239,13 @@ def _reason(log, positives, sides):
     if positives < NEEDED:
         return f"{positives} of {NEEDED} {what} seen: with fewer an estimate may be off by more than it says."
     if log.run.multiclass:
-        return f"{int(sides[0].negatives[0])} of {SIDE} right predictions seen."
+        if sides[0].negatives[0] < SIDE:
+            return f"{int(sides[0].negatives[0])} of {SIDE} right predictions seen."
+        kind, worth = "wrong" if sides[0].rate[0] < 0.5 else "right", int(rarer(sides[0])[0])
+        return (
+            f"The {kind} predictions seen are worth {worth} of {SIDE} needed: "
+            "they say too little about the items not asked."
+        )
     short = next((k for k in (0, 1) if not sides[k].told[0]), None)
     if short is None:
         worth = int(sides[1].worth[0])

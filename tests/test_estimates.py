@@ -8,7 +8,7 @@ from test_session import begin as begin_any
 from test_session import label_until_the_end, say, stream_of, take_back, truth
 
 from oal_engine import datasets, estimates, metrics
-from oal_engine.estimates import NEEDED, curve, of_session, side, windows
+from oal_engine.estimates import NEEDED, curve, of_classes, of_session, side, windows
 from oal_engine.retrace import Trace
 from oal_engine.runs import SKIP
 from oal_engine.store import Store
@@ -203,3 +203,60 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
         assert guess.low <= guess.value <= guess.high
         assert abs(guess.value - opened.evaluate(opened.place.counts, name)["accuracy"]) < 0.15
     assert found.metrics == curve(opened)[-1][2]
+
+
+def accuracy(right, chance, n):
+    """The accuracy of K classes from these answers of a stream of n, under push, and whether it would be shown."""
+    found, enough, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
+    return found["push"]["accuracy"][:, 0], bool(enough[0])
+
+
+def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
+    """From 24 answers of equal weight the interval is 2.069 / 1.960 as wide as the one that a side of many has."""
+    right, chance, at, n = np.array([True] * 12 + [False] * 13), np.full(25, 0.04), np.array([25]), 1000
+    _, low, high = accuracy(right, chance, n)[0]
+    of_many = side(np.where(right, -1, 1), chance, np.ones(25, bool), at, np.array([n]))
+    width = (of_many.high - of_many.low)[0] * of_many.unasked[0] / n
+    assert 24 == pytest.approx(of_many.number[0])
+    assert 2.069 / 1.960 == pytest.approx((high - low) / width, rel=0.01)
+
+
+def test_the_interval_of_an_accuracy_covers_the_truth():
+    """In 400 streams with chances that go with being right, the interval holds the truth in 93 to 99 %."""
+    covered = []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        sure = rng.random(1000) < 0.6
+        right, chance = rng.random(1000) < np.where(sure, 0.8, 0.3), np.where(sure, 0.05, 0.4)
+        asked = rng.random(1000) < chance
+        (value, low, high), enough = accuracy(right[asked], chance[asked], 1000)
+        assert 0 <= low <= value <= high <= 1
+        if enough:
+            covered.append(low <= right.mean() <= high)
+    assert len(covered) > 300
+    assert 0.93 <= np.mean(covered) <= 0.99
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_rarer_predictions_must_be_worth_enough_for_what_was_not_asked(right):
+    """Many answers of one kind with chances near 1 stand for so few items that no accuracy is shown."""
+    kind = np.array([right] * 40 + [not right] * 40)
+    shown = [accuracy(kind, np.where(kind == right, 0.1, chance), 2000)[1] for chance in (0.97, 0.1)]
+    assert [False, True] == shown
+
+
+def test_an_accuracy_waits_for_right_predictions(store):
+    """Right predictions are counted until five are seen, then weighed, and the page says by which it waits."""
+    opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
+    for _ in range(30):
+        say(opened, opened.place.asked.predicted % 4 + 1)
+    assert "0 of 5 right predictions seen." == of_session(opened).reason
+    for _ in range(5):
+        say(opened, opened.place.asked.predicted)
+    assert of_session(opened).reason.startswith(
+        "The right predictions seen are worth 2 of 5 needed: they say too little"
+    )
+    assert [] == curve(opened)
+    for _ in range(10):
+        say(opened, opened.place.asked.predicted)
+    assert of_session(opened).reason is None
