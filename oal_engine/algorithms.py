@@ -164,6 +164,10 @@ def strategy(algorithm=None, learner=None, rule=None, values=()):
     """
     values, fixed, rho = dict(values), {}, None
     if algorithm:
+        if learner or rule:
+            raise ValueError(
+                f"a strategy is {algorithm}, or a learner and a rule, not both. Got {learner or rule} too."
+            )
         algorithm = named(ALGORITHMS, algorithm, "algorithm")
         entry = ALGORITHMS[algorithm]
         learner, rule, fixed, rho = entry.learner, entry.rule, entry.fixed, entry.rho

@@ -29,6 +29,7 @@ from . import reproduce as reproduction
 from .algorithms import ALGORITHMS, declared, strategy
 from .export import WHATS
 from .export import export as write_export
+from .jsonlines import LinesError
 from .learners import LEARNERS, is_multiclass
 from .parameters import parameters
 from .protocols import recorded
@@ -316,12 +317,14 @@ def replay(
     values = {}
     for setting in settings or ():
         key, equals, value = setting.partition("=")
-        if not equals:
+        if not equals or not key.strip():
             raise ValueError(f"--set must be KEY=VALUE. Got {setting}.")
         values[key.strip()] = _number(value, key.strip(), "a number")
     chosen = strategy(algorithm, learner, rule, values)
     if metric not in ("sum", "cost"):
         raise ValueError(f"--metric must be sum or cost. Got {metric}.")
+    if orders and permutations:
+        raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
     weights = metrics.Weights(alpha_p, c_p)
     if Path(source).is_file():
         multiclass = multiclass or (chosen.multiclass and not positive)
@@ -346,6 +349,13 @@ def replay(
         stored = json.loads(table.about["scaling"])["name"]
         if scale not in (None, stored):
             raise ValueError(f"--scale of the data set {source} was set at its import: {stored}. Got {scale}.")
+        fixed = {"--text": text, "--label": label, "--contains": contains, "--mesh-tree": mesh_tree, "--id": identity,
+                 "--feature": feature, "--reader": reader, "--multiclass": multiclass,
+                 "--positive": positive and (chosen.multiclass or not table.classes)}  # fmt: skip
+        for option in filter(fixed.get, fixed):
+            raise ValueError(f"{option} is for a file: of the data set {source} it was set at its import.")
+        if not data.labelled(table.about):
+            raise ValueError(f"a replay needs a label for every item, and {source} has some without.")
     classes, y = table.classes, table.y
     if classes and not chosen.multiclass:
         y, classes = _against(positive, classes, chosen.algorithm, table.y), ()
@@ -448,6 +458,8 @@ def export(
 def _format(kind, out):
     """The format asked for, or the one that a file is called by, or csv."""
     suffix = out.suffix[1:].lower() if out else ""
+    if kind and kind not in tables.FORMATS:
+        raise ValueError(f"--format must be one of {', '.join(tables.FORMATS)}. Got {kind}.")
     return kind or (suffix if suffix in tables.FORMATS else "csv")
 
 
@@ -468,13 +480,11 @@ def predict(
     made, live, skipped = models.read(model), file == "-", {}
     columns = formats.Columns(tuple(text or ()), id=identity, features=() if made.text else tuple(made.names))
     kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
-    with progress_bar() as progress:
+    with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
         with formats.open_entries(source, columns, reader=reader, encoding=encoding, progress=bar) as opened:
-            found = models.predicted(made, *opened, skipped, texts, lot)
-            with tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
-                tables.write(found, kind, target, lot=lot)
+            tables.write(models.predicted(made, *opened, skipped, texts, lot), kind, target, lot=lot)
     if skipped:
         print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)
 
@@ -545,6 +555,8 @@ def compare(
     known = base.get("algorithms", {})
     if algorithms:
         known = {name: known.get(name, {}) for name in map(str.strip, algorithms.split(","))}
+    if not known:
+        raise ValueError("compare needs --algorithms NAME,NAME or a --spec that has some. Got none.")
     base["algorithms"] = _gridded(known, settings or ())
     folder = spec.parent if spec else Path()
     found = _compared(experiments.specification(base), db, save, folder, workers, processes, scheduler)
@@ -699,6 +711,8 @@ def results(
     """List the comparisons that were kept, or show one again."""
     store = Store(db)
     if name is None:
+        if trials or remove:
+            raise ValueError("--trials and --remove need the name of a comparison. Got none.")
         keys = ("id", "name", "replays", "created_at", "finished_at")
         show({"comparisons": [{key: row[key] for key in keys} for row in store.comparisons()]}, as_json, *keys)
         return
@@ -745,7 +759,10 @@ def adopt(file: Path, db: Db = None, as_json: Json = False):
     """Keep a published session over the same data set here, and verify it."""
     store = Store(db)
     with file.open("rb") as lines:
-        session = bundle.adopt(store, lines)
+        try:
+            session = bundle.adopt(store, lines)
+        except LinesError as error:
+            raise ValueError(f"{file} cannot be adopted: {error}") from None
     _report(retrace.verify(store, session), as_json)
 
 
@@ -804,5 +821,6 @@ def main():
     except BrokenPipeError:  # nobody reads on, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        named = getattr(error, "filename", None)
+        print(f"error: {named} cannot be opened: {error.strerror}." if named else f"error: {error}", file=sys.stderr)
         sys.exit(1)

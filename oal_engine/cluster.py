@@ -1,5 +1,6 @@
 """A Dask cluster as an executor of comparisons: rows are opened by path where a worker sees them, else uploaded."""
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +17,10 @@ PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its
 def executor(address, sources):
     """A concurrent.futures.Executor on the cluster of a scheduler (tcp://... or tls://...), whose workers have the rows
     of the sources and run the same versions as this process."""
+    if not re.fullmatch(r"(tcp|tls)://.+:[0-9]+", address):
+        raise experiments.ExperimentError(
+            f"a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got {address}."
+        )
     if address.startswith("tls:") and not Security().get_connection_args("client")["ssl_context"]:
         raise experiments.ExperimentError(
             f"{address} needs a certificate: see docs/cluster.md on DASK_DISTRIBUTED__COMM."

@@ -164,7 +164,10 @@ def recorded(path, rounds):
         with readers.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
             orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
     except readers.UNREADABLE as error:
-        raise ValueError(f"the orders {path} cannot be read: {error}.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"the orders {path} cannot be read: {reason}.") from None
+    if not orders:
+        raise ValueError(f"the orders {path} must hold one order a line. Got none.")
     for number, order in enumerate(orders, 1):
         if not np.array_equal(np.sort(order), np.arange(rounds)):
             raise ValueError(

@@ -6,6 +6,7 @@ from os import cpu_count
 from pathlib import Path
 from time import perf_counter
 
+from .protocols import oa3
 from .published import BLOCKS
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -36,6 +37,9 @@ def reproduce(name, folder=None, orders=None, zero_rows_as_mistakes=False):
     if name not in BLOCKS:
         raise ValueError(f"a table must be all or one of {', '.join(BLOCKS)}. Got {name}.")
     block, folder = BLOCKS[name], Path(folder or DATA)
+    if zero_rows_as_mistakes and block.run is not oa3:
+        allowed = ", ".join(key for key, each in BLOCKS.items() if each.run is oa3)
+        raise ValueError(f"zero rows can be counted as mistakes in {allowed} alone. Got {name}.")
     for file in block.files:
         if not (folder / file).is_file():
             raise ValueError(

@@ -156,8 +156,8 @@ def specification(values):
 
 def contents(path):
     """What a specification in a JSON or TOML file says."""
-    text = Path(path).read_text(encoding="utf-8")
     try:
+        text = Path(path).read_text(encoding="utf-8")
         return json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except ValueError as error:
         raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None

@@ -79,8 +79,6 @@ def write(table, kind, file, progress=None, lot=CHUNK):
 
     lot: rows that are kept back before some are written.
     """
-    if kind not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}. Got {kind}.")
 
     def lots():
         done, left = 0, iter(table.rows)
@@ -111,7 +109,12 @@ def whole(path):
         return
     new = path.with_name(f".{path.name[:100]}.{token_hex(4)}")
     try:
-        with new.open("xb") as file:
+        made = new.open("xb")
+    except OSError as error:
+        error.filename = str(path)  # the name that was asked for
+        raise
+    try:
+        with made as file:
             yield file
         new.replace(path)
     finally:

@@ -250,4 +250,5 @@ def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_p
     code, out, _ = run("verify", adopted, "--db", empty.path)
     assert (1, True) == (code, "Departs in round" in out)
     code, out, err = run("adopt", file, "--db", empty.path)
-    assert (1, "", f"error: this session is here already: it is session {adopted}.\n") == (code, out, err)
+    message = f"error: {file} cannot be adopted: this session is here already: it is session {adopted}.\n"
+    assert (1, "", message) == (code, out, err)

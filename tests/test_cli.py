@@ -559,20 +559,52 @@ def cut(path):
             ("replay", "DATA", "--algorithm", "PA", "--scale", "L3"),
             "scaling must be one of l2, none, standardize+l2. Got L3.",
         ),
-        (("replay", "DATA", "--algorithm", "PA", "--orders", "missing.txt"), ""),
-        (("replay", "DATA", "--algorithm", "PA", "--orders", "WORDS"), ""),
-        (("replay", "DATA", "--algorithm", "PA", "--orders", "CUT"), ""),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--orders", "missing.txt"),
+            "the orders missing.txt cannot be read: No such file or directory.",
+        ),
+        (("replay", "DATA", "--algorithm", "PA", "--orders", "WORDS"), "words.txt cannot be read: "),
+        (("replay", "DATA", "--algorithm", "PA", "--orders", "CUT"), "cut.txt.xz cannot be read: "),
+        (("replay", "DATA", "--algorithm", "PA", "--orders", "EMPTY"), "must hold one order a line. Got none."),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--orders", "WORDS", "--permutations", "2"),
+            "--orders FILE and --permutations NUMBER cannot be given together.",
+        ),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--learner", "pa"),
+            "a strategy is PA, or a learner and a rule, not both. Got pa too.",
+        ),
+        (("replay", "DATA", "--algorithm", "PA-I", "--set", "=1"), "--set must be KEY=VALUE. Got =1."),
         (("import", "missing.csv", "--name", "x"), "missing.csv cannot be read: No such file or directory."),
         (("import", "DATA", "--name", " "), "a data set needs a name."),
         (("import", "DATA", "--name", "x", "--label", "kind"), "numbers.libsvm has no column 'kind'"),
         (("datasets", "--db", "DATA"), "numbers.libsvm cannot be opened as a database: file is not a database."),
         (("export", "9", "--format", "csv"), "session 9 does not exist."),
+        (("predict", "DATA", "--model", "missing"), "missing cannot be opened: No such file or directory."),
+        (("predict", "DATA", "--model", "FOLDER"), "cannot be opened: Is a directory."),
+        (("predict", "DATA", "--model", "WORDS"), "words.txt is no model, or a damaged one: Not a gzipped file"),
+        (("verify", "9"), "session 9 does not exist."),
+        (("publish", "9"), "session 9 does not exist."),
+        (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
+        (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
+        (("compare", "DATA"), "compare needs --algorithms NAME,NAME or a --spec that has some. Got none."),
+        (("compare", "--spec", "missing"), "missing cannot be opened: No such file or directory."),
+        (("compare", "--spec", "CUT"), "cut.txt.xz is no specification: "),
+        (("results", "--remove"), "--trials and --remove need the name of a comparison. Got none."),
+        (
+            ("reproduce", "acog-german", "--data-dir", "FOLDER"),
+            "acog-german needs the file german.libsvm.xz, which is not in",
+        ),
     ],
 )
 def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
     """What is wrong is one line on standard error, nothing on standard output, and exit code 1."""
     (tmp_path / "words.txt").write_text("one two\n")
-    files = {"DATA": numbers, "WORDS": tmp_path / "words.txt", "CUT": cut(tmp_path / "cut.txt.xz")}
+    (tmp_path / "empty.txt").write_text("\n")
+    files = {
+        "DATA": numbers, "WORDS": tmp_path / "words.txt", "CUT": cut(tmp_path / "cut.txt.xz"),
+        "EMPTY": tmp_path / "empty.txt", "FOLDER": tmp_path,
+    }  # fmt: skip
     code, out, err = run(*(files.get(argument, argument) for argument in arguments))
     assert (1, "") == (code, out)
     assert err.startswith("error: ")
@@ -580,13 +612,35 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
     assert 1 == err.count("\n")
 
 
+@pytest.mark.parametrize("option", ["--text", "--label", "--positive", "--id", "--feature", "--reader"])
+def test_what_an_import_has_settled_is_not_settled_again(run, ok, numbers, option):
+    """An option that says how to read a file is refused where a data set is replayed, not passed over."""
+    ok("import", numbers, "--name", "numbers", "--json")
+    message = f"error: {option} is for a file: of the data set numbers it was set at its import.\n"
+    assert (1, "", message) == run("replay", "numbers", "--algorithm", "PA", option, "word")
+
+
+def test_what_cannot_be_written_is_not_blamed_on_what_is_read(run, ok, labelled, numbers, tmp_path):
+    """Where predictions cannot be written, the message names the file or format asked for, and not the input."""
+    ok("export", labelled.id, "--what", "model", "--out", "model.json.gz")
+    for out, message in (
+        (("--out", tmp_path), f"{tmp_path} cannot be opened: Is a directory."),
+        (
+            ("--out", tmp_path / "none/at.csv"),
+            f"{tmp_path / 'none/at.csv'} cannot be opened: No such file or directory.",
+        ),
+        (("--format", "xml"), "--format must be one of csv, jsonl, parquet. Got xml."),
+    ):
+        assert (1, "", f"error: {message}\n") == run("predict", numbers, "--model", "model.json.gz", *out)
+
+
 def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
     """Without labels, or with some, a replay says what it needs."""
     (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")
     (tmp_path / "none.csv").write_text("text\na b\nb a\n")
     for name, message in (
-        ("some", "a replay needs a label -1 or 1 for every row. Got 0."),
-        ("none", "rho auto needs items of both classes. Use rho laplace or a number."),
+        ("some", "a replay needs a label for every item, and some has some without."),
+        ("none", "a replay needs a label for every item, and none has some without."),
     ):
         ok("import", f"{name}.csv", "--name", name, "--json")
         assert (1, "", f"error: {message}\n") == run("replay", name, "--algorithm", "PAA-I")

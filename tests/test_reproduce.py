@@ -97,6 +97,13 @@ def test_a_missing_file_is_one_sentence(name, tmp_path, command):
     assert (1, "", sentence) == command(name, "--data-dir", tmp_path)
 
 
+def test_zero_rows_are_counted_where_the_paper_has_them_alone(command):
+    """A table whose protocol does not know the option says so, and does not run as if it did."""
+    assert (1, "", "error: zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german.\n") == command(
+        "acog-german", "--count-zero-rows-as-mistakes"
+    )
+
+
 def test_a_command_without_a_table_says_what_it_needs(command):
     """Nothing is run by accident."""
     assert (1, "", "error: reproduce needs the name of a table, all, --list or --write.\n") == command()

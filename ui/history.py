@@ -29,7 +29,7 @@ def page(desk, view):
     found, counts = feed.turned(session, [entry["item"] for entry in shown], view, lambda item: by_item.get(item, ""))
     rows = [_row(session, shown[k], item, view["open"]) for k, item in found]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
-    return {"rows": rows, "empty": empty, "shows": _shows(session, answered)} | counts
+    return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
 
 
 def _fits(entry, show):
@@ -48,7 +48,7 @@ def _wrong(entry):
     return entry["label"] != SKIP and entry["label"] != entry["predicted"]
 
 
-def _shows(session, answered):
+def _shows(session):
     kinds = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
     classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
     return [("all", "All answers"), *classes, *kinds.items()]
