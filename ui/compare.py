@@ -81,7 +81,7 @@ def _new(store):
     data, many = _data(store)
     told = "\n".join(f"- {literal(f'{_tuning(key)}: {words}.')}" for key, words in PROTOCOLS.items())
     tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=told)
-    st.caption(literal(f"{PROTOCOLS[tune].capitalize()}."))
+    _small(f"{PROTOCOLS[tune].capitalize()}.")
     left, middle, right = st.columns([2, 1, 2])
     budgets = left.text_input(
         "Budgets", BUDGETS, key="compare-budgets", help="Labels, separated by commas; empty for no limit."
@@ -134,6 +134,11 @@ def _new(store):
             complain(error)
         else:
             _open(comparison)
+
+
+def _small(words):
+    """A sentence on what stands above it."""
+    st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0">{html.escape(words)}</p>')
 
 
 def _tuning(key):
@@ -337,9 +342,8 @@ def _result(store, about, found):
     st.html(
         f"<style>{report.TABLE_STYLE}</style>"
         + _table(str(store.path), *_mark(about), view.data, view.budget, view.evaluation, found)
-        + '<p style="opacity:.8;font-size:.88rem;margin-top:.5rem">'
-        + f"{html.escape(report.caption(found, view.evaluation))}</p>"
     )
+    _small(report.caption(found, view.evaluation))
     _details(store, found, view)
 
 
