@@ -20,6 +20,8 @@ TITLES = {
 METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:]}  # by whether there are K classes
 NAMES = {"push": "push", "push_query": "push-and-query"}
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
+ON_PAGE = (4.8, 3.0)  # inches of a figure on a page: its words are read on a telephone too
+LONG = 20  # letters of a name: a legend of longer ones stands below the axes, where it hides no line
 RANKS = (7.2, 2.4)  # inches of a critical-difference diagram
 WIDE = 20  # times the smallest value: an axis of larger ones is logarithmic
 MOST = 8  # lines in one figure
@@ -200,7 +202,11 @@ def draw_curves(axes, comparison, view):
             axes.fill_between(x, low, high, color=color, alpha=0.1, linewidth=0)
     axes.set(xlabel=AXES[view.axis], ylabel=f"{TITLES[view.metric]} ({NAMES[view.evaluation]})")
     axes.set_title(plain(f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
-    axes.legend(fontsize=8)
+    if max(map(len, view.names), default=0) <= LONG:
+        axes.legend(fontsize=8)
+    else:
+        axes.figure.set_figheight(axes.figure.get_figheight() + 0.16 * len(view.names))
+        axes.figure.legend(fontsize=8, loc="outside lower center")
 
 
 def draw_sweep(axes, comparison, view, sweep):

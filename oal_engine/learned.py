@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+NOISE = 1e-12  # times the largest weight: smaller ones are what rounding leaves of a mean
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -30,8 +32,9 @@ def strongest(weights, label, most=8):
 
     Of K classes a weight counts as far as it is above the mean of the classes' weights.
     """
-    weights = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
-    return [(k, float(weights[k])) for k in _largest(np.maximum(weights, 0), most)]
+    found = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
+    noise = NOISE * np.abs(weights).max()
+    return [(k, float(found[k])) for k in _largest(np.where(found > noise, found, 0), most)]
 
 
 def _largest(sizes, most):

@@ -134,7 +134,8 @@ def caption(comparison, evaluation, literal=str):
     spec = comparison.spec
     marks = "the best is bold, what a paired t-test (Holm, 5 %) does not tell from it is underlined"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
-    return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. Tuning {spec.tune}: {PROTOCOLS[spec.tune]}.")
+    told = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
+    return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. {told}: {PROTOCOLS[spec.tune]}.")
 
 
 def ranks_caption(ranks):
@@ -151,7 +152,7 @@ font-variant-numeric:tabular-nums}.oal-table td,.oal-table th{padding:.28rem .5r
 border-bottom:1px solid rgba(128,128,128,.25);white-space:nowrap}.oal-table th:first-child,.oal-table td.words,
 .oal-table th.words{text-align:left}.oal-table th{font-weight:600}.oal-table tbody th{font-weight:400}
 .oal-table small{opacity:.75}
-.oal-table td.words{white-space:normal;min-width:9rem;font-size:.85rem;opacity:.85}
+.oal-table th.words{min-width:9rem}.oal-table td.words{white-space:normal;min-width:7rem;font-size:.85rem;opacity:.85}
 .oal-table .best b{font-weight:750}.oal-table .level u{text-decoration-thickness:1.5px;text-underline-offset:3px}"""
 
 
@@ -291,6 +292,7 @@ max-width:70rem;margin:2rem auto;padding:0 1.2rem}h1{font-size:1.6rem;margin:0}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem}
 h1,h2,p,td,th{overflow-wrap:anywhere}figure{margin:.8rem 0;display:grid;gap:1rem;
 grid-template-columns:repeat(auto-fit,minmax(min(24rem,100%),1fr))}svg{max-width:100%;height:auto}
+figure svg{width:100%}.wide{overflow-x:auto}.wide svg{max-width:none}
 pre{background:rgba(128,128,128,.12);padding:1rem;overflow-x:auto;font-size:.85rem}
 summary{cursor:pointer;margin:.5rem 0}.about{color:#4a5158}
 @media (prefers-color-scheme:dark){body{color:#e6e8ea;background:#14171a}.about{color:#b3bac1}}"""
@@ -310,11 +312,11 @@ def page(comparison, view=None):
         parts.append(block_table(rows))
         others = [replace(shown, metric=metric) for metric in rows[0].cells if metric != shown.metric]
         drawn = [
-            figures.drawn("svg", figures.draw_curves, comparison, each, ink=INK)
+            figures.drawn("svg", figures.draw_curves, comparison, each, size=figures.ON_PAGE, ink=INK)
             for each in (*(replace(shown, axis=axis) for axis in figures.AXES), *others)
         ]
         drawn += [
-            figures.drawn("svg", figures.draw_sweep, comparison, shown, sweep, ink=INK)
+            figures.drawn("svg", figures.draw_sweep, comparison, shown, sweep, size=figures.ON_PAGE, ink=INK)
             for sweep in figures.sweeps(comparison, shown)
         ]
         parts.append(f"<figure>{''.join(map(inline, drawn))}</figure>")
@@ -323,7 +325,8 @@ def page(comparison, view=None):
     ranks = comparison.ranks(None, evaluation)
     if ranks["critical_difference"]:
         parts.append(f"<h2>Average ranks over {ranks['blocks']} data sets and budgets</h2>")
-        parts.append(inline(figures.drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS, ink=INK)))
+        drawn = figures.drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS, ink=INK)
+        parts.append(f'<div class="wide" tabindex="0">{inline(drawn)}</div>')
         parts.append(sentence(ranks_caption(ranks)))
     if trials := comparison.trials():
         parts.append(

@@ -48,7 +48,7 @@ def _figures(drawn):
 
 
 def _drawn(title, unit, lines):
-    return figures.drawn("svg", _draw, unit, title, lines, ink=INK)
+    return figures.drawn("svg", _draw, unit, title, lines, size=figures.ON_PAGE, ink=INK)
 
 
 def _draw(axes, unit, title, lines):

@@ -7,7 +7,7 @@ import streamlit as st
 from oal_engine import datasets, feeds, formats, readers
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
-from ui.page import complain, entry, guarded_store, note, open_page
+from ui.page import complain, entry, guarded_store, note, one_row, open_page
 
 NEW, MORE = "A new data set", "More items of one"
 PREVIEW = 20  # rows
@@ -191,26 +191,33 @@ def attempt(work):
         bar.empty()
 
 
+def about(row):
+    """A data set with its classes or their balance."""
+    st.html(entry(row["name"], row["source"], f"{row['items']:,} items", f"{row['features']:,} features"))
+    known = row["positives"] + row["negatives"]
+    if row["classes"]:
+        st.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")
+    elif known:
+        share = row["positives"] / known
+        odds = f", 1 in {1 / share:.1f}" if share else ""
+        st.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
+    else:
+        st.text("no labels")
+
+
 def stored(store):
-    """The data sets there are, with their classes or their class balance."""
+    """The data sets there are, each with a button that removes it."""
     for row in store.datasets():
-        left, right = st.columns([3, 1], vertical_alignment="center")
-        left.html(entry(row["name"], row["source"], f"{row['items']:,} items", f"{row['features']:,} features"))
-        known = row["positives"] + row["negatives"]
-        if row["classes"]:
-            left.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")
-        elif known:
-            share = row["positives"] / known
-            odds = f", 1 in {1 / share:.1f}" if share else ""
-            left.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
-        else:
-            left.text("no labels")
-        if right.button(
-            "Remove",
-            key=f"remove-{row['id']}",
-            disabled=row["sessions"] > 0,
-            help="A session uses it." if row["sessions"] else None,
-        ):
+        with one_row(f"data-{row['id']}"):
+            with st.container():
+                about(row)
+            removed = st.button(
+                "Remove",
+                key=f"remove-{row['id']}",
+                disabled=row["sessions"] > 0,
+                help="A session uses it." if row["sessions"] else None,
+            )
+        if removed:
             try:
                 datasets.remove(store, row["id"])
             except PROBLEMS as error:

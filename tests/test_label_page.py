@@ -258,6 +258,7 @@ def test_the_strongest_terms_speak_for_their_class():
     many = np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 6.0]])
     assert [(0, 2.0)] == learned.strongest(many, 1)
     assert [(2, 4.0)] == learned.strongest(many, 3)
+    assert [] == learned.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
 
 
 def test_terms_that_moved_are_told_since_so_many_answers(work):

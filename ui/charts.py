@@ -151,15 +151,16 @@ def _band(x, color, low, high):
 def show(chart):
     """Draw a chart under a line with its title and legend."""
     names = "".join(
-        f'<span style="margin-left:.8rem"><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
+        f'<span><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
         f'vertical-align:middle;border-top:3px {"dotted" if chart.bands else "solid"} {color}"></i>{html.escape(name)} '
         f'<b style="font-variant-numeric:tabular-nums">{now}</b></span>'
         for (name, color), now in zip_longest(chart.legend, chart.now, fillvalue="")
     )
     unit = "" if chart.bands else f"over {chart.unit}"
     st.html(
-        '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;margin-bottom:-.7rem;font-size:.85rem">'
+        '<div style="display:flex;flex-wrap:wrap;gap:0 .8rem;justify-content:space-between;margin-bottom:-.7rem;'
+        'font-size:.85rem">'
         f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">{unit}</span></span>'
-        f"<span>{names}</span></div>"
+        f'<span style="display:flex;flex-wrap:wrap;gap:0 .8rem">{names}</span></div>'
     )
     st.plotly_chart(chart.figure, key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from dataclasses import asdict, replace
+from datetime import datetime
 from functools import partial
 
 import numpy as np
@@ -13,12 +14,13 @@ import streamlit as st
 from oal_engine import datasets, experiments, figures, jobs, metrics, report, specifications
 from oal_engine.algorithms import ALGORITHMS
 from oal_engine.demo import DEMOS
-from oal_engine.figures import AXES, NAMES, TITLES, budget_name
+from oal_engine.figures import AXES, NAMES, TITLES, budget_name, number
 from oal_engine.learners import is_multiclass
 from oal_engine.query_rules import QUERY_RULES, partners
 from oal_engine.specifications import PROTOCOLS
 
-from .page import complain, entry, literal, note
+from .forms import AIMS
+from .page import complain, entry, literal, note, one_row
 
 PAGE = "pages/2_Compare.py"
 FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
@@ -29,11 +31,18 @@ WEIGHTS = {
     "rho": ("Weight of positives in learning (ρ)", "auto"),
 }
 BANDS = 6  # lines; more bands are mud
+TELEPHONE = 45  # letters of a legend in a row
 STYLE = """<style>
 [class*="st-key-compare-link"] { gap: .1rem; }
 [class*="st-key-compare-link"] a:not(:hover) { background: none; }
 [class*="st-key-compare-link"] a { padding-left: 0; }
-[class*="st-key-compare-link-"] a p { font-size: 1rem; font-weight: 600; overflow-wrap: anywhere; }
+[class*="st-key-compare-link-"] a p { font-size: 1rem; font-weight: 600; white-space: normal; overflow-wrap: anywhere;
+  line-height: 1.35; }
+.st-key-compare-ranks { overflow-x: auto; }
+.st-key-compare-ranks img { min-width: 36rem; }
+@media (max-width: 640px) {
+  .st-key-compare-view [data-testid="stColumn"] { min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem); }
+}
 </style>"""
 STATES = {
     "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
@@ -70,9 +79,9 @@ def _open(comparison):
 def _new(store):
     st.header("New comparison", anchor=False)
     data, many = _data(store)
-    tune = st.selectbox(
-        "Parameters", PROTOCOLS, 1, format_func=lambda key: f"{_tuning(key)}: {PROTOCOLS[key]}", key="compare-tune"
-    )
+    told = "\n".join(f"- {literal(f'{_tuning(key)}: {words}.')}" for key, words in PROTOCOLS.items())
+    tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=told)
+    _small(f"{PROTOCOLS[tune].capitalize()}.")
     left, middle, right = st.columns([2, 1, 2])
     budgets = left.text_input(
         "Budgets", BUDGETS, key="compare-budgets", help="Labels, separated by commas; empty for no limit."
@@ -125,6 +134,11 @@ def _new(store):
             complain(error)
         else:
             _open(comparison)
+
+
+def _small(words):
+    """A sentence on what stands above it."""
+    st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0">{html.escape(words)}</p>')
 
 
 def _tuning(key):
@@ -198,8 +212,7 @@ def _more(tune, many):
     if tune == "2:1":
         found["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
-        aims = {"sum": "Weighted sum", "cost": "Cost"}
-        found["metric"] = right.selectbox("Learners aim at", aims, format_func=aims.get, key="compare-metric")
+        found["metric"] = right.selectbox("Learners aim at", AIMS, format_func=AIMS.get, key="compare-metric")
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
             text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
             found[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
@@ -226,19 +239,19 @@ def _saved(store):
         note("None yet. Start the one on this page: it takes seconds.")
     for row in found:
         state = jobs.status(store, row["id"])["state"]
-        left, right = st.columns([6, 1], vertical_alignment="center")
-        with left.container(key=f"compare-link-{row['id']}"):
-            st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
-            about = html.escape(_about(row, state))
-            st.html(f'<div class="oal-entry"><span>{about}</span></div>')
-        with right:
+        with one_row(f"compare-{row['id']}"):
+            with st.container(key=f"compare-link-{row['id']}"):
+                st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
+                about = html.escape(_about(row, state))
+                st.html(f'<div class="oal-entry"><span>{about}</span></div>')
             _more_menu(store, row["id"])
 
 
 def _about(row, state):
     spec = row["specification"]
     data = ", ".join(experiments.data_name(each) for each in spec["data"])
-    return " · ".join([STATES[state], data, row["created_at"][:16].replace("T", " ") + " UTC"])
+    when = datetime.fromisoformat(row["created_at"]).strftime("%d %b %Y %H:%M UTC")
+    return " · ".join([STATES[state], data, when])
 
 
 def _more_menu(store, comparison):
@@ -254,11 +267,10 @@ def _more_menu(store, comparison):
 
 def _shown(store, comparison):
     about, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
-    left, right = st.columns([3, 2], vertical_alignment="center")
-    with left.container(key="compare-link"):
-        st.page_link(PAGE, label="← All comparisons")
-        st.html(entry(about["name"], _about(about, state)))
-    with right.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+    with one_row("compare"):
+        with st.container(key="compare-link"):
+            st.page_link(PAGE, label="← All comparisons")
+            st.html(entry(about["name"], _about(about, state)))
         if state == "running":
             if st.button("Cancel", key="compare-cancel"):
                 jobs.cancel(store, comparison)
@@ -330,8 +342,8 @@ def _result(store, about, found):
     st.html(
         f"<style>{report.TABLE_STYLE}</style>"
         + _table(str(store.path), *_mark(about), view.data, view.budget, view.evaluation, found)
-        + f'<p style="opacity:.8;font-size:.88rem">{html.escape(report.caption(found, view.evaluation))}</p>'
     )
+    _small(report.caption(found, view.evaluation))
     _details(store, found, view)
 
 
@@ -342,7 +354,8 @@ def _names(view):
 def _view(found):
     """The controls of a result: which block, metric, evaluation, axis and lines are looked at, and as which file."""
     blocks = found.blocks()
-    columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
+    with st.container(key="compare-view"):
+        columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
     block = columns[0].selectbox(
         "Data and budget", blocks, format_func=lambda each: f"{each[0]}, {budget_name(each[1])}", key="compare-block"
     )
@@ -389,7 +402,8 @@ def _ranks(store, found, view):
     ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
     svg = figures.drawn("svg", figures.draw_ranks, found, ranks, size=figures.RANKS, ink=ink).decode()
     told = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks["ranks"].items())
-    st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {told}")
+    with st.container(key="compare-ranks"):
+        st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {told}")
     note(f"{TITLES[view.metric]}, {NAMES[view.evaluation]}. {report.ranks_caption(ranks)}")
 
 
@@ -404,7 +418,9 @@ def _trials(store, found, view):
 
 
 def _beside(store, found, view):
-    others = {row["id"]: row for row in store.comparisons() if row["has_lines"] and row["name"] != found.name}
+    data = {*found.spec.data}
+    others = [row for row in store.comparisons() if row["has_lines"] and row["name"] != found.name]
+    others = {row["id"]: row for row in sorted(others, key=lambda row: data.isdisjoint(row["specification"]["data"]))}
     if not others:
         note("There is no other comparison with a result.")
         return
@@ -442,9 +458,15 @@ def _downloads(found, view):
 def _chart(key, figure, what):
     figure.update_layout(
         margin={"l": 8, "r": 8, "t": 8, "b": 8}, uirevision=key, hoverlabel={"namelength": -1},
-        legend={"orientation": "h", "y": -0.18, "yanchor": "top", "itemwidth": 50},
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "itemwidth": 50},
     )  # fmt: skip
     st.plotly_chart(figure, key=f"compare-chart-{key}", alt=what, config={"displayModeBar": False})
+
+
+def _height(view):
+    """Pixels of a chart whose legend leaves the lines room on a telephone too, where a long name fills a row."""
+    in_row = max(1, TELEPHONE // (10 + max(map(len, view.names), default=0)))
+    return 350 + 20 * -(-len(view.names) // in_row)
 
 
 def _curves(found, view):
@@ -461,7 +483,7 @@ def _curves(found, view):
             marker={"symbol": mark, "size": 7, "maxdisplayed": 8}, hovertemplate="%{y:.3f}", **about,
         ))  # fmt: skip
     return go.Figure(traces, {
-        "height": 430, "hovermode": "x unified", "xaxis": {"title": AXES[view.axis], "rangemode": "tozero"},
+        "height": _height(view), "hovermode": "x unified", "xaxis": {"title": AXES[view.axis], "rangemode": "tozero"},
         "yaxis": {"title": TITLES[view.metric]},
     })  # fmt: skip
 
@@ -488,11 +510,11 @@ def _ends(found, view):
                 np.array([each.mean() for each in values.values()]),
                 np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values.values()]),
             ),
-            marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name,
+            marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name, cliponaxis=False,
             hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
         ))  # fmt: skip
     return go.Figure(traces, {
-        "height": 430, "scattermode": "group", "scattergap": 0.35, "xaxis": {"type": "category"},
+        "height": _height(view), "scattermode": "group", "scattergap": 0.35, "xaxis": {"type": "category"},
         "yaxis": {"title": f"{TITLES[view.metric]} at the end"},
     })  # fmt: skip
 
@@ -509,15 +531,24 @@ def _sweep(sweep, view):
         )  # fmt: skip
         return go.Figure(line, {"height": 340, "xaxis": axis, "yaxis": {"title": title}})
     row, column = sweep.best(view.metric)
+    columns, rows = sweep.labels(key), sweep.labels(above[0])
     heat = go.Heatmap(
-        z=sweep.mean, x=sweep.labels(key), y=sweep.labels(above[0]), colorscale="Viridis", texttemplate="%{z:.3f}",
-        colorbar={"title": title}, hovertemplate=f"{above[0]} %{{y}}, {key} %{{x}}: %{{z:.4f}}<extra></extra>",
+        z=sweep.mean, x=columns, y=rows, colorscale="Viridis",
+        colorbar={"title": {"text": title, "side": "top"}, "orientation": "h", "y": 1, "yanchor": "bottom",
+                  "thickness": 10},
+        hovertemplate=f"{above[0]} %{{y}}, {key} %{{x}}: %{{z:.4f}}<extra></extra>",
+    )  # fmt: skip
+    dark = sweep.mean < (np.nanmin(sweep.mean) + np.nanmax(sweep.mean)) / 2
+    values = go.Scatter(
+        x=columns * len(rows), y=np.repeat(rows, len(columns)), mode="text", hoverinfo="skip", showlegend=False,
+        text=["" if np.isnan(each) else number(view.metric, each) for each in sweep.mean.flat],
+        textfont={"color": np.where(dark, "#fff", "#000").ravel()},
     )  # fmt: skip
     ring = go.Scatter(
-        x=[sweep.labels(key)[column]], y=[sweep.labels(above[0])[row]], mode="markers", hoverinfo="skip",
+        x=[columns[column]], y=[rows[row]], mode="markers", hoverinfo="skip",
         marker={"symbol": "square-open", "size": 34, "color": "#e00000", "line": {"width": 3}}, showlegend=False,
     )  # fmt: skip
-    return go.Figure([heat, ring], {
-        "height": 420, "xaxis": {"type": "category", "title": key},
+    return go.Figure([heat, values, ring], {
+        "height": 440, "xaxis": {"type": "category", "title": key},
         "yaxis": {"type": "category", "title": above[0]},
     })  # fmt: skip

@@ -183,7 +183,13 @@ def _more(many):
         help="A margin from here on predicts the rare class.",
     )
     left, middle, right = st.columns(3)
-    metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.get, key="new-metric")
+    metric = left.selectbox(
+        "Aim",
+        list(AIMS),
+        format_func=AIMS.get,
+        key="new-metric",
+        help="The weighted sum of sensitivity and specificity, or the cost of misses and false alarms.",
+    )
     weight = middle.number_input(
         "Weight of the rare class",
         0.01,
@@ -204,5 +210,5 @@ def _more(many):
     }
 
 
-AIMS = {"sum": "Weighted sum of sensitivity and specificity", "cost": "Cost of misses and false alarms"}
+AIMS = {"sum": "Weighted sum", "cost": "Cost"}
 DEFAULTS = {demo.session.get("algorithm", OWN): demo.session["parameters"] for demo in DEMOS.values()}

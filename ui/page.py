@@ -25,11 +25,18 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 [data-testid="stFileUploader"] button:focus-visible {
   outline: 2px solid currentColor !important; outline-offset: -2px !important;
 }
-h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .2rem !important; }
+h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
+[data-testid="stMultiSelectTagsContainer"] { flex-wrap: wrap; overflow: visible; mask: none; height: auto; }
+:has(> [data-testid="stMultiSelectTagsContainer"]) { height: auto; max-height: none; }
+[data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; }
+[data-testid="stMultiSelect"] [data-tag] > span { white-space: normal; }
+[class*="st-key-row-"] { flex-wrap: nowrap !important; }
+[class*="st-key-row-"] > :first-child { min-width: 0 !important; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
 .oal-entry span { opacity: .75; }
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] { padding: .8rem .9rem 1rem; }
+  h1 { font-size: 1.5rem !important; }
   .st-key-top { gap: .1rem !important; flex-wrap: nowrap !important; }
   .st-key-top > :last-child { min-width: 0 !important; }
   .st-key-top a { padding: .3rem .3rem; }
@@ -161,6 +168,11 @@ def entry(name, *details):
     """A name and a line of details under it, as HTML in which the words are literal."""
     below = html.escape(" · ".join(details))
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
+
+
+def one_row(name):
+    """A container whose first part leaves room for the buttons beside it, on a telephone too."""
+    return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 
 def literal(words):
