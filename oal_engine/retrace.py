@@ -4,6 +4,7 @@ under another algorithm. Nothing here writes."""
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from . import __version__, learned, metrics, stream
 from .algorithms import ALGORITHMS
 from .learners import weights
 from .query_rules import paceable
-from .runs import SKIP, Asked, Departed, Place, Run, answered
+from .runs import SKIP, Asked, Departed, Place, Progress, Run, answered
 from .session import effective_rho
 
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
@@ -44,8 +45,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Round:
-    """A round that asked nothing: its item, what was decided, and the learner's weights and the counts with it.
-    number: of the question after it, or of the end."""
+    """A round that asked nothing: its item, what was decided, and the progress, the learner's weights and the counts
+    with it. number: of the question after it, or of the end."""
 
     round: int
     item: int
@@ -54,6 +55,7 @@ class Round:
     draw: float
     predicted: int
     number: int
+    progress: Progress
     weights: np.ndarray
     counts: np.ndarray
 
@@ -131,6 +133,8 @@ class Trace(Run):
             log = log[: departed.answers]
         self.log, self._answers = log, answered(log)
         self._state = self._after(len(self._answers) - bool(self.departed and log))
+        if not self.departed:
+            self.change(self._state, log, self._changes, len(self._answers))
 
     def _after(self, answers):
         """The state after so many answers, as its question was asked; the caller's own."""
@@ -166,9 +170,11 @@ class Trace(Run):
             entry["id"], number, entry["round"], entry["item"], entry["margin"], entry["probability"],
             entry["predicted"], None, entry["audit"],
         )  # fmt: skip
-        place = self.place_of(state, asked, self._answers[: number - 1])
-        place = Place(asked, place.progress, weights(state.learner).copy(), place.counts.copy())
         passed = self._passed(state, number)
+        if not entry:  # the end is as it is now
+            self.change(state, self.log, self._changes, number - 1)
+        place = self.place_of(state, asked, self._stood(number, entry["round"] if entry else inf))
+        place = Place(asked, place.progress, weights(state.learner).copy(), place.counts.copy())
         moved = []
         if entry and entry["first"]:
             self.change(state, self.log, self._changes, number - 1)
@@ -176,28 +182,42 @@ class Trace(Run):
             moved = learned.moved(before, weights(self.advance(state, entry["first"]).learner))
         return Step(place, entry, passed, moved)
 
+    def _stood(self, number, t):
+        """The answers before a question, as they stood in round t."""
+        labels = {entry["id"]: entry["first"] for entry in self.log[: number - 1]}
+        for change in self._changes:
+            end = inf if change["at_end"] is None else change["at_end"]  # with a question that waited
+            if change["question"] and (change["position"], end) <= (number - 1, t):
+                labels[change["question"]] = change["label"]
+        return [(id, "", label) for id, label in labels.items()]
+
     def _gap(self, number):
         """The first round after the question before the one of this number, and the first not before this one."""
         first = self.log[number - 2]["round"] + 1 if number > 1 else 0
         return first, self.log[number - 1]["round"] if number <= len(self.log) else self.rounds
 
     def _look(self, state, first, stop):
-        """Margin, probability, draw and prediction of rounds between two questions, and the counts after them."""
+        """Margin, probability, draw and prediction of rounds between two questions, the counts after them, and the
+        state that decided the last of them."""
         found = np.zeros((stop - first, 4))
         start = next((counts for rounds, counts in reversed(state.trail) if rounds == first), None)
-        counts = np.zeros_like(state.counts) if start is None else start.copy()
-        state = state.copy()  # a rule may leave its work in the learner
-        stream.passed(
-            self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.about["seed"],
-            first, state.before or True, counts, found,
-        )  # fmt: skip
-        return found, counts
+        counts, t = np.zeros_like(state.counts) if start is None else start.copy(), first
+        for own in (*state.earlier, state):
+            end = stop if own is state else min(stop, own.question.t)
+            own = own.copy()  # a rule may leave its work in the learner
+            stream.passed(
+                self.dataset.rows, self.y, self.order, own.learner, own.rule, own.objective, self.about["seed"],
+                t, own.before or True, counts, found[t - first : end - first],
+            )  # fmt: skip
+            t = end
+            if t == stop:
+                return found, counts, own
 
     def _passed(self, state, number):
         first, stop = self._gap(number)
         if first == stop:
             return Passed(first, 0, None if self.multiclass else 0, None, None)
-        found, _ = self._look(state, first, stop)
+        found, *_ = self._look(state, first, stop)
         pushed = None if self.multiclass else int((found[:, 3] > 0).sum())
         return Passed(first, stop - first, pushed, float(found[:, 0].min()), float(found[:, 0].max()))
 
@@ -208,14 +228,15 @@ class Trace(Run):
     def round(self, t):
         """What was decided in round t (from 0), in which nothing was asked."""
         number = self.number(t)
-        state = self._after(number - 1)
-        found, counts = self._look(state, self._gap(number)[0], t + 1)
+        found, counts, state = self._look(self._after(number - 1), self._gap(number)[0], t + 1)
         margin, probability, draw, predicted = found[-1].tolist()
         if state.spent >= self.about["budget"]:
             probability = 0.0
+        place = self.place_of(state, None, self._stood(number, t))
         return Round(
-            t, int(self.order[t]), margin, probability, draw, int(predicted), number, weights(state.learner), counts
-        )
+            t, int(self.order[t]), margin, probability, draw, int(predicted), number, place.progress, place.weights,
+            counts,
+        )  # fmt: skip
 
     @cached_property
     def mistakes(self):

@@ -49,7 +49,8 @@ class State:
     spent: int = 0
     audited: int = 0  # of the labels spent
     question: stream.Question | None = None
-    before: spending.Plan | None = None  # the plan as it was when the stream went on after the last answer
+    before: spending.Plan | None = None  # the plan as it was when the stream went on with this learner
+    earlier: list = field(default_factory=list)  # states since the last answer, where a stream had ended: changes came
     trail: list = field(default_factory=list)  # (rounds done, counts) where the curves have a point
     seconds: float = 0.0  # that the last answer took, until the next question was found
 
@@ -65,7 +66,7 @@ class State:
             for name, part in vars(self).items()
             if part is not None and name in ("learner", "rule", "objective", "average", "plan", "before")
         }
-        return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy())
+        return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy(), earlier=self.earlier.copy())
 
     def digest(self):
         """A fingerprint of every bit of the state and of the question that waits."""
@@ -210,14 +211,22 @@ class Run:
     def _run(self, state, t, ends):
         """Let the stream run from round t to the next question, or to its end; ends: what to do in rounds where it had
         ended for a while."""
-        self._planned(state)
+        state.earlier = []
+        for end in sorted({self.rounds, *(end for end in ends if end >= t)}):
+            self._run_to(state, t, end)
+            t = state.question.t
+            if t < end or end == self.rounds:
+                return state
+            self._decide(state)
+            state.earlier.append(state.copy())
+            ends[end](state)
+
+    def _run_to(self, state, t, end):
+        """Let the stream run from round t to the next question, or to a round where it ends or had ended."""
+        asking = self._planned(state)
         state.before = state.plan and _copied(state.plan)
         while True:
-            if t in ends:
-                self._decide(state)
-                ends[t](state)
-            asking = self._planned(state)
-            stop = min(self.rounds, self._point(t), *(end for end in ends if end > t))
+            stop = min(end, self._point(t))
             state.question = question = stream.until_query(
                 self.dataset.rows,
                 self.y,
@@ -234,8 +243,8 @@ class Run:
             t = question.t
             if t < stop or stop in (self.rounds, self._point(stop - 1)):
                 state.trail.append((t + (t < stop), state.counts.copy()))
-            if t < stop or stop == self.rounds:
-                return state
+            if t < stop or stop == end:
+                return
 
     def _planned(self, state):
         """What the kernel is told of the budget: the plan, or whether any label is left."""
@@ -308,9 +317,10 @@ class Run:
         }
 
     def change(self, state, log, changes, answers):
-        """Make the changes that came after so many answers, if there are: the learner is taught again from the first
-        round on, with the labels that stood then; what happened in the stream stays."""
-        if not any(change["position"] == answers for change in changes):
+        """Make the changes that came here, after so many answers, if there are: the learner is taught again from the
+        first round on, with the labels that stood then; what happened in the stream stays."""
+        here = None, state.question.t  # not where the stream had ended before
+        if not any(change["position"] == answers and change["at_end"] in here for change in changes):
             return
         new = self.taught(log, changes, answers)
         for name in ("learner", "rule", "objective", "average", "spent", "audited"):

@@ -282,10 +282,7 @@ class Session(Run):
         """Run a state on from what was the end of the stream; changes the state given."""
         if end and self._point(end - 1) != end:  # a point that only the end had
             state.trail.pop()
-        before = state.before
-        state = self._run(state, end, {})
-        state.before = before
-        return state
+        return self._run(state, end, {})
 
     @property
     def place(self):
@@ -365,7 +362,8 @@ class Session(Run):
                 raise SessionError("only the last answer can be taken back.")
             self.store.undo_label(question, event)
             self.store.shorten_log(self.id, len(self._answers) - 1)
-            if self._changes:
+            if self._changes:  # the question that waited may be about another item when it comes again
+                self.store.number_question(self.id, question, len(self._answers))
                 self.store.drop_prepared(self.id)
             self._rebuild()
 

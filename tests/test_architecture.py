@@ -14,7 +14,7 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters", "tables", "calibration", "jsonlines"},
+    {"dispatch", "parameters", "tables", "calibration", "jsonlines", "terminal"},
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
@@ -27,7 +27,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"reproduce", "cluster", "jobs", "figures"},
     {"report"},
     {"session_report"},
-    {"export"},
+    {"export", "cli_comparisons"},
     {"cli"},
     {"__main__"},
     {"ui"},

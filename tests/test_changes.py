@@ -2,13 +2,15 @@
 
 import io
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from test_bundle import database, text_of
 from test_session import EVENTS, begin, label_until_the_end, path, say, store, take_back, truth
 
-from oal_engine import bundle, retrace
+from oal_engine import bundle, datasets, feeds, formats, retrace, rows
+from oal_engine.datasets import Dataset
 from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.session import Session
 
@@ -48,6 +50,49 @@ def passed_item(opened, predicted=1):
     """An item that passed without a question as one of a class."""
     _, classes, asked = opened.decided
     return int(opened.order[np.flatnonzero((classes == predicted) & ~asked)[-1]])
+
+
+def growing(store, data):
+    """A data set that begins with some items of another: its name, and what appends the next ones."""
+    known, name, lots = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
+    X, names, classes = rows.matrix(known.rows), list("abcdefgh"), tuple(known.about["classes"] or ())
+
+    def items(first, stop):
+        ids = [f"i{k}" for k in range(first, stop)]
+        return formats.Items(ids, None, X[first:stop], names, ids, known.y[first:stop], {}, classes)
+
+    def grow():
+        first = next(lots)
+        feeds.append(Dataset(store, name), items(first, first + 10))
+
+    datasets.add(store, name, datasets.table(items(0, 20)), "made.npz")
+    return name, grow
+
+
+def look_back(opened):
+    """A look back at a session, every round of which must be as the session decided it."""
+    margins, predicted, asked = opened.decided
+    trace = retrace.Trace(opened.store, opened.id)
+    assert trace.report.verified
+    assert (trace.reached, [entry["round"] for entry in trace.log]) == (asked.size, np.flatnonzero(asked).tolist())
+    assert [entry["margin"] for entry in trace.log] == margins[asked].tolist()
+    X = rows.matrix(trace.dataset.rows)
+    for t in np.flatnonzero(~asked).tolist():
+        found = trace.round(t)
+        assert (margins[t], predicted[t], t + 1) == (found.margin, found.predicted, found.counts.sum())
+        assert found.probability <= found.draw
+        scores = np.sort((X[[found.item]] @ found.weights).ravel())
+        assert found.margin == pytest.approx(scores[-1] - (scores[-2] if trace.multiclass else 0), abs=1e-12)
+    for number in range(1, trace.steps + 1):
+        passed = trace.step(number).passed
+        some = slice(passed.first, passed.first + passed.rounds)
+        pushed = None if trace.multiclass else (predicted[some] > 0).sum()
+        assert (not asked[some].any(), pushed) == (True, passed.pushed)
+        assert (passed.low, passed.high) == (min(margins[some], default=None), max(margins[some], default=None))
+    if trace.complete:
+        assert opened.place.progress == trace.step(trace.steps).place.progress
+        assert opened.digest() == trace._state.digest()
+    return trace
 
 
 @pytest.mark.parametrize(
@@ -96,50 +141,56 @@ def test_what_happened_stays(store, data, algorithm, more):
 
 @EACH
 def test_every_state_comes_out_of_the_log(store, data, algorithm, more):
-    """After any mixture of answers, skips, undos, corrections and marks a fresh session is the same, bit for bit."""
-    opened, chance = begin(store, data, algorithm, **more), random.Random(algorithm)
-    for step in range(60):
+    """After any mixture of answers, skips, undos, corrections, marks and appends a fresh session is the same, and a
+    look back finds every round as it was decided, bit for bit."""
+    name, grow = growing(store, data)
+    opened, chance = begin(store, name, algorithm, horizon=120, **more), random.Random(algorithm)
+    shown = {opened.place.asked.id: opened.place.progress}
+    for step in range(90):
         act = chance.random()
-        count = len(opened.history) - 1
+        count = len(opened.history) - bool(opened.place.asked)
         try:
-            if act < 0.25 and count > 2:
+            if act < (0.25 if opened.place.asked else 0.5) and count > 2:
                 correct(opened, chance.randrange(count), chance.choice([*opened.names, SKIP]))
-            elif act < 0.4 and count > 2:
+            elif 0.5 < act < 0.55 and count > 2:
                 take_back(opened)
-            elif act < 0.45 and not opened.multiclass:
+            elif 0.55 < act < 0.6 and not opened.multiclass:
                 opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+            elif 0.6 < act < 0.62 or not opened.place.asked:
+                grow()
+                opened.refresh()
             elif opened.place.asked:
                 say(opened, chance.choice([truth(opened), *opened.names, SKIP]))
         except (SessionError, IndexError):  # the budget is spent, or nothing was passed yet
             pass
+        if opened.place.asked:
+            shown.setdefault(opened.place.asked.id, opened.place.progress)
         if step % 6 == 5:
             again = Session(store, opened.id)
             assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
             assert same(opened.decided, again.decided)
             assert opened.history == again.history
-    trace = retrace.Trace(store, opened.id)
-    assert trace.report.verified
+    trace = look_back(opened)
+    assert trace.complete == (opened.place.asked is None)
+    places = [trace.step(entry["number"]).place for entry in trace.log]
+    assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
+    assert {change["at_end"] for change in store.changes(opened.id)} - {None, opened.rounds}
     assert sum(entry["corrected"] for entry in opened.history) > 2
-    for entry in opened.history:
-        assert entry["margin"] == trace.step(entry["number"]).place.asked.margin
 
 
-def test_what_was_decided_is_what_a_look_back_finds(store):
-    """The margins and predictions that a session keeps are those that its rounds had, question or not."""
-    opened = begin(store)
-    for _ in range(15):
-        say(opened, truth(opened))
-    correct(opened, 3, -opened.history[3]["label"])
-    for _ in range(5):
-        say(opened, truth(opened))
-    margins, predicted, asked = opened.decided
-    trace = retrace.Trace(store, opened.id)
-    rounds = [trace.round(t) for t in np.flatnonzero(~asked)]
-    assert [(found.margin, found.predicted) for found in rounds] == list(
-        zip(margins[~asked].tolist(), predicted[~asked].tolist())
-    )
-    assert [entry["round"] for entry in opened.history] == np.flatnonzero(asked).tolist()
-    assert [entry["margin"] for entry in opened.history] == margins[asked].tolist()
+@pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])
+def test_what_was_decided_is_what_a_look_back_finds(store, more):
+    """The margins and predictions that a session keeps are those that its rounds had, question or not, before and after
+    a correction at the end of a stream that went on."""
+    name, grow = growing(store, "sparse")
+    opened = begin(store, name, budget=25, **more)
+    for place in range(4):
+        label_until_the_end(opened)
+        correct(opened, place, -opened.history[place]["label"])
+        grow()
+        opened.refresh()
+    look_back(opened)
+    assert [20, 30, 40, 50] == [change["at_end"] for change in store.changes(opened.id)]
 
 
 def test_a_correction_twice_is_one(store):
@@ -165,6 +216,21 @@ def test_a_prepared_question_is_another_after_a_correction(store):
     say(opened, POSITIVE)
     assert opened.history[-2]["id"] == waiting.id
     assert opened.place.asked.id != stale.id
+    with pytest.raises(SessionError, match="not the one that is asked now"):
+        opened.answer("stale", stale.id, POSITIVE)
+
+
+def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store):
+    """What another window still shows cannot be answered: behind the same answer another item may be asked now."""
+    opened = begin(store)
+    for _ in range(8):
+        say(opened, truth(opened))
+    stale, label = opened.place.asked, opened.history[7]["label"]
+    for place in range(1, 5):
+        correct(opened, place, -opened.history[place]["label"])
+    take_back(opened)
+    say(opened, label)
+    assert stale.item != opened.place.asked.item
     with pytest.raises(SessionError, match="not the one that is asked now"):
         opened.answer("stale", stale.id, POSITIVE)
 

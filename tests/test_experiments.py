@@ -364,7 +364,7 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
     """Ctrl-C is one sentence, and the result that is not there yet another."""
     line = ("compare", "a", "--algorithms", "PAA-I,OAAL", "--save", "mine")
     with monkeypatch.context() as context:
-        context.setattr(cli.experiments, "compare", interrupted(experiments.compare))
+        context.setattr(experiments, "compare", interrupted(experiments.compare))
         assert (
             1,
             "",
@@ -451,7 +451,7 @@ def test_the_guide_names_every_protocol():
 def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
     """Each command is read as it stands, down to what it would run."""
     taken = []
-    monkeypatch.setattr(cli.experiments, "compare", lambda spec, *_, **__: taken.append(spec) or sys.exit(0))
+    monkeypatch.setattr(experiments, "compare", lambda spec, *_, **__: taken.append(spec) or sys.exit(0))
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     commands = [line.split()[1:] for block in blocks("sh") for line in block.splitlines() if " results " not in line]

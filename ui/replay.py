@@ -108,12 +108,11 @@ class Player(Desk):
         asked = Asked(
             0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
         )  # fmt: skip
-        step = trace.step(passed.number)
-        item = self._question(Place(asked, step.place.progress, passed.weights, passed.counts))
+        item = self._question(Place(asked, passed.progress, passed.weights, passed.counts))
         return self._tables(passed.counts, passed.number) | {
             "item": item,
             "why": f"Round {passed.round + 1:,} was passed without asking.",
-            "progress": vars(step.place.progress),
+            "progress": vars(passed.progress),
             "passed": None,
             "moved": [],
             "truth": int(trace.y[passed.item]),
