@@ -16,7 +16,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -33,7 +32,7 @@ from .protocols import recorded
 from .query_rules import QUERY_RULES, partners
 from .scaling import SCALINGS
 from .store import Store
-from .terminal import Db, Json, number, progress_bar, said, show
+from .terminal import Db, Json, draw, number, progress_bar, said, show
 
 app = typer.Typer(
     help="OAL Studio: label imbalanced streams under a budget, and replay labelled ones.",
@@ -386,7 +385,7 @@ def _print_replay(result):
             mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)
-    Console().print(table)
+    draw(table)
 
 
 What = Annotated[str, typer.Option("--what", help=f"{', '.join(WHATS)}.")]

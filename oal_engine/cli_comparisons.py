@@ -12,14 +12,13 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from . import experiments, metrics, specifications
 from . import reproduce as reproduction
 from .store import Store
-from .terminal import Db, Json, number, progress_bar, said, show
+from .terminal import Db, Json, draw, number, progress_bar, said, show
 
 Data = Annotated[list[str] | None, typer.Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Algorithms = Annotated[str | None, typer.Option(help="Names, or learner+rule, separated by commas.")]
@@ -182,7 +181,8 @@ def _executor(wanted, store, folder, workers, processes, scheduler):
 
 def _print_comparison(found):
     spec = found.spec
-    print(f"{found.name}: {spec.permutations} runs; {specifications.PROTOCOLS[spec.tune]}")
+    runs = f"{spec.permutations} run{'s' * (spec.permutations > 1)}"
+    print(f"{found.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
     tests = found.tests()
     for (source, budget), lines in found.blocks().items():
         print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
@@ -199,7 +199,7 @@ def _print_comparison(found):
             table.add_row(
                 escape(line.algorithm), specifications.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
             )
-        Console().print(table)
+        draw(table)
     print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
     ranks = found.ranks()
     if ranks["critical_difference"]:

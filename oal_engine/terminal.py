@@ -1,6 +1,7 @@
 """What the commands share: common options, what was said, tables and bars of progress."""
 
 import json
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from rich.table import Table
 
 Db = Annotated[Path | None, typer.Option("--db", help="The database (default: OAL_DB, or studio.db here).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+WIDEST = 10_000  # characters of a line that is not for a terminal
 
 
 def said(**options):
@@ -38,7 +40,12 @@ def show(found, as_json, *columns):
         table = Table(*columns, box=box.SIMPLE)
         for row in rows:
             table.add_row(*(escape(_cell(row.get(column))) for column in columns))
-        Console().print(table)
+        draw(table)
+
+
+def draw(table):
+    """Print a table, whole where a program reads it."""
+    Console(width=None if sys.stdout.isatty() else WIDEST).print(table)
 
 
 def _cell(value):
