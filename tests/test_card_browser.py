@@ -157,6 +157,7 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):  # noqa: F81
     expect(card("text")).to_contain_text("The stream has ended")
     expect(card("offer")).to_have_text("4 skipped: answer them now")
     revisit(card)
+    card.tap("h")
     expect(card("why")).to_have_text("Skipped earlier, 4 left. An answer costs one label, skip again costs none.")
     expect(card("text")).to_contain_text("item 0 ")
     card.press("a")
@@ -172,7 +173,10 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):  # noqa: F81
     expect(card("offer")).to_have_text("1 skipped: answer it now")
     standing = {item: answer for item, answer, stands in history(store, session) if stands}
     assert standing == {"i0": 1, "i1": 0, "i2": 1, "i3": 1, "i4": -1, "i5": -1}
+    highlighted = [store.standing_label(entry["id"])["highlighted"] for entry in store.log(session)]
+    assert highlighted == [1, 1, 1, 0, 1, 0]
     revisit(card)
+    card.tap("h")
     expect(card("text")).to_contain_text("item 1 ")
     card.tap("Escape")
     expect(card("text")).to_contain_text("The stream has ended")

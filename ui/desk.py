@@ -54,7 +54,7 @@ class Desk:
             return True, None
 
     def _act(self, event, annotator):
-        session, id = self.session, event["id"]
+        session, id, seconds, highlighted = self.session, event["id"], event.get("seconds"), event.get("highlighted")
         match event["action"]:
             case "note":
                 session.note(id, event["item"], event["text"][:LONGEST_NOTE], annotator)
@@ -65,10 +65,9 @@ class Desk:
                 session.undo(id, event["question"])
             case "correct":
                 self._check_label(event)
-                session.correct(id, event["question"], event["label"], annotator, event.get("seconds"))
+                session.correct(id, event["question"], event["label"], annotator, seconds, highlighted)
             case action:
                 label = SKIP if action == "skip" else event["label"]
-                seconds, highlighted = event.get("seconds"), event.get("highlighted")
                 session.answer(id, event["question"], label, annotator, seconds, highlighted)
 
     def _check_label(self, event):
