@@ -69,6 +69,17 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
     assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
 
 
+@pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
+def test_the_end_says_what_comes_next(work, keep, budget, more):
+    """Its links are to this session's replay and files and to a new session on its data; only where labels are left it
+    says that items which come will be asked."""
+    desk = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
+    told = desk.payload()
+    assert told["place"]["question"] is None
+    assert [f"Replay?session={desk.session.id}", f"./?new={desk.session.dataset.id}"] == [*told["links"].values()]
+    assert more == ("will be asked" in told["place"]["result"])
+
+
 def view(**changes):
     return feed.VIEW | changes
 
