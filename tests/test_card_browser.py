@@ -5,7 +5,7 @@ from browser import DESKTOP, MARKUP, PHONE, Card
 from playwright.sync_api import expect
 from test_browser import app, bounds, button, fits, history, keep, label, store, texts, unharmed  # noqa: F401
 
-from oal_engine.session import create
+from oal_engine.session import Session, create
 from ui.desk import KEYS
 
 
@@ -215,6 +215,39 @@ def test_a_refused_correction_says_why(label, store):  # noqa: F811
     card.saved()
     expect(card("offer")).to_be_hidden()
     assert [answer for _, answer, _ in history(store, session)] == [0, 1]
+
+
+def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):  # noqa: F811
+    """While others answer and write, the table, an open row's text and a draft of guidelines keep the focus."""
+    session, card = label()
+    page, other = card.page, Session(store, session)
+
+    def answer():
+        other.refresh()
+        other.answer(f"{session}-{len(other.labels)}", other.place.asked.id, 1, "ben")
+
+    answer()
+    table = page.locator("[tabindex='0']:has(> .oal-result)")
+    table.focus()
+    old = table.inner_text()
+    answer()
+    expect(table).not_to_have_text(old, use_inner_text=True)
+    expect(table).to_be_focused()
+    page.get_by_role("tab", name="History").click()
+    page.locator(".head").last.click()
+    text = page.get_by_role("region", name="Item", exact=True)
+    text.focus()
+    answer()
+    expect(page.locator(".head")).to_have_count(3)
+    expect(text).to_be_focused()
+    page.get_by_role("tab", name="Guidelines").click()
+    page.locator("summary").click()
+    draft = page.get_by_role("textbox", name="Guidelines")
+    draft.fill("a draft")
+    store.put_guidelines(session, "what another wrote")
+    expect(page.get_by_text("There are no guidelines yet.")).to_have_count(0)
+    expect(draft).to_be_focused()
+    expect(draft).to_have_value("a draft")
 
 
 def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):  # noqa: F811
