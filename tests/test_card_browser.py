@@ -255,7 +255,7 @@ def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, ke
     same data; Back leads to the end again."""
     one, *_ = (keep(name, ("some words", "other words")) for name in ("one", "another"))
     session = create(store, one, learner="pa-i", rule="all", budget=1)
-    card = Card(visit(app, f"/Label?session={session}&annotator=anna"))
+    card = Card(visit(app, f"/Label?session={session}&annotator=emma"))
     page = card.page
     card.press("a")
     expect(card("text")).to_contain_text("The budget of 1 label is spent")
@@ -265,14 +265,14 @@ def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, ke
     card.tap("Enter")
     expect(page).to_have_url(app.url(f"/Replay?session={session}"))
     expect(button(page, "Download")).to_be_visible()
-    expect(page.locator(".st-key-top").get_by_role("button", name="anna")).to_be_visible()
+    expect(page.locator(".st-key-top").get_by_role("button", name="emma")).to_be_visible()
     page.go_back()
     card.ready()
     card("text").get_by_role("link", name="New session on this data").click()
     form = page.get_by_role("combobox", name="Data set")
     expect(form).to_have_value("one")
     expect(page).to_have_url(app.url("/"))
-    expect(page.locator(".st-key-top").get_by_role("button", name="anna")).to_be_visible()
+    expect(page.locator(".st-key-top").get_by_role("button", name="emma")).to_be_visible()
 
 
 @pytest.mark.parametrize("window", [DESKTOP, PHONE], ids=["desktop", "phone"])
