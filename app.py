@@ -64,8 +64,10 @@ st.html(
     "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
 )
 datasets, sessions = store.datasets(), store.sessions()
-if st.query_params.pop("new", None):
+if wanted := st.query_params.pop("new", None):
     st.session_state["form"] = True
+    if wanted in [str(row["id"]) for row in datasets]:
+        st.session_state["new-dataset"] = int(wanted)
 with st.container(horizontal=True):
     if st.button("Try the demo", type="secondary" if datasets else "primary", key="demo"):
         try_demo(store, "tweets")

@@ -367,7 +367,7 @@ class Session(Run):
                 self.store.drop_prepared(self.id)
             self._rebuild()
 
-    def correct(self, event, question, label, annotator="", seconds=None):
+    def correct(self, event, question, label, annotator="", seconds=None, highlighted=None):
         """Replace an answer given before (a skip too), or do nothing where it is the same or the event is known.
 
         What happened in the stream stays: the questions, their chances, what was pushed. The learner is taught again
@@ -385,7 +385,7 @@ class Session(Run):
             if old == SKIP:
                 self._spend("an answer to a skipped item")
             position = len(self._answers)
-            self.store.put_label(event, question, label, annotator, seconds, None, position, self._end)
+            self.store.put_label(event, question, label, annotator, seconds, highlighted, position, self._end)
             self._change()
 
     @property

@@ -53,9 +53,16 @@ def opened(page, details, words):
     page.get_by_text(words).wait_for()
 
 
-def beside(name):
-    """Open what stands beside the card under a name."""
-    return lambda page, names: (Card(page), page.get_by_role("tab", name=name).click())
+def beside(name, inside=None):
+    """Open what stands beside the card under a name, and what is closed inside."""
+
+    def act(page, names):
+        Card(page)
+        page.get_by_role("tab", name=name).click()
+        if inside:
+            page.locator(inside).first.click()
+
+    return act
 
 
 # A page in one of its states: its address, and what a person does there before it is looked at.
@@ -77,8 +84,10 @@ STATES = {
     "replay": ("/Replay?session={demo}&question=3", lambda page, names: page.get_by_test_id("oal-player").wait_for()),
     "data": ("/Data", lambda page, names: chosen(page, names["file"])),
 }
+ROW = "[data-testid=oal-feed-rows] button[aria-expanded=false]"
 BESIDE = {
-    f"label, {name}": ("/Label?session={demo}", beside(name)) for name in ("History", "Pushed", "Learned", "Guidelines")
+    f"label, {name}": ("/Label?session={demo}", beside(name, inside))
+    for name, inside in {"History": ROW, "Pushed": ROW, "Learned": None, "Guidelines": "summary"}.items()
 }
 EMPTY = ("/", "/Label", "/Compare", "/Replay", "/Data")
 
@@ -188,10 +197,10 @@ OTHER_KEYS = (
 STILL = "* { transition: none !important; }"
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", STATES | BESIDE)
 def test_tab_reaches_every_control_once(visit, app, state):
     """In the order of the page, each in sight and with a look of its own while it has the focus; then Tab leaves."""
-    address, act = STATES[state]
+    address, act = (STATES | BESIDE)[state]
     page = visit(app, address.format(**app.names))
     reach(page, app.names, act)
     page.add_style_tag(content=STILL)

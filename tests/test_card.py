@@ -588,3 +588,68 @@ def test_a_card_that_is_gone_comes_back_with_its_answers(script):
     script.give(1, ALL)
     assert (script("card").count(), script.shown, script.ids) == (1, 2, kept)
     assert len(script.posts) == 2
+
+
+# What comes next
+
+
+def test_the_end_leads_on_without_a_load(script):
+    """A click or Enter on a link of the end goes on as the browser's Back does; with Ctrl the browser opens a tab."""
+    script.give(place(None, end="budget", result="R."), links={"Replay": "Replay?session=1", "New": "./?new=2"})
+    script.page.evaluate("window.same = true; window.addEventListener('popstate', () => (window.came = location.href))")
+    first, second = script("text").get_by_role("link").all()
+    with script.page.context.expect_page():
+        first.click(modifiers=["Control"])
+    assert script.page.evaluate("window.came") is None
+    first.click()
+    assert script.page.evaluate("[same, came]") == [True, ADDRESS + "Replay?session=1"]
+    second.press("Enter")
+    assert script.page.evaluate("[same, came]") == [True, ADDRESS + "?new=2"]
+
+
+# More classes than keys
+
+
+def sixty(script):
+    """Sixty classes, of which the first has a key, and their items."""
+    classes = [{"label": n, "name": f"Class {n:02} <b>é", "keys": ["1"] * (n == 1)} for n in range(1, 61)]
+    places = {n: place(n, counters=COUNTERS | {"answers": dict.fromkeys(map(str, range(61)), 0)}) for n in (1, 2, 3)}
+    script.give(places[1], {n: dict.fromkeys(range(61), places[n + 1]) for n in (1, 2)}, classes=classes)
+
+
+def test_a_class_without_a_key_is_found_by_its_name(script):
+    """Slash, letters of the name and Enter answer with the first class that fits, which is told before; letters there
+    are no keys, and where none fits nothing happens."""
+    sixty(script)
+    script.press("/", *"ss 6")
+    assert script("fit").inner_text() == "Enter: Class 60 <b>é"
+    script.press("x", "Enter", *["Backspace"] * 2)
+    assert script.answers == []
+    script.press(*"45", "Enter")
+    assert (script.answers, script.shown, script("find").input_value()) == ([(1, 45)], 2, "")
+    script.press("/", "1", "Escape", "1")
+    assert script.answers == [(1, 45), (2, 1)]
+
+
+def test_tab_and_enter_reach_every_class(script):
+    """Each of sixty classes has its turn in the order of the screen, in sight, and Enter answers with it."""
+    sixty(script)
+    script("text").focus()
+    for n in range(1, 61):
+        script.page.keyboard.press("Tab")
+        button = script(f"button-{n}")
+        assert button.evaluate("button => button.getRootNode().activeElement === button")
+    assert button.evaluate("""button => {
+      const [own, around] = [button, button.parentElement].map((node) => node.getBoundingClientRect());
+      return around.top <= own.top && own.bottom <= around.bottom + 1;
+    }""")
+    script.press("Enter")
+    assert script.answers == [(1, 60)]
+
+
+def test_classes_that_all_have_keys_are_not_searched(script):
+    """The field is there only where a class has no key, and else its key does nothing."""
+    script.give(1, ALL)
+    assert not script("find").is_visible()
+    script.press("/", "a")
+    assert script.answers == [(1, 1)]

@@ -5,7 +5,7 @@ from browser import DESKTOP, MARKUP, PHONE, Card
 from playwright.sync_api import expect
 from test_browser import app, bounds, button, fits, history, keep, label, store, texts, unharmed  # noqa: F401
 
-from oal_engine.session import create
+from oal_engine.session import Session, create
 from ui.desk import KEYS
 
 
@@ -157,6 +157,7 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):  # noqa: F81
     expect(card("text")).to_contain_text("The stream has ended")
     expect(card("offer")).to_have_text("4 skipped: answer them now")
     revisit(card)
+    card.tap("h")
     expect(card("why")).to_have_text("Skipped earlier, 4 left. An answer costs one label, skip again costs none.")
     expect(card("text")).to_contain_text("item 0 ")
     card.press("a")
@@ -172,7 +173,10 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):  # noqa: F81
     expect(card("offer")).to_have_text("1 skipped: answer it now")
     standing = {item: answer for item, answer, stands in history(store, session) if stands}
     assert standing == {"i0": 1, "i1": 0, "i2": 1, "i3": 1, "i4": -1, "i5": -1}
+    highlighted = [store.standing_label(entry["id"])["highlighted"] for entry in store.log(session)]
+    assert highlighted == [1, 1, 1, 0, 1, 0]
     revisit(card)
+    card.tap("h")
     expect(card("text")).to_contain_text("item 1 ")
     card.tap("Escape")
     expect(card("text")).to_contain_text("The stream has ended")
@@ -211,6 +215,64 @@ def test_a_refused_correction_says_why(label, store):  # noqa: F811
     card.saved()
     expect(card("offer")).to_be_hidden()
     assert [answer for _, answer, _ in history(store, session)] == [0, 1]
+
+
+def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):  # noqa: F811
+    """While others answer and write, the table, an open row's text and a draft of guidelines keep the focus."""
+    session, card = label()
+    page, other = card.page, Session(store, session)
+
+    def answer():
+        other.refresh()
+        other.answer(f"{session}-{len(other.labels)}", other.place.asked.id, 1, "ben")
+
+    answer()
+    table = page.locator("[tabindex='0']:has(> .oal-result)")
+    table.focus()
+    old = table.inner_text()
+    answer()
+    expect(table).not_to_have_text(old, use_inner_text=True)
+    expect(table).to_be_focused()
+    page.get_by_role("tab", name="History").click()
+    page.locator(".head").last.click()
+    text = page.get_by_role("region", name="Item", exact=True)
+    text.focus()
+    answer()
+    expect(page.locator(".head")).to_have_count(3)
+    expect(text).to_be_focused()
+    page.get_by_role("tab", name="Guidelines").click()
+    page.locator("summary").click()
+    draft = page.get_by_role("textbox", name="Guidelines")
+    draft.fill("a draft")
+    store.put_guidelines(session, "what another wrote")
+    expect(page.get_by_text("There are no guidelines yet.")).to_have_count(0)
+    expect(draft).to_be_focused()
+    expect(draft).to_have_value("a draft")
+
+
+def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):  # noqa: F811
+    """Its links are reached by keys and keep who labels: one to the replay and the files, one to a new session on the
+    same data; Back leads to the end again."""
+    one, *_ = (keep(name, ("some words", "other words")) for name in ("one", "another"))
+    session = create(store, one, learner="pa-i", rule="all", budget=1)
+    card = Card(visit(app, f"/Label?session={session}&annotator=emma"))
+    page = card.page
+    card.press("a")
+    expect(card("text")).to_contain_text("The budget of 1 label is spent")
+    card.saved()
+    card("text").focus()
+    card.tap("Tab")
+    card.tap("Enter")
+    expect(page).to_have_url(app.url(f"/Replay?session={session}"))
+    expect(button(page, "Download")).to_be_visible()
+    expect(page.locator(".st-key-top").get_by_role("button", name="emma")).to_be_visible()
+    page.go_back()
+    card.ready()
+    card("text").get_by_role("link", name="New session on this data").click()
+    form = page.get_by_role("combobox", name="Data set")
+    expect(form).to_have_value("one")
+    expect(page).to_have_url(app.url("/"))
+    expect(page.locator(".st-key-top").get_by_role("button", name="emma")).to_be_visible()
 
 
 @pytest.mark.parametrize("window", [DESKTOP, PHONE], ids=["desktop", "phone"])

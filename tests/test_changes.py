@@ -33,11 +33,16 @@ def same(first, second):
     return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True))
 
 
-def correct(opened, place, label):
+def correct(opened, place, label, **more):
     """Correct the answer at a place of the log (0 first); the event."""
     event = next(EVENTS)
-    opened.correct(event, opened.history[place]["id"], label)
+    opened.correct(event, opened.history[place]["id"], label, **more)
     return event
+
+
+def seen_with(store, opened):
+    """Whether terms were highlighted for each label that was ever given, by event."""
+    return {label["event"]: label["highlighted"] for label in store.history(opened.id)[1]}
 
 
 def facts(opened):
@@ -332,9 +337,11 @@ def test_it_all_travels(tmp_path):
         say(opened, truth(opened))
     opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
     opened.note(next(EVENTS), 3, "a note")
+    seen = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
     for _ in range(2):  # the second is about other ids
         other = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
         assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
+        assert seen.items() <= seen_with(there, other).items()
         assert text_of(here, opened.id).splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
         assert retrace.verify(there, other.id).verified
         correct(other, 1, SKIP)

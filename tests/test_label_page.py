@@ -58,7 +58,7 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
 
     def correct(event, label):
         values = {"id": event, "action": "correct", "question": skipped.id, "label": label, "was": SKIP}
-        return desk.handle(values, "anna")
+        return desk.handle(values | {"highlighted": True}, "anna")
 
     assert (True, None) == correct("first", 1)
     done, problem = correct("second", -1)
@@ -66,6 +66,18 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
     assert "answered already by anna" in problem
     assert (True, None) == correct("first", 1)
     assert 1 == desk.session.history[skipped.number - 1]["label"]
+    assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
+
+
+@pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
+def test_the_end_says_what_comes_next(work, keep, budget, more):
+    """Its links are to this session's replay and files and to a new session on its data; only where labels are left it
+    says that items which come will be asked."""
+    desk = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
+    told = desk.payload()
+    assert told["place"]["question"] is None
+    assert [f"Replay?session={desk.session.id}", f"./?new={desk.session.dataset.id}"] == [*told["links"].values()]
+    assert more == ("will be asked" in told["place"]["result"])
 
 
 def view(**changes):
@@ -173,8 +185,8 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     at = listed(session, "history", events=[event])
     at.run()
     assert not at.exception
-    row = app_store.log(session)[5]
-    assert (event["action"], "carla") == (row["label"], row["annotator"])
+    row = app_store.standing_label(entry["id"])
+    assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
     assert asked == [row["item"] for row in app_store.log(session)][: len(asked)]
     assert Session(app_store, session).history[5]["corrected"]
 
@@ -295,10 +307,10 @@ def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True)
 ABOUT = {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": 1, "pace": None}
 
 
-def log(rounds, surprising=()):
+def log(rounds, surprising=(), checks=()):
     """Entries of a log that were predicted rightly, but for some that were mistaken with confidence."""
     return [
-        {"number": k, "round": t, "label": 1, "predicted": -1 if k in surprising else 1,
+        {"number": k, "round": t, "label": 1, "predicted": -1 if k in surprising else 1, "audit": k in checks,
          "margin": 2.0 if k in surprising else 1.0}
         for k, t in enumerate(rounds, 1)
     ]  # fmt: skip
@@ -320,13 +332,21 @@ def test_the_budget_line_tells_how_long_the_labels_last(settings, rounds, told):
 
 
 def test_the_budget_line_tells_the_plan():
-    """Where checks or a pace are set, what is due by now stands beside what was used."""
-    about = ABOUT | {"audit": 0.25, "pace": 0.2}
-    assert (
-        "Plan: 50 labels for random checks up to item 10,000; 150 evenly up to item 2,000: 80 by now, 100 used."
-        == spending.plan(about, progress())
+    """Where checks or a pace are set, what is due by now stands beside what was used; a skip uses nothing."""
+    given = log(range(100), checks=range(10))
+    given[8] |= {"label": SKIP}
+
+    def told(log=given, **settings):
+        return spending.plan(ABOUT | settings, progress(), log)
+
+    checks = "Plan: 8 of 50 random checks used, 5 due by now, evenly up to item 10,000"
+    assert f"{checks}." == told(audit=0.25)
+    assert f"{checks}; 92 of 150 other labels used, 75 due by now, evenly up to item 2,000." == told(
+        audit=0.25, pace=0.2
     )
-    assert spending.plan(ABOUT, progress()) is None
+    assert "Plan: 100 of 200 labels used, 100 due by now, evenly up to item 2,000." == told(log(range(100)), pace=0.2)
+    assert told() is None
+    assert told(audit=0.001) is None
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():

@@ -86,6 +86,12 @@ class Card {
     this.note = h("div", { class: "memo", hidden: "" }, this.field, save);
     for (const kind of ["keydown", "keypress", "keyup"]) this.note.addEventListener(kind, (event) => this.onNoteKey(event));
     this.classes = h("div", { class: "classes" });
+    this.sought = h("input", { type: "text", placeholder: "Find a class", "aria-label": "Find a class", dir: "auto",
+      autocomplete: "off", ...testid("find") });
+    this.sought.oninput = () => this.find();
+    this.fit = h("span", { class: "fit", role: "status", dir: "auto", ...testid("fit") });
+    this.finder = h("div", { class: "finder" }, this.sought, key(""), this.fit);
+    for (const kind of ["keydown", "keypress", "keyup"]) this.finder.addEventListener(kind, (event) => this.onFindKey(event));
     this.skip = this.button("skip", null, "Skip", "skip");
     this.undo = this.button("undo", null, "Undo", "undo");
     this.said = h("p", { class: "said", ...testid("said") });
@@ -105,7 +111,7 @@ class Card {
       h("div", { class: "above" }, this.why, this.title),
       h("div", { class: "sheet" }, this.text, this.written, this.note),
       this.guidelines(),
-      h("div", { class: "buttons" }, this.classes, this.skip, this.undo),
+      h("div", { class: "buttons" }, this.classes, this.finder, this.skip, this.undo),
       h("div", { class: "after" }, this.said, this.offer),
       h("div", { class: "below" }, this.counters, this.status),
       this.keys.dialog);
@@ -178,8 +184,10 @@ class Card {
       this.button("label", label, name, `button-${label}`)));
     const answers = classes.map(({ label, name, keys }, place) => ({ id: two ? { 1: "positive", "-1": "negative" }[label]
       : `class ${label}`, name, keys, button: this.classes.children[place], run: (time) => this.act("label", label, time) }));
+    this.finder.hidden = classes.every(({ keys }) => keys.length);
+    const find = { id: "find", name: "Find a class", keys: ["/"], button: this.finder, run: () => this.sought.focus() };
     const tool = (id, name, keys, button) => ({ id, name, keys, button, run: () => button.hidden || button.click() });
-    this.actions = [...answers,
+    this.actions = [...answers, ...(this.finder.hidden ? [] : [find]),
       { id: "skip", name: "Skip", keys: [" "], button: this.skip, run: (time) => this.act("skip", null, time) },
       { id: "undo", name: "Undo", keys: ["z", "backspace"], button: this.undo, run: (time) => this.act("undo", null, time) },
       tool("note", "Note", ["n"], this.noting), tool("guidelines", "Guidelines", ["g"], this.guide),
@@ -250,6 +258,33 @@ class Card {
     if (!action) return;
     event.preventDefault();
     if (!event.repeat) action.run(event.timeStamp);
+  }
+
+  // More classes than keys: one is found by letters of its name, and Enter answers with it.
+
+  find(words = this.sought.value) {
+    this.sought.value = words;
+    const wanted = words.trim().toLowerCase();
+    const fits = (button) => button.querySelector(".name").textContent.toLowerCase().includes(wanted);
+    const [first] = (this.found = wanted ? [...this.classes.children].filter(fits) : []);
+    for (const button of this.classes.children) {
+      button.classList.toggle("unfit", Boolean(wanted) && !this.found.includes(button));
+      button.classList.toggle("first", button === first);
+    }
+    first?.scrollIntoView({ block: "nearest" });
+    put(this.fit, first ? `Enter: ${first.querySelector(".name").textContent}` : wanted && "No class fits.");
+  }
+
+  onFindKey(event) {
+    event.stopPropagation(); // as in a note
+    if (event.type !== "keydown" || event.isComposing || event.repeat) return;
+    if (event.key === "Enter") this.found?.[0]?.click();
+    if (event.key === "Escape") this.leaveFinder();
+  }
+
+  leaveFinder() {
+    this.sought.blur(); // before it may be hidden, as a note
+    this.find("");
   }
 
   escape() {
@@ -412,7 +447,8 @@ class Card {
       this.painting = painting;
       this.seen = Infinity;
       this.closeNote();
-      const [beginning, rest] = cut(question ? content(question) : ending(place));
+      this.leaveFinder();
+      const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
       this.text.replaceChildren(...beginning);
       this.text.scrollTop = 0;
       afterPaint(() => {
@@ -551,9 +587,23 @@ function cut(nodes) {
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
 }
 
-function ending({ end, counters, result }) {
-  const ends = { budget: `The budget of ${number(counters.budget)} labels is spent`, stream: "The stream has ended" };
-  return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved.")];
+function ending({ end, counters, result }, links = {}) {
+  const labels = counters.budget === 1 ? "label" : "labels";
+  const ends = { budget: `The budget of ${number(counters.budget)} ${labels} is spent`, stream: "The stream has ended" };
+  return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved."),
+    h("nav", { class: "next", "aria-label": "What comes next" }, ...Object.entries(links).map(link))];
+}
+
+// Streamlit goes there as at the browser's Back: loading the page anew would forget the annotator's name.
+function link([name, href]) {
+  const node = h("a", { href }, name);
+  node.onclick = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return; // the browser's: a tab of its own
+    event.preventDefault();
+    history.pushState(null, "", node.href);
+    dispatchEvent(new PopStateEvent("popstate"));
+  };
+  return node;
 }
 
 // Browser

@@ -23,6 +23,7 @@ KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's,
 MOST_TERMS = 1_000  # highlighted in one text: the strongest
 LONGEST_NOTE = 2_000
 PREFERENCES = ("size", "highlight", "keys")  # of an annotator
+MORE = "Items that are added to the data will be asked here by themselves."
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
@@ -54,7 +55,7 @@ class Desk:
             return True, None
 
     def _act(self, event, annotator):
-        session, id = self.session, event["id"]
+        session, id, seconds, highlighted = self.session, event["id"], event.get("seconds"), event.get("highlighted")
         match event["action"]:
             case "note":
                 session.note(id, event["item"], event["text"][:LONGEST_NOTE], annotator)
@@ -65,10 +66,9 @@ class Desk:
                 session.undo(id, event["question"])
             case "correct":
                 self._check_label(event)
-                session.correct(id, event["question"], event["label"], annotator, event.get("seconds"))
+                session.correct(id, event["question"], event["label"], annotator, seconds, highlighted)
             case action:
                 label = SKIP if action == "skip" else event["label"]
-                seconds, highlighted = event.get("seconds"), event.get("highlighted")
                 session.answer(id, event["question"], label, annotator, seconds, highlighted)
 
     def _check_label(self, event):
@@ -102,6 +102,10 @@ class Desk:
                 },
                 "review": None if review is None else self._skipped(review, place, notes),
                 "guidelines": session.store.session(session.id)["guidelines"],
+                "links": {
+                    "Download or replay it": f"Replay?session={session.id}",
+                    "New session on this data": f"./?new={session.dataset.id}",
+                },
                 "preferences": session.store.preferences(annotator) if annotator else None,
             }
 
@@ -132,17 +136,18 @@ class Desk:
     def _place(self, place, notes):
         counters = asdict(place.progress)
         question = place.asked and self._noted(place, notes)
-        result = None if question else self._result(place.counts)
+        result = None if question else self._result(place)
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
 
-    def _result(self, counts):
-        """The outcome in a sentence, for the end of the session."""
+    def _result(self, place):
+        """The outcome in a sentence, for the end of the session, and what is still asked by itself."""
+        saved = "Every answer is saved." + f"\n{MORE}" * (place.progress.end == "stream")
         if not self.session.labelled:
-            return "Every answer is saved."
-        push, both = (self.session.evaluate(counts, name) for name in metrics.EVALUATIONS)
+            return saved
+        push, both = (self.session.evaluate(place.counts, name) for name in metrics.EVALUATIONS)
         told = charts.HEADLINES[self.session.multiclass].items()
         push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
-        return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
+        return f"Over the stream: {push} under push, {both} under push-and-query. {saved}"
 
     def _noted(self, place, notes):
         return self._question(place) | {"note": notes.get(place.asked.item, "")}

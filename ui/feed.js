@@ -95,7 +95,7 @@ class Feed {
   draw() {
     const { rows, empty } = this.data;
     const root = this.rows.getRootNode();
-    const focused = root.activeElement?.dataset.at;
+    const { dataset: { at: focused } = {}, scrollTop } = root.activeElement ?? {};
     const lines = new Map();
     for (const row of rows) {
       const open = this.view.open === row.id;
@@ -109,7 +109,9 @@ class Feed {
     if (!nodes.length) nodes.push(h("li", { class: "nothing" }, empty));
     if (nodes.length !== this.rows.children.length || nodes.some((node, k) => node !== this.rows.children[k])) {
       this.rows.replaceChildren(...nodes);
-      if (focused) this.rows.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
+      const node = focused && this.rows.querySelector(`[data-at="${focused}"]`);
+      node?.focus({ preventScroll: true });
+      if (node) node.scrollTop = scrollTop;
     }
   }
 
@@ -130,8 +132,8 @@ class Feed {
   inside(row, pending) {
     const { text, label } = row;
     const inside = h("div", { class: "inside" });
-    inside.append(h("div", { class: "text whole", dir: "auto", tabindex: "0", role: "region", "aria-label": "Item" },
-      text ?? row.snippet));
+    inside.append(h("div", { class: "text whole", dir: "auto", tabindex: "0", role: "region", "aria-label": "Item",
+      "data-at": `${row.id}-text` }, text ?? row.snippet));
     if (row.note) inside.append(h("p", { class: "noted", dir: "auto" }, h("b", {}, "Note: "), row.note));
     if (row.actions.length) {
       const said = h("span", { class: "ask" }, label);

@@ -15,7 +15,7 @@ def show(desk, name):
     session = desk.session
     feed.feed(
         f"history-{session.id}",
-        lambda event: session.correct(event["id"], event["row"], event["action"], name),
+        lambda event: session.correct(event["id"], event["row"], event["action"], name, highlighted=False),
         lambda view: page(desk, view),
     )
 

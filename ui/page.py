@@ -48,7 +48,7 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
-SCRIPT = f"<script>{text(['popover.js'])}</script>"
+SCRIPT = f"<script>{text(['popover.js', 'kept.js'])}</script>"
 PAGES = {
     "Home": "app.py",
     "Label": "pages/1_Label.py",

@@ -14,7 +14,7 @@ def sentences(about, progress, log):
     found = [f"{progress.left:,} labels left for {stream - progress.streamed:,} items{rate}."]
     if not progress.left:
         found = [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
-    planned = plan(about, progress)
+    planned = plan(about, progress, log)
     return [*found, planned] if planned and progress.left else found
 
 
@@ -32,19 +32,23 @@ def _rate(progress, spent, stream):
     return f"; {late} {left:,.0f} of them are left when the stream ends"
 
 
-def plan(about, progress):
+def plan(about, progress, log):
     """What the settings plan for the budget, against what is used; None where they plan nothing."""
     found = spending.plan(
         about["rule"], about["budget"], about["horizon"], about["audit"], about["audit_trains"], about["pace"]
     )
     if found is None:
         return None
-    told = []
-    if found.audits:
-        told.append(f"{found.audits:,} labels for random checks up to item {found.horizon:,}")
-    if found.paced:
-        rest = found.budget - found.audits
-        due = rest * min(1, progress.streamed / found.paced)
-        due += found.audits * min(1, progress.streamed / found.horizon)
-        told.append(f"{rest:,} evenly up to item {found.paced:,}: {due:,.0f} by now, {progress.labels:,} used")
-    return f"Plan: {'; '.join(told)}."
+    checks = sum(bool(entry["audit"]) for entry in log if entry["label"])
+    others = "other labels" if found.audits else "labels"
+    parts = [
+        ("random checks", checks, found.audits, found.horizon),
+        (others, progress.labels - checks, found.budget - found.audits, found.paced),
+    ]
+    told = [
+        f"{used:,} of {planned:,} {what} used, {planned * min(1, progress.streamed / end):,.0f} due by now, "
+        f"evenly up to item {end:,}"
+        for what, used, planned, end in parts
+        if planned and end
+    ]
+    return f"Plan: {'; '.join(told)}." if told else None
