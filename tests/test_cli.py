@@ -231,8 +231,8 @@ def test_algorithms_are_listed_with_what_can_be_set(ok):
 
 
 def test_names_are_shown_as_they_are(ok, numbers):
-    """Brackets in a name are characters, not markup."""
-    for name in ("[red]bold[/red]", "half [/of] it"):
+    """Brackets in a name are characters, not markup, and a long one is whole where a program reads the list."""
+    for name in ("[red]bold[/red]", "half [/of] it", "very " * 30 + "long"):
         ok("import", numbers, "--name", name, "--json")
         assert name in ok("datasets")
     create(Store(), "half [/of] it", "PAA-I", name="a [/session]")
