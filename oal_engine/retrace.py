@@ -5,6 +5,7 @@ from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,6 +106,20 @@ class Report:
         )
 
 
+class Version(NamedTuple):
+    """What changes with the log of a session (`Store.last_answer`), its questions and its stream."""
+
+    log: tuple
+    questions: int
+    items: int
+
+
+def version(store, session):
+    """The version of a session now."""
+    items = store.length(store.session(session)["dataset"])
+    return Version(store.last_answer(session), store.asked(session), items)
+
+
 def _counted(number, what):
     return f"{number:,} {what}{'s' * (number != 1)}"
 
@@ -118,9 +133,8 @@ class Trace(Run):
     def __init__(self, store, session):
         with store.transaction():
             log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
-            self.version, about = store.last_answer(session), store.session(session)
-            rounds = store.length(about["dataset"])
-        super().__init__(store, about, rounds)
+            self.version, about = version(store, session), store.session(session)
+        super().__init__(store, about, self.version.items)
         self.id = session
         self.departed, self._kept = None, {0: self.fresh(self.ends(log, self._changes, 0))}
         try:

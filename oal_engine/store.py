@@ -487,6 +487,10 @@ class Store:
         )
         return found["answers"], found["event"], changes["n"]
 
+    def asked(self, session):
+        """How many questions of a session were asked."""
+        return self.one("SELECT count(*) AS n FROM questions WHERE session = ? AND number IS NOT NULL", session)["n"]
+
     def event(self, event):
         """The label that an event gave or took back, or the mark that it gave, or None."""
         label = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)

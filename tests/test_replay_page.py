@@ -12,7 +12,7 @@ from test_pages import store as page_store  # noqa: F401
 from test_retrace import labelled
 from test_session import stream_of
 
-from oal_engine import bundle, datasets, export, formats, retrace
+from oal_engine import bundle, datasets, export, feeds, formats, retrace
 from oal_engine.session import Session, create
 from oal_engine.store import Store
 from ui import replay
@@ -89,6 +89,18 @@ def test_verify_says_what_was_checked_and_what_departs(pages):
     assert "It is shown as far as it verifies." in words(at)
     assert "There is nothing to compare with" in words(at)
     assert "Question 12 does not exist: there are 11." in words(run(PAGE, session=str(session), question="12"))
+
+
+def test_an_open_player_goes_on_where_the_stream_does(pages):
+    """An item that is added behind the end of a stream is streamed, and its round can be opened."""
+    store, texts = pages
+    session = answer(store, texts, 60, budget=300)
+    player = replay.Player(session)
+    assert (True, 240) == (player.session.complete, player.session.reached)
+    feed = io.BytesIO(b'{"id": "new", "text": "good word9", "label": 1}')
+    assert [1] == [taken.appended for taken in feeds.append_lines(datasets.Dataset(store, texts), feed)]
+    player.refresh()
+    assert (True, 241) == (player.session.complete, player.session.reached)
 
 
 def test_another_algorithm_is_compared(pages):

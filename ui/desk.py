@@ -136,18 +136,17 @@ class Desk:
     def _place(self, place, notes):
         counters = asdict(place.progress)
         question = place.asked and self._noted(place, notes)
-        result = None if question else self._result(place)
+        result = None if question else self._result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
 
-    def _result(self, place):
-        """The outcome in a sentence, for the end of the session, and what is still asked by itself."""
-        saved = "Every answer is saved." + f"\n{MORE}" * (place.progress.end == "stream")
+    def _result(self, counts):
+        """The outcome in a sentence, for the end of the session."""
         if not self.session.labelled:
-            return saved
-        push, both = (self.session.evaluate(place.counts, name) for name in metrics.EVALUATIONS)
+            return "Every answer is saved."
+        push, both = (self.session.evaluate(counts, name) for name in metrics.EVALUATIONS)
         told = charts.HEADLINES[self.session.multiclass].items()
         push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
-        return f"Over the stream: {push} under push, {both} under push-and-query. {saved}"
+        return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
 
     def _noted(self, place, notes):
         return self._question(place) | {"note": notes.get(place.asked.item, "")}

@@ -45,13 +45,13 @@ class Player(Desk):
     def refresh(self):
         """Run the log again where it has changed."""
         trace = self.session
-        if store().last_answer(trace.id) != trace.version:
+        if retrace.version(store(), trace.id) != trace.version:
             self._open(trace.id)
 
     @property
     def version(self):
-        """What changes with every answer and every undo."""
-        return f"{self.session.id} of {self.session.about['created_at']}: {self.session.version}"
+        """What changes with every answer and every undo, and where the stream grows."""
+        return f"{self.session.id} of {self.session.about['created_at']}: {tuple(self.session.version)}"
 
     def log(self):
         """All that the browser knows of a session without asking again."""

@@ -10,12 +10,12 @@ def sentences(about, progress, log):
     """What is left; when the budget will be spent at the rate of late; and the plan, where there is one."""
     spent = [entry["round"] for entry in log if entry["label"]]
     stream = max(progress.stream, about["horizon"])
-    rate = _rate(progress, spent, stream)
-    found = [f"{progress.left:,} labels left for {stream - progress.streamed:,} items{rate}."]
     if not progress.left:
-        found = [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
+        return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
+    rest = stream - progress.streamed
+    told = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
     planned = plan(about, progress, log)
-    return [*found, planned] if planned and progress.left else found
+    return [f"{progress.left:,} labels left {told}."] + [planned] * bool(planned)
 
 
 def _rate(progress, spent, stream):
