@@ -2,7 +2,7 @@
 
 import pytest
 from browser import MARKUP, listeners
-from scripted_card import ALL, COUNTERS, FRAME, page, place, question, script
+from scripted_card import ADDRESS, ALL, COUNTERS, FRAME, page, place, question, script
 
 __all__ = ["page", "script"]  # fixtures
 
