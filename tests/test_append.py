@@ -382,7 +382,7 @@ def test_a_spent_budget_counts_the_items_that_come(store, stream):
 
 def test_a_correction_at_the_end_counts_for_what_comes(store, stream):
     """A learner changed while the stream had ended decides the items that come, in a session opened afresh too."""
-    opened = begin(store, "first", learner="pa-i", rule="random", budget=60)
+    opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)
     for stop in (FIRST + LATER // 2, FIRST + LATER):
         label_until_the_end(opened)
         opened.correct(f"to {stop}", opened.history[-1]["id"], -opened.history[-1]["label"])

@@ -384,14 +384,14 @@ def interrupted(compare):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("compare", "a"), "algorithms of a comparison must be a table of at least one. Got {}."),
+        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that has some. Got none."),
         (("compare", "--algorithms", "OAAL"), "data of a comparison must be a list of at least one. Got ()."),
         (("compare", "a", "--algorithms", "OAAL", "--set", "C=1"), "none of OAAL has a parameter C."),
         (("compare", "a", "--algorithms", "OAAL", "--set", "C"), "--set must be KEY=VALUES, or A:KEY="),
         (("compare", "a", "--algorithms", "OAAL", "--set", "PA:C=1"), "--set must be KEY=VALUES, or A:KEY="),
         (("compare", "a", "--algorithms", "PAA-I", "--set", "C=1,"), "C must be a number, several (1, 10), or powers"),
         (("compare", "a", "--algorithms", "OAAL", "--rho", "x"), "--rho must be auto, laplace or a number. Got x."),
-        (("compare", "--spec", "missing.toml"), "[Errno 2] No such file or directory: 'missing.toml'"),
+        (("compare", "--spec", "missing.toml"), "missing.toml cannot be opened: No such file or directory."),
         (("tune", "a", "--algorithm", "OAAL", "--tune", "none"), "--tune must be 2:1, cv or hindsight. Got none."),
         (("results", "nothing"), "comparison nothing does not exist. There are: none."),
     ],
