@@ -637,6 +637,7 @@ def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path, win
     path.write_text(f"id,{'W' * 100},label\n1,{'W' * 1000},1\n2,b,0\n")
     upload(page, path)
     expect(button(page, "Import")).to_be_visible()
+    expect(page.get_by_test_id("stMultiSelect").get_by_text("W" * 100)).to_be_visible()
     fits(page)
 
 

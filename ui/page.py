@@ -28,8 +28,8 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
 [data-testid="stMultiSelectTagsContainer"] { flex-wrap: wrap; overflow: visible; mask: none; height: auto; }
 :has(> [data-testid="stMultiSelectTagsContainer"]) { height: auto; max-height: none; }
-[data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; }
-[data-testid="stMultiSelect"] [data-tag] > span { white-space: normal; }
+[data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; max-width: 100%; }
+[data-testid="stMultiSelect"] [data-tag] > span { white-space: normal; overflow-wrap: anywhere; min-width: 0; }
 [class*="st-key-row-"] { flex-wrap: nowrap !important; }
 [class*="st-key-row-"] > :first-child { min-width: 0 !important; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
