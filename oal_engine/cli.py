@@ -23,7 +23,7 @@ from . import bundle, cli_comparisons, feeds, formats, metrics, readers, retrace
 from . import datasets as data
 from . import model as models
 from .algorithms import ALGORITHMS, declared, strategy
-from .export import WHATS
+from .export import TABLES, WHATS
 from .export import export as write_export
 from .jsonlines import LinesError
 from .learners import LEARNERS, is_multiclass
@@ -406,6 +406,8 @@ def export(
 ):
     """Write a session's labels, every decision of its stream so far, predictions for every item of it, the model, or a
     report as one page of HTML."""
+    if what in WHATS and what not in TABLES and (kind or texts):
+        raise ValueError(f"{'--format' if kind else '--texts'} is for tables: {', '.join(TABLES)}. Got {what}.")
     with progress_bar() as progress:
         said = write_export(Store(db), session, what, _format(kind, out), out, texts, partial(progress, what))
     if said:

@@ -218,4 +218,7 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
     assert (1, b"", b"error: --what must be one of labels, decisions, predictions, model, report. Got all.\n") == run(
         "--what", "all"
     )
+    for option in (("--format", "csv"), ("--texts",)):
+        told = f"error: {option[0]} is for tables: labels, decisions, predictions. Got model.\n".encode()
+        assert (1, b"", told) == run("--what", "model", *option)
     assert (1, b"", b"error: --format must be one of csv, jsonl, parquet. Got xml.\n") == run("--format", "xml")

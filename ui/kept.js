@@ -4,7 +4,7 @@ window.oalKept ??= document.addEventListener("focusin", ({ target }) => {
   const panel = target.closest("[data-testid=stHtml]");
   if (!panel) return;
   let top = target.scrollTop;
-  target.addEventListener("scroll", () => (top = target.scrollTop));
+  target.onscroll = () => (top = target.scrollTop);
   window.oalWatch = new MutationObserver(() => {
     const anew = panel.querySelector("[tabindex]");
     if (target.isConnected || document.activeElement !== document.body || !anew) return;
