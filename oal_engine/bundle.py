@@ -6,7 +6,6 @@ The file is untrusted: every line is checked, nothing in it is interpreted, and 
 
 import hashlib
 import json
-from sqlite3 import IntegrityError
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from .algorithms import ALGORITHMS, Strategy
 from .datasets import Dataset
 from .jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
 from .session import create
+from .store import ConflictError
 
 FORMAT = 2
 SETTINGS = (
@@ -46,7 +46,7 @@ def _digest(told, *arrays):
 
 def publish(store, session, file):
     """Write a session to an open text file."""
-    with store.transaction():
+    with store.snapshot():
         about, digests = store.session(session), store.digests(session)
         questions, labels, notes, marks = store.history(session)
         dataset = Dataset(store, about["dataset"])
@@ -184,7 +184,7 @@ def adopt(store, file):
             store.put_history(session, questions, labels, notes, marks, digests)
             if store.length(dataset) > head["dataset"]["items"]:
                 store.drop_last_digests("id", session)
-    except IntegrityError:
+    except ConflictError:
         raise LinesError("the file names a question, a number or an event twice.") from None
     return session
 

@@ -107,9 +107,9 @@ class Report:
 
 
 class Version(NamedTuple):
-    """What changes with the log of a session (`Store.last_answer`), its questions and its stream."""
+    """What changes with the log of a session (`Store.log_version`), its questions and its stream."""
 
-    log: tuple
+    log: int
     questions: int
     items: int
 
@@ -117,7 +117,7 @@ class Version(NamedTuple):
 def version(store, session):
     """The version of a session now."""
     items = store.length(store.session(session)["dataset"])
-    return Version(store.last_answer(session), store.asked(session), items)
+    return Version(store.log_version(session), store.asked(session), items)
 
 
 def _counted(number, what):
@@ -131,7 +131,7 @@ class Trace(Run):
     """
 
     def __init__(self, store, session):
-        with store.transaction():
+        with store.snapshot():
             log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
             self.version, about = version(store, session), store.session(session)
         super().__init__(store, about, self.version.items)

@@ -166,20 +166,35 @@ class Session(Run):
         self._rebuild()
 
     def _rebuild(self):
-        """Run the log again from the first round; again, with everybody else waiting, if somebody wrote meanwhile."""
-        question = self._run_log()
+        """Run the log again from the first round; what is stored for it already is not stored again, so that a session
+        opens while others write."""
+        with self.store.snapshot():
+            waiting, ahead = self._run_log(), self._ahead()
+            stored = self.store.prepared(waiting) if waiting else {}
+        if bool(waiting) != self.ended(self._state) and all(
+            map(self._is_stored, map(stored.get, ahead), ahead.values())
+        ):
+            self._branches = {
+                label: (state, None if self.ended(state) else stored[label]["id"]) for label, state in ahead.items()
+            }
+            self._wait_for(waiting)
+            return
         with self.store.transaction():
-            if self.store.last_answer(self.id) != self.version:
-                question = self._run_log()
-            self._settle(question)
+            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
+                waiting, ahead = self._run_log(), self._ahead()
+            self._settle(waiting, ahead)
+
+    def _is_stored(self, stored, state):
+        """Whether the question of a prepared state is stored as it is."""
+        return self.ended(state) or (stored is not None and self._facts(state.question).items() <= stored.items())
 
     def _run_log(self):
         """Bring the state to the end of the log, checking every question and digest; the id of the one that waits."""
-        with self.store.transaction():
+        with self.store.snapshot():
             log, digests, self._changes = (
                 ask(self.id) for ask in (self.store.answers, self.store.digests, self.store.changes)
             )
-            self._version = self.store.last_answer(self.id)
+            self._version = self.store.log_version(self.id)
             if self.grown:
                 self._take_more()
         self._decided = Decided.empty(self.rounds)
@@ -197,24 +212,29 @@ class Session(Run):
         found.asked[found.rounds : rounds] = np.arange(found.rounds, rounds) == t
         self._decided = replace(found, rounds=rounds)
 
-    def _settle(self, question=None):
-        """Make the waiting question the current one, and prepare the next one under each possible answer."""
-        number, ended = len(self._answers) + 1, self.ended(self._state)
+    def _ahead(self):
+        """The state after each possible answer to the question that waits, where there is room for them."""
+        if self.ended(self._state) or self._heavy:
+            return {}
+        return {label: self.advance(self._state.copy(), label) for label in (*self.names, SKIP)}
+
+    def _settle(self, question=None, ahead=None):
+        """Make the waiting question the current one, and store the next one under each possible answer."""
         parent, label = (self._answers[-1][0], self._answers[-1][2]) if self._answers else (0, 0)
-        branches = (
-            {}
-            if ended or self._heavy
-            else {label: self.advance(self._state.copy(), label) for label in (*self.names, SKIP)}
-        )
         with self.store.transaction():
-            if not ended:
+            if not self.ended(self._state):
                 question = question or self._put(self._state.question, parent, label)
-            self.store.number_question(self.id, question, number)
+            self.store.number_question(self.id, question, len(self._answers) + 1)
             self._branches = {
-                label: (branch, None if self.ended(branch) else self._put(branch.question, question, label))
-                for label, branch in branches.items()
+                label: (state, None if self.ended(state) else self._put(state.question, question, label))
+                for label, state in (self._ahead() if ahead is None else ahead).items()
             }
-        self._current = None if ended else self._asked(self._state.question, question, number)
+        self._wait_for(question)
+
+    def _wait_for(self, question):
+        """Have a stored question wait for its answer; none at the end."""
+        ended = self.ended(self._state)
+        self._current = None if ended else self._asked(self._state.question, question, len(self._answers) + 1)
 
     @property
     def _heavy(self):
@@ -250,7 +270,7 @@ class Session(Run):
     def refresh(self):
         """Rebuild where another process has answered since, and go on where the data set has grown."""
         with self._lock:
-            if self.store.last_answer(self.id) != self.version:
+            if self.store.log_version(self.id) != self.version:
                 self._rebuild()
             elif self.grown:
                 with self.store.transaction():
@@ -270,7 +290,7 @@ class Session(Run):
         """Take the items that came, and run on what had reached the end: the state, or what is prepared."""
         end = self.rounds
         self._take_more()
-        if self.store.last_answer(self.id) != self.version:
+        if self.store.log_version(self.id) != self.version:
             self._rebuild()
         elif any(state.question.t == end for state in (self._state, *(state for state, _ in self._branches.values()))):
             if self._state.question.t == end:
@@ -321,7 +341,7 @@ class Session(Run):
                     new = not self.store.event(event)
                     yield new
                     if new:
-                        self._version = self.store.last_answer(self.id)
+                        self._version = self.store.count_change(self.id)
             except BaseException:
                 vars(self).update(kept)
                 raise
@@ -438,6 +458,7 @@ class Session(Run):
         """Store a note on an item; an empty one takes it away."""
         if not 0 <= item < rows.length(self.dataset.rows):
             raise SessionError(f"a note must be on an item of the stream. Got {item}.")
+        self.store.log_version(self.id)  # an error where the session was removed
         self.store.put_note(event, self.id, item, text, annotator)
 
     @property
@@ -492,5 +513,5 @@ class Session(Run):
 
     @property
     def version(self):
-        """What changes with every answer, undo and correction, and with every mark that trains."""
+        """How often the log was changed: by every answer, undo, correction and mark."""
         return self._version

@@ -8,8 +8,9 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,14 @@ migrations = Migrations("oal-studio")
 
 class StoreError(ValueError):
     """Something asked of the store that it cannot give, in one sentence."""
+
+
+class StorageError(StoreError):
+    """The database cannot be read or written now: nothing of the transaction is stored, and it may be tried again."""
+
+
+class ConflictError(StoreError):
+    """What was to be stored contradicts what is stored."""
 
 
 @migrations()
@@ -145,6 +154,24 @@ def m2026_11_20_growth(db):
             PRIMARY KEY (dataset, digest)) STRICT, WITHOUT ROWID""")
 
 
+@migrations()
+def m2026_11_21_log_version(db):
+    """How often the log of a session was ever changed, by whichever process."""
+    db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
+
+
+REASONS = {
+    sqlite3.SQLITE_BUSY: "another program keeps it locked",
+    sqlite3.SQLITE_LOCKED: "another program keeps it locked",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it may only be read",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_IOERR: "the disk fails",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup of it",
+    sqlite3.SQLITE_NOTADB: "it is no database",
+}
+
+
 def default_path():
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))
@@ -159,26 +186,64 @@ def _decoded(row, *columns):
     return row | {column: row[column] and json.loads(row[column]) for column in columns}
 
 
-class Store:
-    """One connection to one database, safe to share between threads; writers of other processes are waited for."""
+def writes(method):
+    """A method of the store that runs in a transaction: its caller's, or one of its own."""
 
-    def __init__(self, path=None):
-        self.path = Path(path or default_path())
-        self._lock = threading.RLock()
-        try:
-            connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
+    @wraps(method)
+    def inside(self, *arguments, **named):
+        with self.transaction():
+            return method(self, *arguments, **named)
+
+    return inside
+
+
+def _fetched(connection, sql, values):
+    cursor = connection.execute(sql, values)
+    names = [column for column, *_ in cursor.description]
+    return [dict(zip(names, row)) for row in cursor]
+
+
+class Store:
+    """One database, safe to share between threads: one connection writes, in transactions only; those that read have
+    connections of their own, which wait for no writer.
+
+    patience: seconds for which another process that writes is waited for. read_only: the file is there and stays as it
+    is. A failure of the database is a StorageError.
+    """
+
+    READERS = 8  # idle connections that are kept
+
+    def __init__(self, path=None, read_only=False, patience=30):
+        self.path, self.read_only, self.patience = Path(path or default_path()), read_only, patience
+        self._lock, self._thread, self._readers, self._db = threading.RLock(), threading.local(), [], None
+        self._file, self._size = None, 0
+        if read_only:
+            if not self.path.exists():
+                raise StoreError(f"There is no database at {self.path}.")
+            with self._failures():
+                self._stay()
+                pending = self._pending()
+            if pending:
+                Store(self.path, patience=patience).close()
+            return
+        with self._failures():
+            connection = self._connect("rwc")
             self._write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
             connection.execute("PRAGMA foreign_keys = ON")
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be opened as a database: {error}.") from None
-        self.db = Database(connection)
-        self._migrate()
+            self._db = Database(connection)
+            self._stay()
+            self._migrate()
 
-    @staticmethod
-    def _write_ahead(connection):
+    # The connections
+
+    def _connect(self, mode):
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
+
+    def _write_ahead(self, connection):
         """Switch to WAL; SQLite does not wait by itself where another process is making the file at this moment."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -188,39 +253,146 @@ class Store:
                     raise
                 time.sleep(0.01)
 
+    def _stay(self):
+        """Refuse to go on where the file is not the one that was opened: what is written to a file that was deleted or
+        replaced is lost."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            found = None
+        self._file = self._file or (found and (found.st_dev, found.st_ino))
+        if not found or (found.st_dev, found.st_ino) != self._file or found.st_size < self._size:
+            raise StorageError(
+                f"{self.path} was deleted or replaced while it was open: nothing is saved before it is back."
+            )
+        self._size = found.st_size
+
+    @contextmanager
+    def _failures(self):
+        """What SQLite cannot do is said in one sentence."""
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise ConflictError(f"{self.path} holds something that contradicts this ({error}).") from error
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code is a detail
+            raise StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.") from error
+
+    def _pending(self):
+        """The migrations that the database lacks; an error where it has one that is unknown here."""
+        known = [migration.name for migration in migrations._migrations]
+        if self.one("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'") is None:
+            return known
+        applied = self.query("SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY id", migrations.name)
+        applied = [row["name"] for row in applied]
+        newer = [name for name in applied if name not in known]
+        if newer:
+            raise StoreError(f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it.")
+        return [name for name in known if name not in applied]
+
     def _migrate(self):
-        known = {migration.name for migration in migrations._migrations}
-        with self.transaction():
-            newer = [step.name for step in migrations.applied(self.db) if step.name not in known]
-            if newer:
-                raise StoreError(
-                    f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it."
-                )
-            migrations.apply(self.db)
+        """Bring the tables up to date; a copy of a database that is in use is kept as it was."""
+        pending = self._pending()
+        if pending and len(pending) < len(migrations._migrations):
+            kept = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
+            if not kept.exists():
+                self.copy_to(kept)
+        if pending:
+            with self.transaction():
+                migrations.apply(self.db)
+
+    def copy_to(self, path):
+        """Copy the database as it is at this moment to a new file, while others read and write."""
+        part = Path(f"{path}.part")
+        part.unlink(missing_ok=True)
+        with self._failures(), self._reader() as reader, closing(sqlite3.connect(part)) as target:
+            reader.backup(target)
+        os.replace(part, path)
 
     def close(self):
+        """Close every connection."""
         with self._lock:
-            self.db.conn.close()
+            for connection in [*self._readers, *([self._db.conn] if self._db else [])]:
+                connection.close()
+            self._readers.clear()
+
+    @property
+    def db(self):
+        """The database to write to, inside a transaction only."""
+        if not self._writing:
+            raise RuntimeError("Store.db is for use inside `with store.transaction()` only.")
+        return self._db
+
+    @property
+    def _writing(self):
+        return getattr(self._thread, "writing", False)
 
     @contextmanager
     def transaction(self):
         """All or nothing; BEGIN IMMEDIATE, so that two writers wait for each other instead of failing."""
-        with self._lock:
-            if self.db.conn.in_transaction:
-                yield
-                return
-            self.db.conn.execute("BEGIN IMMEDIATE")
+        if self._writing:
+            yield
+            return
+        if self.read_only:
+            raise StorageError(f"{self.path} is open for reading only.")
+        with self._lock, self._failures():
+            connection = self._db.conn
+            self._stay()
+            connection.execute("BEGIN IMMEDIATE")
+            self._thread.writing = True
             try:
                 yield
-                self.db.conn.execute("COMMIT")
+                connection.execute("COMMIT")
             except BaseException:
-                self.db.conn.rollback()
+                connection.rollback()
                 raise
+            finally:
+                self._thread.writing = False
+            self._stay()
+
+    @contextmanager
+    def snapshot(self):
+        """Whatever is read inside is of one moment."""
+        if self._writing or getattr(self._thread, "reader", None):
+            yield
+            return
+        with self._failures(), self._reader() as reader:
+            reader.execute("BEGIN")
+            self._thread.reader = reader
+            try:
+                yield
+            finally:
+                self._thread.reader = None
+                reader.rollback()
+
+    @contextmanager
+    def _reader(self):
+        """A connection that only reads, the caller's alone."""
+        self._stay()
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = self._connect("ro" if self.read_only else "rw")
+            reader.execute("PRAGMA query_only = ON")
+        try:
+            yield reader
+        except sqlite3.Error:
+            reader.close()
+            raise
+        if len(self._readers) < self.READERS:
+            self._readers.append(reader)
+        else:
+            reader.close()
 
     def query(self, sql, *values):
         """All rows of a SELECT as dictionaries."""
-        with self._lock:
-            return list(self.db.query(sql, values))
+        if self._writing:
+            return _fetched(self._db.conn, sql, values)
+        with self._failures():
+            if reader := getattr(self._thread, "reader", None):
+                return _fetched(reader, sql, values)
+            with self._reader() as reader:
+                return _fetched(reader, sql, values)
 
     def one(self, sql, *values):
         """The first row of a SELECT, or None."""
@@ -233,18 +405,18 @@ class Store:
         """Where the rows of the data sets lie."""
         return self.path.with_name(self.path.stem + ".rows")
 
+    @writes
     def add_dataset(self, about, items, vocabulary=()):
         """Insert a data set with its items (id, text, label, y) and vocabulary (term, document frequency); its id."""
-        with self.transaction():
-            dataset = self.db["datasets"].insert(about | {"created_at": now()}).last_pk
-            self.db.conn.executemany(
-                "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
-                ((dataset, position, *item) for position, item in enumerate(items)),
-            )
-            self.db.conn.executemany(
-                "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
-                ((dataset, column, *term) for column, term in enumerate(vocabulary)),
-            )
+        dataset = self.db["datasets"].insert(about | {"created_at": now()}).last_pk
+        self.db.conn.executemany(
+            "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
+            ((dataset, position, *item) for position, item in enumerate(items)),
+        )
+        self.db.conn.executemany(
+            "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
+            ((dataset, column, *term) for column, term in enumerate(vocabulary)),
+        )
         return dataset
 
     def datasets(self):
@@ -268,13 +440,13 @@ class Store:
         """Whether there is a data set of this name."""
         return self.one("SELECT 1 FROM datasets WHERE name = ?", name) is not None
 
+    @writes
     def remove_dataset(self, dataset):
         """Delete a data set that no session uses; its rows on disk are the caller's to remove."""
-        with self.transaction():
-            used = self.query("SELECT name FROM sessions WHERE dataset = ?", dataset)
-            if used:
-                raise StoreError(f"the data set is used by the session {used[0]['name']}. Remove its sessions first.")
-            self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
+        used = self.query("SELECT name FROM sessions WHERE dataset = ?", dataset)
+        if used:
+            raise StoreError(f"the data set is used by the session {used[0]['name']}. Remove its sessions first.")
+        self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
 
     def item(self, dataset, position):
         """One item: id, text, label, y."""
@@ -312,29 +484,31 @@ class Store:
         found = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
         return {row["label"]: row["y"] for row in found}
 
+    @writes
     def update_dataset(self, dataset, values):
         """Change what is said of a data set."""
         self.db["datasets"].update(dataset, values)
 
+    @writes
     def put_contents(self, dataset, digests):
         """Keep digests of what items hold; whether each was new."""
         put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
-        with self.transaction():
-            return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
+        return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
 
+    @writes
     def append_items(self, dataset, first, items):
         """Insert items (id, text, label, y) from position `first` on; how many had an id that was taken, and got their
         number behind it."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
         renamed = 0
-        with self.transaction():
-            for position, (given, *rest) in enumerate(items, first):
-                id = given or str(position + 1)
-                while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
-                    id = f"{id}#{position + 1}"
-                renamed += bool(given) and id != given
+        for position, (given, *rest) in enumerate(items, first):
+            id = given or str(position + 1)
+            while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
+                id = f"{id}#{position + 1}"
+            renamed += bool(given) and id != given
         return renamed
 
+    @writes
     def drop_last_digests(self, key, value):
         """Drop the digests that were taken at the end of the sessions whose `id` or `dataset` is this: where the stream
         goes on, they do not come out again."""
@@ -346,10 +520,10 @@ class Store:
 
     # Sessions
 
+    @writes
     def add_session(self, values):
         """Insert a session; its id."""
-        with self.transaction():
-            return self.db["sessions"].insert(values | {"created_at": now()}).last_pk
+        return self.db["sessions"].insert(values | {"created_at": now()}).last_pk
 
     def session(self, session):
         """The settings of a session, its parameters and the names of its classes decoded."""
@@ -375,14 +549,15 @@ class Store:
             GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in found]
 
+    @writes
     def made_at(self, session, created_at, engine, items):
         """Say when, with which engine and over how many items a session was made elsewhere."""
         self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
 
+    @writes
     def remove_session(self, session):
         """Delete a session with its questions and labels."""
-        with self.transaction():
-            self.db.execute("DELETE FROM sessions WHERE id = ?", [session])
+        self.db.execute("DELETE FROM sessions WHERE id = ?", [session])
 
     # The log of a session
 
@@ -452,6 +627,7 @@ class Store:
         )
         return questions, labels, notes, marks
 
+    @writes
     def put_history(self, session, questions, labels, notes, marks, digests):
         """Store a session's questions, whose ids and parents count from 1 in this order, with its labels, notes, marks
         and digests ({answers: digest})."""
@@ -470,22 +646,18 @@ class Store:
         for answers, digest in digests.items():
             self.put_digest(session, answers, digest)
 
-    def last_answer(self, session):
-        """How many labels stand, the event of the newest, and how many corrections and training marks there ever were:
-        whoever knows these knows the whole log."""
-        found = self.one(  # beside max(), SQLite takes the other columns from the row of the maximum
-            "SELECT count(*) AS answers, max(number) AS number, event FROM labels"
-            " JOIN questions ON questions.id = question WHERE session = ? AND undone_at IS NULL",
-            session,
-        )
-        changes = self.one(
-            "SELECT (SELECT count(*) FROM labels JOIN questions ON questions.id = question"
-            " WHERE session = ? AND position IS NOT NULL)"
-            " + (SELECT count(*) FROM feedback WHERE session = ? AND position IS NOT NULL) AS n",
-            session,
-            session,
-        )
-        return found["answers"], found["event"], changes["n"]
+    def log_version(self, session):
+        """How often the log of a session was ever changed: two that are equal are of the same log."""
+        found = self.one("SELECT log_version FROM sessions WHERE id = ?", session)
+        if found is None:
+            raise StoreError(f"session {session} does not exist.")
+        return found["log_version"]
+
+    @writes
+    def count_change(self, session):
+        """Count a change of the log of a session, whatever it is; the log's version from now on."""
+        self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
+        return self.log_version(session)
 
     def asked(self, session):
         """How many questions of a session were asked."""
@@ -507,11 +679,16 @@ class Store:
     def old_label(self, question):
         """The last label of a question that was taken back, or None."""
         return self.one(
-            "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL"
-            " ORDER BY undone_at DESC, rowid DESC LIMIT 1",
+            "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL ORDER BY rowid DESC LIMIT 1",
             question,
         )
 
+    def prepared(self, question):
+        """The questions that are stored to follow a question, by the answer to it."""
+        found = self.query("SELECT * FROM questions WHERE parent = ? AND number IS NULL", question)
+        return {row["branch"]: row for row in found}
+
+    @writes
     def put_question(self, values):
         """Store a question before it is shown; the same (session, parent, branch) keeps its id."""
         fields = ", ".join(values)
@@ -523,6 +700,7 @@ class Store:
             *values.values(),
         )["id"]
 
+    @writes
     def number_question(self, session, question, number):
         """Make a question the session's newest, with this number; none (None) has this number or a later one then."""
         self.db.execute(
@@ -534,6 +712,7 @@ class Store:
             [number, now(), question, number],
         )
 
+    @writes
     def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None, at_end=None):
         """Store an answer; label 0 is a skip. highlighted: whether terms were. position: it corrects the label that
         stands, after so many answers; at_end: of the stream, which had so many rounds."""
@@ -545,6 +724,7 @@ class Store:
              "at_end": at_end}
         )  # fmt: skip
 
+    @writes
     def undo_label(self, question, event):
         """Mark the standing label of a question as taken back by an event."""
         self.db.execute(
@@ -552,6 +732,7 @@ class Store:
             [now(), event, question],
         )
 
+    @writes
     def shorten_log(self, session, answers):
         """What came behind so many answers came with the last of them; digests of more are forgotten."""
         self.db.execute(
@@ -565,6 +746,7 @@ class Store:
         )
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
+    @writes
     def drop_prepared(self, session):
         """Forget the prepared questions; one that has an old label is kept, but never becomes the next one again."""
         unused = "session = ? AND number IS NULL"
@@ -574,6 +756,7 @@ class Store:
 
     # What annotators leave besides answers
 
+    @writes
     def put_note(self, event, session, item, text, annotator):
         """Store a note on an item; an empty text takes the note away. A known event changes nothing."""
         self.db["notes"].insert(
@@ -587,6 +770,7 @@ class Store:
         found = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
         return {item: text for item, text in {row["item"]: row["text"] for row in found}.items() if text}
 
+    @writes
     def put_feedback(self, event, session, item, wrong, annotator, position=None, at_end=None):
         """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers;
         at_end: of the stream, which had so many rounds."""
@@ -600,10 +784,12 @@ class Store:
         found = self.query("SELECT * FROM feedback WHERE session = ? ORDER BY rowid", session)
         return list({row["item"]: row for row in found}.values())
 
+    @writes
     def put_guidelines(self, session, text):
         """Store what the annotators of a session are to read."""
         self.db["sessions"].update(session, {"guidelines": text})
 
+    @writes
     def put_feedback_trains(self, session, trains):
         """Store whether wrong marks train the learner of a session from now on."""
         self.db["sessions"].update(session, {"feedback_trains": int(trains)})
@@ -613,6 +799,7 @@ class Store:
         found = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
         return json.loads(found["preferences"]) if found else {}
 
+    @writes
     def put_preferences(self, annotator, preferences):
         """Store what an annotator prefers."""
         values = {"name": annotator, "preferences": json.dumps(preferences)}
@@ -620,6 +807,7 @@ class Store:
 
     # Digests
 
+    @writes
     def put_digest(self, session, answers, digest):
         """Store the digest of the state after so many answers."""
         self.db["digests"].insert({"session": session, "answers": answers, "digest": digest}, replace=True)
@@ -631,19 +819,19 @@ class Store:
 
     # Comparisons
 
+    @writes
     def add_comparison(self, name, specification, versions):
         """Insert a comparison that is to be run; its id."""
         values = {"name": name, "specification": json.dumps(specification), "versions": json.dumps(versions)}
-        with self.transaction():
-            return self.db["comparisons"].insert(values | {"created_at": now()}).last_pk
+        return self.db["comparisons"].insert(values | {"created_at": now()}).last_pk
 
+    @writes
     def put_lines(self, comparison, lines, finished=False):
         """Keep the lines of its result that are complete, in the end all of them."""
-        with self.transaction():
-            self.db.execute(
-                "UPDATE comparisons SET lines = ?, finished_at = coalesce(finished_at, ?) WHERE id = ?",
-                [json.dumps(lines), now() if finished else None, comparison],
-            )
+        self.db.execute(
+            "UPDATE comparisons SET lines = ?, finished_at = coalesce(finished_at, ?) WHERE id = ?",
+            [json.dumps(lines), now() if finished else None, comparison],
+        )
 
     COMPARISON = (
         "id, name, specification, versions, lines IS NOT NULL AS has_lines, created_at, finished_at,"
@@ -671,18 +859,18 @@ class Store:
         """Whether there is a comparison of this name."""
         return self.one("SELECT 1 FROM comparisons WHERE name = ?", name) is not None
 
+    @writes
     def remove_comparison(self, comparison):
         """Delete a comparison with its replays."""
-        with self.transaction():
-            self.db.execute("DELETE FROM comparisons WHERE id = ?", [comparison])
+        self.db.execute("DELETE FROM comparisons WHERE id = ?", [comparison])
 
+    @writes
     def put_replays(self, comparison, found):
         """Keep the counts of finished replays by the keys of their jobs."""
-        with self.transaction():
-            self.db.conn.executemany(
-                "INSERT OR IGNORE INTO replays (comparison, job, shape, counts) VALUES (?, ?, ?, ?)",
-                ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in found.items()),
-            )
+        self.db.conn.executemany(
+            "INSERT OR IGNORE INTO replays (comparison, job, shape, counts) VALUES (?, ?, ?, ?)",
+            ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in found.items()),
+        )
 
     def replays(self, comparison):
         """The counts of the replays that are kept, by the keys of their jobs."""
@@ -695,24 +883,25 @@ class Store:
         """The job of a comparison, or None."""
         return self.one("SELECT * FROM jobs WHERE comparison = ?", comparison)
 
+    @writes
     def put_job(self, comparison, pid, started):
         """Note the process that runs a comparison from now on."""
         values = {"comparison": comparison, "pid": pid, "started": started, "state": "running"}
         self.db["jobs"].insert(values, replace=True)
 
+    @writes
     def advance_job(self, comparison, pid, done, total):
         """Note how many replays are done; what was at the first time was known before."""
-        with self.transaction():
-            self.db.execute(
-                "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
-                " WHERE comparison = ? AND pid = ? AND state = 'running'",
-                [done, total, done, now(), comparison, pid],
-            )
+        self.db.execute(
+            "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
+            " WHERE comparison = ? AND pid = ? AND state = 'running'",
+            [done, total, done, now(), comparison, pid],
+        )
 
+    @writes
     def end_job(self, comparison, pid, state, message=None):
         """Note how a job ended, unless it had ended before."""
-        with self.transaction():
-            self.db.execute(
-                "UPDATE jobs SET state = ?, message = ? WHERE comparison = ? AND pid = ? AND state = 'running'",
-                [state, message, comparison, pid],
-            )
+        self.db.execute(
+            "UPDATE jobs SET state = ?, message = ? WHERE comparison = ? AND pid = ? AND state = 'running'",
+            [state, message, comparison, pid],
+        )

@@ -626,6 +626,6 @@ def test_an_open_page_gets_the_items_of_a_feed(browser, visit, tmp_path):
         expect(page.get_by_text("25 new items have arrived.")).to_be_visible()
         card.press("a")
         card.saved()
-        assert 4 == store.last_answer(session)[0]
+        assert 4 == store.sessions()[0]["labels"]
     finally:
         server.kill()

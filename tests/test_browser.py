@@ -430,14 +430,16 @@ def test_a_reload_keeps_the_item_and_the_unsaved_answers(label, app, store):
 def test_what_cannot_be_stored_is_kept_and_sent_again(label, store):
     """Where the database refuses, the card says so and keeps the answers until they are stored, in order."""
     session, card = label()
-    store.db.execute("CREATE TRIGGER full BEFORE INSERT ON labels BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+    with store.transaction():
+        store.db.execute("CREATE TRIGGER broken BEFORE INSERT ON labels BEGIN SELECT abs(-9223372036854775808); END")
     try:
         card.press("x")
         card.says("The answer could not be saved: the disk is full. It is kept here and sent again.")
         expect(card.root).to_have_attribute("data-unsaved", "1")
         assert history(store, session) == []
     finally:
-        store.db.execute("DROP TRIGGER full")
+        with store.transaction():
+            store.db.execute("DROP TRIGGER broken")
     card.press("a")
     card.saved()
     card.says("Saved")

@@ -246,7 +246,8 @@ def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_p
     adopted = json.loads(out)["session"]
     code, out, _ = run("verify", adopted, "--db", empty.path)
     assert (0, True) == (code, "Verified bit for bit" in out)
-    empty.db.execute("UPDATE questions SET margin = 9 WHERE session = ? AND number = 4", [adopted])
+    with empty.transaction():
+        empty.db.execute("UPDATE questions SET margin = 9 WHERE session = ? AND number = 4", [adopted])
     code, out, _ = run("verify", adopted, "--db", empty.path)
     assert (1, True) == (code, "Departs in round" in out)
     code, out, err = run("adopt", file, "--db", empty.path)

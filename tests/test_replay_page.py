@@ -79,7 +79,8 @@ def test_verify_says_what_was_checked_and_what_departs(pages):
     at = run(PAGE, session=str(session))
     at.button(key="verify").click().run()
     assert str(retrace.verify(store, session)) in words(at)
-    store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
     at.button(key="verify").click().run()
     assert f"Departs in round {retrace.verify(store, session).round}, at question 12" in words(at)
     assert '<th dir="auto">margin</th><td>9.5</td>' in words(at)

@@ -145,11 +145,10 @@ def test_an_open_session_ends_at_the_question_that_waits(store):
 def test_looking_back_writes_nothing(store):
     """Opening, stepping, verifying and trying another algorithm leave the database as it is."""
     opened, _ = labelled(store)
-    before = store.db.conn.total_changes
+    store = Store(store.path, read_only=True)
     trace = Trace(store, opened.id)
     trace.step(3), trace.round(trace.step(9).passed.first)
     verify(store, opened.id), what_if(trace, strategy("PAA-I"))
-    assert before == store.db.conn.total_changes
 
 
 # Verify
@@ -174,7 +173,8 @@ def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
 def test_the_first_question_that_departs_is_reported(store, change):
     """An altered question is found, with its round and the versions, and the places before it can be opened."""
     opened, places = labelled(store)
-    store.db.execute(f"UPDATE questions SET {change} WHERE session = ? AND number = 17", [opened.id])
+    with store.transaction():
+        store.db.execute(f"UPDATE questions SET {change} WHERE session = ? AND number = 17", [opened.id])
     report, trace = verify(store, opened.id), Trace(store, opened.id)
     assert not report.verified
     assert (17, places[16][0].round + 1, 16) == (report.number, report.round, report.questions)
@@ -188,7 +188,8 @@ def test_the_first_question_that_departs_is_reported(store, change):
 def test_a_digest_that_departs_is_reported(store):
     """A digest that is another one is found where it was stored; what a label changed is found at the next question."""
     opened, places = labelled(store, budget=60)
-    store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ? AND answers = 50", [opened.id])
+    with store.transaction():
+        store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ? AND answers = 50", [opened.id])
     report = verify(store, opened.id)
     assert (50, places[49][0].round + 1, 50, 0) == (report.number, report.round, report.answers, report.digests)
     assert "at question 50: the state after it is not the one recorded" in str(report)
@@ -196,14 +197,16 @@ def test_a_digest_that_departs_is_reported(store):
     (number, question) = next(
         (e["number"], e["id"]) for e in store.log(opened.id) if e["number"] > 9 and e["label"] == 1
     )
-    store.db.execute("UPDATE labels SET label = -1 WHERE question = ?", [question])
+    with store.transaction():
+        store.db.execute("UPDATE labels SET label = -1 WHERE question = ?", [question])
     assert number < verify(store, opened.id).number
 
 
 def test_a_session_that_departs_at_once_has_no_place(store):
     """A session whose first question differs opens, with nothing to look at."""
     opened, _ = labelled(store)
-    store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
     trace = Trace(store, opened.id)
     assert (0, 1) == (trace.steps, trace.report.number)
 

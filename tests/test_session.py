@@ -628,7 +628,8 @@ def test_a_digest_tells_every_bit(store, run):
 def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sql, message):
     """A digest, label, question or setting that does not fit is told in one sentence, and every label can be had."""
     opened = fifty(store)
-    store.db.execute(sql, {"id": opened.id})
+    with store.transaction():
+        store.db.execute(sql, {"id": opened.id})
     with pytest.raises(SessionError, match=message) as refused:
         Session(store, opened.id)
     assert str(refused.value).endswith("its labels are safe and can be exported.")
@@ -650,11 +651,13 @@ def test_a_session_of_another_engine_goes_on_where_it_comes_out_to_rounding(stor
         "UPDATE questions SET margin = margin * (1 + 1e-9) WHERE session = ?",
         "UPDATE digests SET digest = 'other' WHERE session = ?",
     ):
-        store.db.execute(sql, [opened.id])
+        with store.transaction():
+            store.db.execute(sql, [opened.id])
     again = Session(store, opened.id)
     say(again, truth(again))
     assert 53 == len(Session(store, opened.id).labels)
-    store.db.execute("UPDATE questions SET margin = margin + 0.001 WHERE session = ? AND number = 9", [opened.id])
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = margin + 0.001 WHERE session = ? AND number = 9", [opened.id])
     with pytest.raises(SessionError, match=r"question 9 of the session .* made with engine 0\.0\.1, this is"):
         Session(store, opened.id)
 

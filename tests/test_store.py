@@ -2,10 +2,12 @@
 
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
@@ -13,7 +15,7 @@ from conftest import ROOT
 from sqlite_utils import Migrations
 
 from oal_engine import store as store_module
-from oal_engine.store import Store, StoreError
+from oal_engine.store import ConflictError, StorageError, Store, StoreError
 
 DATASET = {
     "name": "d",
@@ -110,7 +112,8 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     session = old.add_session(SESSION | {"dataset": old.add_dataset(DATASET, ITEMS, [("term", 2)])})
     question = ask(old, session)
     label = {"event": "event", "question": question, "label": 1, "annotator": "Ann", "answered_at": "now"}
-    old.db["labels"].insert(label)
+    with old.transaction():
+        old.db["labels"].insert(label)
     kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES}
     old.close()
     monkeypatch.undo()
@@ -118,7 +121,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     new = {
         "datasets": {"classes": None, "columns": None, "digested": 0},
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
-                     "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0},
+                     "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0},
         "questions": {"audit": 0},
         "labels": {"position": None, "at_end": None, "highlighted": None},
     }  # fmt: skip
@@ -171,7 +174,9 @@ def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
 def test_a_database_of_a_newer_version_is_refused(path):
     """A migration that this version does not know is named in one sentence, and nothing is changed."""
     store = Store(path)
-    store.db["_sqlite_migrations"].insert({"migration_set": "oal-studio", "name": "m9999_later", "applied_at": "2999"})
+    with store.transaction():
+        applied = {"migration_set": "oal-studio", "name": "m9999_later", "applied_at": "2999"}
+        store.db["_sqlite_migrations"].insert(applied)
     store.close()
     before = path.read_bytes()
     with pytest.raises(StoreError) as refused:
@@ -185,15 +190,136 @@ def test_a_database_of_a_newer_version_is_refused(path):
 def test_a_file_that_is_no_database_is_refused(path, content):
     """Any other file is told in one sentence and left as it is."""
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} cannot be opened as a database: [^.\n]+\.$"):
+    with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} cannot be used: [^.\n]+\.$"):
         Store(path)
     assert content == path.read_bytes()
+
+
+def test_a_database_is_copied_before_a_migration(path, monkeypatch):
+    """What a new version changes is kept beside the database as it was, once, and opens with the old version."""
+    old = Migrations("oal-studio")
+    for migration in store_module.migrations._migrations[:-1]:
+        old(name=migration.name)(migration.fn)
+    monkeypatch.setattr(store_module, "migrations", old)
+    store = Store(path)
+    store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS)})
+    store.close()
+    monkeypatch.undo()
+    for _ in range(2):
+        Store(path).close()
+    last = store_module.migrations._migrations[-1].name
+    copies = [file for file in path.parent.iterdir() if file.suffix == ".db" and file != path]
+    assert [f"studio.before-{last}.db"] == [copy.name for copy in copies]
+    monkeypatch.setattr(store_module, "migrations", old)
+    assert 1 == rows(Store(copies[0]))["sessions"]
+
+
+@pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
+def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
+    """No label is acknowledged while the database is deleted or replaced; once it is back, work goes on."""
+    moved, other = path.with_name("moved.db"), path.with_name("other.db")
+    question = ask(store, session)
+    with store.transaction():
+        store.db.execute("CREATE TABLE long (a)")
+        store.db.execute("INSERT INTO long VALUES (zeroblob(1000000))")
+    sqlite3.connect(path).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
+    assert 1 == rows(store)["questions"]
+    shutil.copy(path, moved)
+    sqlite3.connect(other).execute("CREATE TABLE other (a)").connection.close()
+    if way == "overwritten":
+        shutil.copy(other, path)
+    else:
+        path.rename(moved)
+        if way == "replaced":
+            other.rename(path)
+    for attempt in (lambda: store.put_label("event", question, 1, "", None), lambda: rows(store)):
+        with pytest.raises(StorageError, match="was deleted or replaced while it was open: nothing is saved"):
+            attempt()
+    if way == "overwritten":
+        path.write_bytes(moved.read_bytes())
+    else:
+        moved.replace(path)
+    store.put_label("event", question, 1, "", None)
+    assert 1 == rows(store)["labels"]
+
+
+def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store, session):
+    """The last look at the file comes behind the commit."""
+    question = ask(store, session)
+
+    def write():
+        with store.transaction():
+            store.put_label("event", question, 1, "", None)
+            path.unlink()
+
+    with pytest.raises(StorageError, match="was deleted or replaced"):
+        write()
+
+
+def test_what_only_reads_leaves_the_file_as_it_is(path):
+    """Opened for reading, a database is neither made nor changed; an older one is brought up to date first."""
+    with pytest.raises(StoreError, match=rf"^There is no database at {re.escape(str(path))}\.$"):
+        Store(path, read_only=True)
+    assert not path.exists()
+    Store(path).close()
+    reader = Store(path, read_only=True)
+    assert [] == reader.sessions()
+    with pytest.raises(StorageError, match="is open for reading only"):
+        reader.put_preferences("Ann", {})
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (sqlite3.SQLITE_FULL, "the disk is full"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "another program keeps it locked"),
+        (sqlite3.SQLITE_IOERR_WRITE, "the disk fails"),
+        (sqlite3.SQLITE_CORRUPT, "it is damaged; restore a backup of it"),
+    ],
+)
+def test_what_sqlite_cannot_do_is_one_sentence(path, store, code, reason):
+    """Any failure of the database, in a transaction or while reading, is a StorageError that says why."""
+
+    def fail():
+        with store.transaction():
+            error = sqlite3.OperationalError("words of SQLite's own")
+            error.sqlite_errorcode = code
+            raise error
+
+    with pytest.raises(StorageError) as failed:
+        fail()
+    assert f"{path} cannot be used: {reason}." == str(failed.value)
+
+
+def test_a_locked_database_is_waited_for_and_then_said(path, store, session):
+    """Whoever writes is told after its patience; who reads is not held up."""
+    impatient, other = Store(path, patience=0.1), sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert 1 == rows(impatient)["sessions"]
+    with pytest.raises(StorageError, match="another program keeps it locked"):
+        impatient.put_guidelines(session, "words")
+    assert 1 == rows(Store(path, patience=0.1))["sessions"]
+    other.execute("COMMIT")
+    other.close()
+    impatient.put_guidelines(session, "words")
+    assert "words" == store.session(session)["guidelines"]
+
+
+def test_a_damaged_database_is_said(path, store):
+    """A page that holds garbage is damage, in one sentence, where it is met."""
+    dataset = store.add_dataset(DATASET, [(str(k), "text " * 99, "", 0) for k in range(300)])
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : -4096] = bytes(range(256)) * (len(content[len(content) // 2 : -4096]) // 256)
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="cannot be used: it is damaged; restore a backup of it"):
+        Store(path).texts(dataset, 0, 300)
 
 
 def test_a_path_where_no_file_can_be_is_refused(path):
     """A folder that does not exist, or a folder instead of a file, is told in one sentence."""
     for wrong in (path / "below" / "studio.db", path.parent):
-        with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be opened as a database: [^.\n]+\.$"):
+        with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be used: [^.\n]+\.$"):
             Store(wrong)
 
 
@@ -209,9 +335,10 @@ def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
 
 def test_labels_are_durable_and_references_hold(store):
     """The connection writes ahead, syncs every commit and checks foreign keys."""
-    found = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
+    with store.transaction():
+        found = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
     assert ["wal", 2, 1] == found
-    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+    with pytest.raises(ConflictError, match="FOREIGN KEY"):
         store.add_session(SESSION | {"dataset": 7})
 
 
@@ -238,6 +365,32 @@ def test_a_transaction_that_fails_leaves_nothing(store, session):
     assert ask(store, session) > 0
 
 
+def test_nothing_is_written_outside_a_transaction(store, session):
+    """The connection that writes is out of reach without one, also while another thread is in one; what reads cannot
+    write."""
+    with pytest.raises(RuntimeError, match=r"inside `with store\.transaction\(\)` only"):
+        store.db.execute("DELETE FROM sessions")
+    with store.transaction(), ThreadPoolExecutor() as other:
+        refused = other.submit(lambda: store.db).exception()
+    assert isinstance(refused, RuntimeError)
+    with pytest.raises(StorageError, match="may only be read"):
+        store.query("DELETE FROM sessions RETURNING id")
+    assert 1 == rows(store)["sessions"]
+
+
+def test_what_is_read_is_of_one_moment(store, session):
+    """A snapshot stays what it was while another thread writes; who reads waits for no writer."""
+    with store.snapshot(), ThreadPoolExecutor() as other:
+        before = rows(store)
+        other.submit(store.add_session, SESSION | {"dataset": 1}).result()
+        assert before == rows(store)
+    assert before["sessions"] + 1 == rows(store)["sessions"]
+    with store.transaction(), ThreadPoolExecutor() as other:
+        store.remove_session(session)
+        assert 1 == rows(store)["sessions"]  # its own writes
+        assert 2 == other.submit(rows, store).result()["sessions"]
+
+
 def test_a_data_set_is_inserted_whole_or_not_at_all(store):
     """Items that fail on the way, by an id twice or an error of their source, leave no row in any table."""
 
@@ -245,7 +398,7 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
         yield from ITEMS
         raise OSError("the source broke")
 
-    for items, error in (([*ITEMS, ITEMS[0]], sqlite3.IntegrityError), (broken(), OSError)):
+    for items, error in (([*ITEMS, ITEMS[0]], ConflictError), (broken(), OSError)):
         with pytest.raises(error):
             store.add_dataset(DATASET, items, [("term", 1)])
     assert 0 == sum(rows(store).values())
@@ -255,7 +408,7 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
     """The table itself refuses a second standing label, and takes another after the first is undone."""
     question = ask(store, session)
     store.put_label("first", question, 1, "Ann", 2.0)
-    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+    with pytest.raises(ConflictError, match="UNIQUE"):
         store.put_label("second", question, -1, "Bob", None)
     store.undo_label(question, "undo")
     assert (1, None) == (store.old_label(question)["label"], store.standing_label(question))

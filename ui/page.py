@@ -111,8 +111,8 @@ def _who():
 
 @st.cache_resource
 def store():
-    """The one store of this server process."""
-    return Store()
+    """The one store of this server process; whoever labels hears soon of a database that is locked."""
+    return Store(patience=5)
 
 
 def guarded_store():
