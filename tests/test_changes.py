@@ -2,19 +2,24 @@
 
 import io
 import random
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
+from secrets import token_hex
 
 import numpy as np
 import pytest
 from test_bundle import database, text_of
-from test_session import EVENTS, begin, label_until_the_end, path, say, store, take_back, truth
+from test_session import EVENTS, begin, label_until_the_end, other, path, say, store, stream_of, take_back, truth
 
 from oal_engine import bundle, datasets, feeds, formats, retrace, rows
 from oal_engine.datasets import Dataset
 from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.session import Session
+from oal_engine.store import Store
 
-__all__ = ["path", "store"]  # fixtures
+__all__ = ["other", "path", "store"]  # fixtures
 RUNS = [
     ("sparse", "PAA-I", {}),
     ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
@@ -145,14 +150,16 @@ def test_what_happened_stays(store, data, algorithm, more):
 
 
 @EACH
-def test_every_state_comes_out_of_the_log(store, data, algorithm, more):
-    """After any mixture of answers, skips, undos, corrections, marks and appends a fresh session is the same, and a
-    look back finds every round as it was decided, bit for bit."""
+def test_every_state_comes_out_of_the_log(store, other, data, algorithm, more):
+    """After any mixture of answers, skips, undos, corrections, marks, notes, preferences and appends, by two processes,
+    a fresh session is the same, and a look back finds every round as it was decided, bit for bit."""
     name, grow = growing(store, data)
-    opened, chance = begin(store, name, algorithm, horizon=120, **more), random.Random(algorithm)
-    shown = {opened.place.asked.id: opened.place.progress}
+    first, chance = begin(store, name, algorithm, horizon=120, **more), random.Random(algorithm)
+    two = first, Session(other, first.id)
+    shown = {first.place.asked.id: first.place.progress}
     for step in range(90):
-        act = chance.random()
+        opened, act = chance.choice(two), chance.random()
+        opened.refresh()
         count = len(opened.history) - bool(opened.place.asked)
         try:
             if act < (0.25 if opened.place.asked else 0.5) and count > 2:
@@ -166,21 +173,104 @@ def test_every_state_comes_out_of_the_log(store, data, algorithm, more):
                 opened.refresh()
             elif opened.place.asked:
                 say(opened, chance.choice([truth(opened), *opened.names, SKIP]))
+            if act > 0.9:
+                opened.note(next(EVENTS), chance.randrange(20), "a note", "Ann")
+                opened.store.put_preferences("Ann", {"size": step})
         except (SessionError, IndexError):  # the budget is spent, or nothing was passed yet
             pass
         if opened.place.asked:
             shown.setdefault(opened.place.asked.id, opened.place.progress)
         if step % 6 == 5:
             again = Session(store, opened.id)
-            assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
-            assert same(opened.decided, again.decided)
-            assert opened.history == again.history
+            for opened in two:
+                opened.refresh()
+                assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
+                assert same(opened.decided, again.decided)
+                assert opened.history == again.history
     trace = look_back(opened)
     assert trace.complete == (opened.place.asked is None)
     places = [trace.step(entry["number"]).place for entry in trace.log]
     assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
     assert {change["at_end"] for change in store.changes(opened.id)} - {None, opened.rounds}
     assert sum(entry["corrected"] for entry in opened.history) > 2
+
+
+def attempts(act, stop):
+    """Do something again and again until told to stop; the events that were acknowledged, and what was refused."""
+    acknowledged, refused = [], []
+    while not stop.is_set():
+        event = token_hex(8)
+        try:
+            acknowledged.append(act(event) or event)
+        except (SessionError, UnicodeEncodeError) as error:
+            refused.append(error)
+    return acknowledged, refused
+
+
+def test_what_is_acknowledged_is_stored(tmp_path):
+    """Answers, corrections, undos, notes of which some fail, preferences, guidelines and appends, from many threads on
+    two connections: each that was acknowledged is there once, and every session verifies."""
+    stores = [Store(tmp_path / "studio.db") for _ in range(2)]
+    for name in ("shared", "growing"):
+        datasets.add(stores[0], name, datasets.table(stream_of(20_000)[1]), "made.npz")
+    shared, single = (begin(stores[0], name, budget=10**6) for name in ("shared", "growing"))
+    elsewhere = Session(stores[1], shared.id)
+
+    def answer(opened, event):
+        with opened._lock:  # two windows of one process see the same question
+            opened.refresh()
+            place = len(opened.labels) // 2
+            if place % 4 == 3:
+                opened.correct(token_hex(8), opened.history[place]["id"], -opened.history[place]["label"])
+            if place % 5 == 4:
+                opened.undo(token_hex(8), opened.previous)
+            say(opened, truth(opened), event)
+
+    def append(event):
+        items = stream_of(5, seed=int(event[:8], 16), density=1)[1]  # no two rows are equal
+        feeds.append(Dataset(stores[1], "growing"), replace(items, ids=[f"{event} {k}" for k in range(5)]))
+
+    def note(opened, event):
+        opened.note(event, 3, "half a character \ud800" if event < "8" else "words", "Ann")
+
+    def prefer(event):
+        stores[0].put_preferences(event, {"size": 2})
+        stores[0].put_guidelines(shared.id, event)
+
+    acts = [partial(act, opened) for act in (answer, note) for opened in (shared, elsewhere, single)]
+    acts += [partial(answer, single), append, prefer]
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(acts)) as threads:
+        done = [threads.submit(attempts, act, stop) for act in acts]
+        wait(done, 4, FIRST_EXCEPTION)
+        stop.set()
+    acknowledged, refused = zip(*(future.result() for future in done))
+    found = [{row["key"] for row in stores[0].query(f"SELECT {key} AS key FROM {table}")} for table, key in
+             (("labels", "event"), ("notes", "event"), ("annotators", "name"))]  # fmt: skip
+    answered = {*acknowledged[0], *acknowledged[1], *acknowledged[2], *acknowledged[6]}
+    assert len(answered) > 20
+    assert answered <= found[0]
+    assert {event for events in acknowledged[3:6] for event in events} == found[1]
+    assert set(acknowledged[8]) == found[2]
+    assert all(refused[3:6])
+    assert 20_000 + 5 * len(acknowledged[7]) == stores[0].dataset("growing")["items"]
+    for opened in (shared, single):
+        assert retrace.verify(stores[1], opened.id).verified
+
+
+def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
+    """Behind a correction, an answer and its undo in one process leave the other process able to go on."""
+    opened = begin(store)
+    for _ in range(4):
+        say(opened, truth(opened))
+    correct(opened, 1, -opened.history[1]["label"])
+    elsewhere = Session(other, opened.id)
+    say(opened, truth(opened))
+    take_back(opened)
+    say(elsewhere, truth(elsewhere))
+    say(elsewhere, truth(elsewhere))
+    opened.refresh()
+    assert (opened.digest(), opened.place) == (elsewhere.digest(), elsewhere.place)
 
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])

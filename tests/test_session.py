@@ -23,7 +23,7 @@ from oal_engine.learners import weights
 from oal_engine.query_rules import paceable
 from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.session import Session, create
-from oal_engine.store import Store
+from oal_engine.store import StorageError, Store, StoreError
 
 EVENTS = (f"event {number}" for number in count())
 RUNS = [  # data, algorithm, more settings: what the tests share, for every pair is compiled once
@@ -638,6 +638,34 @@ def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sq
     assert [*(label or None for label in standing(store, opened)), None] == exported
 
 
+def test_a_session_opens_while_another_process_writes(path, store):
+    """What is stored already is not stored again: a locked database opens a session, at a question or at its end."""
+    waiting, ended = begin(store), begin(store, budget=2)
+    say(waiting, truth(waiting))
+    label_until_the_end(ended)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    impatient = Store(path, patience=0.1)
+    for opened in (waiting, ended):
+        again = Session(impatient, opened.id)
+        assert (opened.digest(), opened.place, opened.branches) == (again.digest(), again.place, again.branches)
+    with pytest.raises(StorageError, match="another program keeps it locked"):
+        say(again := Session(impatient, waiting.id), truth(again))
+    other.execute("COMMIT")
+    other.close()
+    say(again, truth(again))
+    assert 2 == len(standing(store, waiting))
+
+
+def test_a_session_that_is_removed_is_said(store):
+    """Whoever still shows it is told, whatever is done there."""
+    opened = begin(store)
+    store.remove_session(opened.id)
+    for act in (opened.refresh, lambda: say(opened, POSITIVE), lambda: opened.note("note", 1, "words")):
+        with pytest.raises(StoreError, match=rf"^session {opened.id} does not exist\.$"):
+            act()
+
+
 # The budget and the end
 
 
@@ -852,7 +880,7 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
 CHILD = """
 import itertools, sys
 from oal_engine.session import Session
-from oal_engine.store import Store
+from oal_engine.store import StorageError, Store, StoreError
 
 session = Session(Store(sys.argv[1]), int(sys.argv[2]))
 for number in itertools.count():

@@ -420,6 +420,17 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
     assert ("first", "first") == (store.event("undo")["event"], store.event("first")["event"])
 
 
+def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monkeypatch):
+    """What was answered last is found by the order of the labels: a clock may go backwards."""
+    clock = iter("987654321")
+    monkeypatch.setattr(store_module, "now", lambda: next(clock))
+    question = ask(store, session)
+    for event, label in (("first", 1), ("second", -1)):
+        store.put_label(event, question, label, "Ann", None)
+        store.undo_label(question, f"{event} undone")
+    assert -1 == store.old_label(question)["label"]
+
+
 def write(store, session, name):
     """Ask and answer 100 questions in a session of one's own."""
     for number in range(100):
