@@ -578,7 +578,7 @@ def cut(path):
         (("import", "missing.csv", "--name", "x"), "missing.csv cannot be read: No such file or directory."),
         (("import", "DATA", "--name", " "), "a data set needs a name."),
         (("import", "DATA", "--name", "x", "--label", "kind"), "numbers.libsvm has no column 'kind'"),
-        (("datasets", "--db", "DATA"), "numbers.libsvm cannot be opened as a database: file is not a database."),
+        (("datasets", "--db", "DATA"), "numbers.libsvm cannot be used: it is no database."),
         (("export", "9", "--format", "csv"), "session 9 does not exist."),
         (("predict", "DATA", "--model", "missing"), "missing cannot be opened: No such file or directory."),
         (("predict", "DATA", "--model", "FOLDER"), "cannot be opened: Is a directory."),
