@@ -233,7 +233,7 @@ def results(
     as_json: Json = False,
 ):
     """List the comparisons that were kept, or show one again."""
-    store = Store(db)
+    store = Store(db, read_only=not remove)
     if name is None:
         if trials or remove:
             raise ValueError("--trials and --remove need the name of a comparison. Got none.")

@@ -135,6 +135,7 @@ def test_import_and_lists(ok, numbers, tweets):
     }
     assert about | {"skipped": {}} == found
     assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
+    Store("other.db").close()
     assert {"datasets": []} == ok("datasets", "--db", "other.db", "--json")
     listed = ok("datasets", "--json")["datasets"]
     assert ["tweets", "numbers"] == [row["name"] for row in listed]
