@@ -511,8 +511,8 @@ def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
         labelled(path)[0].close()
         more = path.with_name("more.csv")
         more.write_text("a,b,c\n1,2,4\n")
-        append = ("append", "vectors", more, "--db", path)
-        assert 0 == run(*append)[0]
+        labelled("studio.db")[0].close()
+        assert 0 == run("append", "vectors", more)[0]
         expected = [run(*command, "--db", path) for command in READING]
         files = [Path(folder), *Path(folder).rglob("*")]
         for file in files:
@@ -520,7 +520,7 @@ def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
         monkeypatch.chdir(folder)
         with somebody():
             found = [run(*command, "--db", path) for command in READING]
-            code, out, err = run(*append)
+            code, out, err = run("append", "vectors", more, "--db", path)
         for file in files:
             file.chmod(0o755)
         monkeypatch.undo()

@@ -186,7 +186,7 @@ def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sen
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d\\ud83d"])
 def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, monkeypatch, capsys, half):
-    """A surrogate without its other half is said with the file and the line, wherever it stands; a whole pair is taken."""
+    """A surrogate without its other half is said with file and line, wherever it stands; a whole pair is taken."""
     lines = text.split("\n")
     answered = next(k for k, line in enumerate(lines) if '"event"' in line)
     for at, before in ((0, '"name": "'), (answered, '"event": "'), (answered, '"annotator": "')):

@@ -602,6 +602,7 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
     """What is wrong is one line on standard error, nothing on standard output, and exit code 1."""
     (tmp_path / "words.txt").write_text("one two\n")
     (tmp_path / "empty.txt").write_text("\n")
+    Store().close()
     files = {
         "DATA": numbers, "WORDS": tmp_path / "words.txt", "CUT": cut(tmp_path / "cut.txt.xz"),
         "EMPTY": tmp_path / "empty.txt", "FOLDER": tmp_path,
