@@ -10,12 +10,16 @@ import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 
 import numpy as np
 
 from . import formats, rows, scaling, vectorizer
+
+AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,7 @@ class Dataset:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
         self._extents = [rows.extent(array) for array in _arrays(self._rows, self._y).values()]
+        self._looked = -inf
 
     @contextmanager
     def _readable(self):
@@ -193,9 +198,9 @@ class Dataset:
 
     @property
     def rows(self):
-        """The rows, of which no file is shorter than it was when it was mapped.
+        """The rows, unless a file of theirs was cut since it was mapped: to read behind its end would end the process.
 
-        A file that is cut after this look, while a compiled loop reads it, still ends the process.
+        A file that is cut within a millisecond after this look, or while a compiled loop reads it, still does.
         """
         self._look()
         return self._rows
@@ -207,9 +212,11 @@ class Dataset:
         return self._y
 
     def _look(self):
-        with self._readable():
-            for path, size in self._extents:
-                rows.check_length(path, size)
+        if monotonic() > self._looked + AT_MOST_EVERY:
+            with self._readable():
+                for path, size in self._extents:
+                    rows.check_length(path, size)
+            self._looked = monotonic()
 
     def refresh(self):
         """See what was appended since, also by another process."""
@@ -233,8 +240,8 @@ class Dataset:
         """Refuse rows that are not as they were written: reads all of them."""
         with self._readable():
             rows.check_columns(self.rows)
-            found = rows.checksums(_arrays(self.rows, self.y))
-            wrong = [name for name in found if found[name] != self.checksums[name]]
+            found, kept = rows.checksums(_arrays(self.rows, self.y)), self.checksums
+            wrong = [name for name in found if found[name] != kept[name]]
             if wrong:
                 raise ValueError(f"{wrong[0]}.npy is damaged: it does not hold what was written")
 
