@@ -19,7 +19,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from . import bundle, cli_comparisons, feeds, formats, metrics, readers, retrace, spending, stream, tables
+from . import bundle, cli_backups, cli_comparisons, feeds, formats, metrics, readers, retrace, spending, stream, tables
 from . import datasets as data
 from . import model as models
 from .algorithms import ALGORITHMS, declared, strategy
@@ -116,12 +116,14 @@ def import_(
     columns = columns_of(
         file, text, label, identity, feature, positive, contains, reader, encoding, multiclass, mesh_tree, mesh_number
     )
+    store = Store(db)
+    data.sweep(store)
     with progress_bar() as progress:
         dataset, items = data.import_file(
-            Store(db), file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
+            store, file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
         )
     if as_json:
-        about = Store(db).dataset(dataset)
+        about = store.dataset(dataset)
         print(json.dumps({key: about[key] for key in DATASET} | {"skipped": _skipped(items.skipped)}))
     else:
         print(f"{name}: {items.report()}")
@@ -143,7 +145,10 @@ def append(
 
     Lines of standard input are JSON objects or plain texts, and count as they come.
     """
-    dataset = data.Dataset(Store(db), name)
+    store = Store(db)
+    _check(store)
+    data.sweep(store)
+    dataset = data.Dataset(store, name)
     named = said(text=text, label=label, id=identity)
     taken = feeds.Taken()
     with progress_bar() as progress, _stoppable() as stopped:
@@ -164,6 +169,13 @@ def append(
         print(f"{name}: {taken}.")
 
 
+def _check(store):
+    """Refuse a damaged database, of which a command may happen to read only what is whole."""
+    problems = store.problems()
+    if problems:
+        raise ValueError(f"{store.path} is damaged: {problems[0]}. The command check tells of all that is.")
+
+
 @contextmanager
 def _stoppable():
     """An Event that Ctrl-C sets, so that what is at work is finished."""
@@ -182,14 +194,15 @@ def _skipped(skipped):
 @app.command()
 def datasets(db: Db = None, as_json: Json = False):
     """List the data sets."""
-    found = [{key: row[key] for key in (*DATASET, "sessions", "source", "created_at")} for row in Store(db).datasets()]
+    store = Store(db, read_only=True)
+    found = [{key: row[key] for key in (*DATASET, "sessions", "source", "created_at")} for row in store.datasets()]
     show({"datasets": found}, as_json, *DATASET, "sessions")
 
 
 @app.command()
 def sessions(db: Db = None, as_json: Json = False):
     """List the sessions with their progress."""
-    found = [row | {"parameters": json.loads(row["parameters"])} for row in Store(db).sessions()]
+    found = [row | {"parameters": json.loads(row["parameters"])} for row in Store(db, read_only=True).sessions()]
     show(
         {"sessions": found}, as_json, "id", "name", "algorithm", "labels", "budget", "positives", "skipped", "worked_at"
     )
@@ -302,7 +315,7 @@ def replay(
         items = formats.read(source, columns, reader=reader, encoding=encoding)
         table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:
-        table = data.Dataset(Store(db), source)
+        table = data.Dataset(Store(db, read_only=True), source)
         stored = json.loads(table.about["scaling"])["name"]
         if scale not in (None, stored):
             raise ValueError(f"--scale of the data set {source} was set at its import: {stored}. Got {scale}.")
@@ -409,7 +422,8 @@ def export(
     if what in WHATS and what not in TABLES and (kind or texts):
         raise ValueError(f"{'--format' if kind else '--texts'} is for tables: {', '.join(TABLES)}. Got {what}.")
     with progress_bar() as progress:
-        said = write_export(Store(db), session, what, _format(kind, out), out, texts, partial(progress, what))
+        store = Store(db, read_only=True)
+        said = write_export(store, session, what, _format(kind, out), out, texts, partial(progress, what))
     if said:
         print(said, file=sys.stderr)
 
@@ -455,7 +469,10 @@ for command in (cli_comparisons.compare, cli_comparisons.tune, cli_comparisons.r
 @app.command()
 def verify(session: int, db: Db = None, as_json: Json = False):
     """Run a session again from its log and check every question and digest."""
-    _report(retrace.verify(Store(db), session), as_json)
+    store = Store(db, read_only=True)
+    _check(store)
+    data.Dataset(store, store.session(session)["dataset"]).check()
+    _report(retrace.verify(store, session), as_json)
 
 
 def _report(report, as_json):
@@ -473,7 +490,7 @@ def publish(
 ):
     """Write a session as one file of JSON lines, settings, questions, labels and digests, for `adopt` elsewhere."""
     with tables.whole(out) as file, tables.text(file) as lines:
-        bundle.publish(Store(db), session, lines)
+        bundle.publish(Store(db, read_only=True), session, lines)
 
 
 @app.command()
@@ -503,7 +520,8 @@ def spread(arguments):
     return found
 
 
-app.command()(cli_comparisons.reproduce)
+for command in (cli_comparisons.reproduce, cli_backups.backup, cli_backups.check, cli_backups.restore):
+    app.command()(command)
 
 
 def main():

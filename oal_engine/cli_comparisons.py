@@ -233,10 +233,10 @@ def results(
     as_json: Json = False,
 ):
     """List the comparisons that were kept, or show one again."""
-    store = Store(db)
+    if name is None and (trials or remove):
+        raise ValueError("--trials and --remove need the name of a comparison. Got none.")
+    store = Store(db, read_only=not remove)
     if name is None:
-        if trials or remove:
-            raise ValueError("--trials and --remove need the name of a comparison. Got none.")
         keys = ("id", "name", "replays", "created_at", "finished_at")
         show({"comparisons": [{key: row[key] for key in keys} for row in store.comparisons()]}, as_json, *keys)
         return

@@ -3,17 +3,23 @@
 A data set may grow: how many of its rows count is the number of items in the database.
 """
 
+import fcntl
 import hashlib
 import json
 import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 
 import numpy as np
 
 from . import formats, rows, scaling, vectorizer
+
+AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
 
 
 @dataclass(frozen=True)
@@ -81,16 +87,14 @@ def add(store, name, made, source, columns=None):
         "documents": None if vocabulary is None else vocabulary.documents,
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
+        "checksums": json.dumps(rows.checksums(_arrays(made.rows, made.y))),
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
-    try:
+    with importing(folder, store.path.name):
         rows.save(made.rows, folder)
         np.save(folder / "y.npy", made.y.astype(np.int8))
         return store.add_dataset(about, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def import_file(store, path, name, columns=None, scale="l2", progress=None, reader=None, encoding="utf-8", **settings):
@@ -105,6 +109,44 @@ def remove(store, dataset):
     folder = store.folder / store.dataset(dataset)["folder"]
     store.remove_dataset(dataset)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _arrays(made, y):
+    """The arrays of rows and their labels by name, as their files are called."""
+    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)}
+
+
+# Folders of rows that no data set has, for the process that wrote them was killed
+
+MARK = "importing"
+
+
+@contextmanager
+def importing(folder, database):
+    """Make a folder of rows for a database of this name; it is removed if what follows fails, or by `sweep` if the
+    process is killed: until all of it is kept, a mark lies in it, which the process holds locked."""
+    folder.mkdir(parents=True)
+    with (folder / MARK).open("x", encoding="utf-8") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        mark.write(database)
+        mark.flush()
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        (folder / MARK).unlink()
+
+
+def sweep(store):
+    """Remove the rows that imports into this database left when they were killed: at the start of whoever writes."""
+    for path in store.folder.glob(f"*/{MARK}"):
+        with suppress(FileNotFoundError, BlockingIOError), path.open(encoding="utf-8") as mark:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock of a process goes when it is killed
+            if mark.read() == store.path.name:
+                folder = path.parent
+                known = any(row["folder"] == folder.name for row in store.datasets())
+                path.unlink() if known else shutil.rmtree(folder)
 
 
 def mapped(folder, items):
@@ -140,17 +182,68 @@ class Dataset:
         self._map(self.about["items"] if items is None else items)
 
     def _map(self, items):
+        with self._readable():
+            self._rows, self._y = mapped(self.folder, items)
+        self._extents = [rows.extent(array) for array in _arrays(self._rows, self._y).values()]
+        self._looked = -inf
+
+    @contextmanager
+    def _readable(self):
         try:
-            self.rows, self.y = mapped(self.folder, items)
+            yield
         except (OSError, ValueError) as error:
             raise formats.DataError(
                 f"the rows of the data set {self.name} cannot be read from {self.folder}: {error}."
             ) from None
 
+    @property
+    def rows(self):
+        """The rows, unless a file of theirs was cut since it was mapped: to read behind its end would end the process.
+
+        A file that is cut within a millisecond after this look, or while a compiled loop reads it, still does.
+        """
+        self._look()
+        return self._rows
+
+    @property
+    def y(self):
+        """The label of each row, as `rows`."""
+        self._look()
+        return self._y
+
+    def _look(self):
+        if monotonic() > self._looked + AT_MOST_EVERY:
+            with self._readable():
+                for path, size in self._extents:
+                    rows.check_length(path, size)
+            self._looked = monotonic()
+
     def refresh(self):
         """See what was appended since, also by another process."""
         self.about = self.store.dataset(self.id)
         self._map(self.about["items"])
+
+    @property
+    def checksums(self):
+        """The checksums of the files of its rows and labels as they were written; as they are, where a version that
+        kept none imported it."""
+        kept = json.loads(self.about["checksums"] or "null")
+        return kept or rows.checksums(_arrays(self.rows, self.y))
+
+    @property
+    def files(self):
+        """The files of its rows and labels, and how much of each counts, in bytes: what is behind came later."""
+        about = self.folder / rows.ABOUT
+        return {about: about.stat().st_size} | {Path(path): size for path, size in self._extents}
+
+    def check(self):
+        """Refuse rows that are not as they were written: reads all of them."""
+        with self._readable():
+            rows.check_columns(self.rows)
+            found, kept = rows.checksums(_arrays(self.rows, self.y)), self.checksums
+            wrong = [name for name in found if found[name] != kept[name]]
+            if wrong:
+                raise ValueError(f"{wrong[0]}.npy is damaged: it does not hold what was written")
 
     @property
     def fingerprint(self):

@@ -62,11 +62,13 @@ def append(dataset, items):
         first = dataset.about["items"]
         fresh = store.put_contents(dataset.id, _digests(items.texts, made, range(len(texts))))
         kept = np.flatnonzero(fresh)
-        rows.extend(rows.as_rows(rows.matrix(made)[kept]), dataset.folder, first)
+        written = rows.extend(rows.as_rows(rows.matrix(made)[kept]), dataset.folder, first)
         rows.write_behind(dataset.folder / "y.npy", items.y[kept], first)
+        checksums = {"checksums": json.dumps(rows.checksums(written | {"y": items.y[kept]}, dataset.checksums))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
-        store.update_dataset(dataset.id, {"items": total, "digested": total} | _counts(dataset.about, items.y[kept]))
+        grown = {"items": total, "digested": total} | _counts(dataset.about, items.y[kept])
+        store.update_dataset(dataset.id, grown | checksums)
         store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
     return Taken(kept.size, len(fresh) - kept.size, renamed, items.skipped)

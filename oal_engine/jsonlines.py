@@ -38,6 +38,12 @@ def _object(text, at):
         raise LinesError(f"line {at} is no JSON object: {reason}.") from None
     if not isinstance(found, dict):
         raise LinesError(f"line {at} is no JSON object.")
+    if "\\u" in text:  # such as \ud83d without its other half, which no file and no database can hold
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])[1:-1]
+            raise LinesError(f"line {at} holds half a character: {half} without its other half.") from None
     return found
 
 

@@ -21,6 +21,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .tables import HEADS, unguarded
+
 ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # offered; any of Python's works
 COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
@@ -153,9 +155,10 @@ def _delimited(lines: Iterable[str], ahead: int, **dialect) -> Table:
     if _is_header(first, rest):
         del sample[good[0]]
         columns = [cell if cell and cell not in first[:at] else columns[at] for at, cell in enumerate(first)]
-    return Table(
-        columns, ((line, cells if len(cells) == len(columns) else BROKEN) for line, cells in chain(sample, records))
-    )
+    rows = chain(sample, records)
+    if tuple(columns[:5]) in HEADS:
+        rows = ((line, cells if cells == BROKEN else unguarded(cells)) for line, cells in rows)
+    return Table(columns, ((line, cells if len(cells) == len(columns) else BROKEN) for line, cells in rows))
 
 
 def _records(reader) -> Iterator[tuple[int, list[str] | str]]:

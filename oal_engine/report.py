@@ -9,6 +9,7 @@ from . import figures
 from .figures import METRICS, NAMES, TITLES, budget_name, number
 from .metrics import EVALUATIONS
 from .specifications import PROTOCOLS
+from .tables import guarded
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def frame(comparison):
 
 def csv(comparison, view=None):
     """The runs as CSV."""
-    return frame(comparison).to_csv(index=False).encode()
+    return frame(comparison).map(guarded).to_csv(index=False).encode()
 
 
 def parquet(comparison, view=None):

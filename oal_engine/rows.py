@@ -6,6 +6,7 @@ are is for the caller to say. Maps of fewer rows stay as they are, and what a cr
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from .dispatch import INLINE, method
 
 AHEAD = 12
 CACHE_LINE = 64  # bytes
+ABOUT = "rows.json"  # the file that says of which kind saved rows are
 
 
 @intrinsic
@@ -207,21 +209,22 @@ def take(rows, places):
 def save(rows, folder):
     """Write rows as .npy files that `load` maps into memory."""
     folder = Path(folder)
-    folder.mkdir(parents=True)
-    for name, value in rows._asdict().items():
-        if name != "columns":
-            np.save(folder / f"{name}.npy", value)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in arrays(rows).items():
+        np.save(folder / f"{name}.npy", value)
     kind = "sparse" if isinstance(rows, SparseRows) else "dense"
-    (folder / "rows.json").write_text(json.dumps({"kind": kind, "columns": rows.columns}))
+    (folder / ABOUT).write_text(json.dumps({"kind": kind, "columns": rows.columns}))
 
 
 def load(folder, items):
     """Map the first rows that were saved into memory: opens in milliseconds, read-only, shared between processes."""
     folder = Path(folder)
-    about = json.loads((folder / "rows.json").read_text())
+    about = json.loads((folder / ABOUT).read_text())
     if about["kind"] == "dense":
         return _dense(mapped(folder / "values.npy", np.float64, items * about["columns"]), about["columns"])
     indptr = mapped(folder / "indptr.npy", np.int64, items + 1)
+    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():  # compiled loops follow it blindly
+        raise ValueError("indptr.npy is damaged: its numbers must begin with 0 and never fall")
     indices, values = (
         mapped(folder / name, dtype, int(indptr[-1]))
         for name, dtype in (("indices.npy", np.uint32), ("values.npy", np.float64))
@@ -230,19 +233,47 @@ def load(folder, items):
 
 
 def extend(more, folder, items):
-    """Write rows of the same kind behind the first that were saved."""
-    saved = load(folder, items)
-    for name, value in more._asdict().items():
-        if name == "indptr":
-            value = value[1:] + saved.indptr[-1]
-        if name != "columns":
-            write_behind(Path(folder) / f"{name}.npy", value, getattr(saved, name).size)
+    """Write rows of the same kind behind the first that were saved; the arrays that were written, by name."""
+    saved, written = load(folder, items), arrays(more)
+    if "indptr" in written:
+        written["indptr"] = more.indptr[1:] + saved.indptr[-1]
+    for name, value in written.items():
+        write_behind(Path(folder) / f"{name}.npy", value, getattr(saved, name).size)
+    return written
+
+
+def arrays(rows):
+    """The arrays of rows by name: each has a file of its own."""
+    return {name: value for name, value in rows._asdict().items() if name != "columns"}
+
+
+def checksums(arrays, before=None):
+    """The CRC-32 of each array, by name; where they are written behind others, it goes on from those of `before`."""
+    before = before or {}
+    return {name: zlib.crc32(np.ascontiguousarray(array), before.get(name, 0)) for name, array in arrays.items()}
 
 
 def mapped(path, dtype, size):
     """The first numbers of a .npy file, mapped into memory; there may be more than its header tells of."""
     with open(path, "rb") as file:
-        return read_only(np.memmap(file, dtype, "r", _start(file, dtype), (size,)), dtype)
+        start = _start(file, dtype)
+        check_length(path, start + size * np.dtype(dtype).itemsize)
+        return read_only(np.memmap(file, dtype, "r", start, (size,)), dtype)
+
+
+def extent(array):
+    """The file that an array is mapped from, and how long it must be."""
+    held = array
+    while not isinstance(held, np.memmap):
+        held = held.base
+    return held.filename, held.offset + held.nbytes
+
+
+def check_length(path, size):
+    """Refuse a file that is shorter than what is mapped from it: to read behind its end would end the process."""
+    found = os.stat(path).st_size
+    if found < size:
+        raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {found:,}")
 
 
 def write_behind(path, array, size):
@@ -261,6 +292,12 @@ def _start(file, dtype):
     if found != dtype:
         raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {found}")
     return file.tell()
+
+
+def check_columns(rows):
+    """Refuse sparse rows that name a column which is not there: compiled loops follow every index blindly."""
+    if isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:
+        raise ValueError(f"indices.npy is damaged: columns must be < {rows.columns:,}. Got {rows.indices.max():,}")
 
 
 def nonzero(rows, i):

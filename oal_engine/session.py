@@ -167,7 +167,7 @@ class Session(Run):
 
     def _rebuild(self):
         """Run the log again from the first round; what is stored for it already is not stored again, so that a session
-        opens while others write."""
+        opens while others write. A store that is only read gets nothing prepared."""
         with self.store.snapshot():
             waiting, ahead = self._run_log(), self._ahead()
             stored = self.store.prepared(waiting) if waiting else {}
@@ -178,6 +178,10 @@ class Session(Run):
                 label: (state, None if self.ended(state) else stored[label]["id"]) for label, state in ahead.items()
             }
             self._wait_for(waiting)
+            return
+        if self.store.read_only:
+            self._branches = {}
+            self._wait_for(waiting or 0)
             return
         with self.store.transaction():
             if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile

@@ -160,6 +160,12 @@ def m2026_11_21_log_version(db):
     db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
 
 
+@migrations()
+def m2026_11_21_checksums(db):
+    """What tells whether the files of rows are as they were written."""
+    db.execute("ALTER TABLE datasets ADD COLUMN checksums TEXT")  # JSON: file -> CRC-32; NULL: imported before
+
+
 REASONS = {
     sqlite3.SQLITE_BUSY: "another program keeps it locked",
     sqlite3.SQLITE_LOCKED: "another program keeps it locked",
@@ -222,6 +228,7 @@ class Store:
                 raise StoreError(f"There is no database at {self.path}.")
             with self._failures():
                 self._stay()
+                self._readers.append(self._only_read())
                 pending = self._pending()
             if pending:
                 Store(self.path, patience=patience).close()
@@ -240,6 +247,18 @@ class Store:
     def _connect(self, mode):
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
+
+    def _only_read(self):
+        """A connection that leaves everything as it is, also where nobody may write."""
+        reader = self._connect("ro")
+        try:
+            reader.execute("SELECT 1 FROM sqlite_master")
+        except sqlite3.OperationalError:
+            reader.close()
+            if self.path.with_name(f"{self.path.name}-wal").exists():
+                raise
+            reader = self._connect("ro&immutable=1")
+        return reader
 
     def _write_ahead(self, connection):
         """Switch to WAL; SQLite does not wait by itself where another process is making the file at this moment."""
@@ -309,6 +328,22 @@ class Store:
             reader.backup(target)
         os.replace(part, path)
 
+    def problems(self):
+        """What is wrong with the database itself, in sentences: what SQLite finds damaged, rows that refer to none, and
+        data sets that do not have the items that they say."""
+        with self.snapshot():
+            found = [row["integrity_check"] for row in self.query("PRAGMA integrity_check(20)")]
+            lost = self.query("PRAGMA foreign_key_check")
+            short = self.query(
+                "SELECT name, items, (SELECT count(*) FROM items WHERE dataset = datasets.id) AS found"
+                " FROM datasets WHERE items != found"
+            )
+        return [
+            *(line for line in found if line != "ok"),
+            *(f"{row['table']} refers to a row of {row['parent']} that is not there" for row in lost[:20]),
+            *(f"the data set {row['name']} has {row['found']:,} items, not {row['items']:,}" for row in short),
+        ]
+
     def close(self):
         """Close every connection."""
         with self._lock:
@@ -372,7 +407,7 @@ class Store:
         try:
             reader = self._readers.pop()
         except IndexError:
-            reader = self._connect("ro" if self.read_only else "rw")
+            reader = self._only_read() if self.read_only else self._connect("rw")
             reader.execute("PRAGMA query_only = ON")
         try:
             yield reader

@@ -1,12 +1,14 @@
 """Tables as files: CSV, JSON lines and Parquet, written as they are read, so that any number of rows streams through.
 
-Texts are written as they are, so that they come back unchanged: a spreadsheet program may take one that begins with =
-for a formula, and should be told that the column is text.
+In CSV an apostrophe stands before a text that a spreadsheet program would take for a formula, such as =1+1; the import
+of such a table takes it away again.
 """
 
 import csv
 import io
 import json
+import os
+import re
 import shutil
 import sys
 import tempfile
@@ -18,6 +20,13 @@ from secrets import token_hex
 from typing import NamedTuple
 
 CHUNK = 2000  # rows that are in memory at a time
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
+HEADS = {  # how the tables of sessions and models begin, by which an import knows them from other people's
+    ("session", "number", "round", "position", "id"),
+    ("round", "id", "position", "margin", "predicted"),
+    ("rank", "id", "position", "round", "margin"),
+    ("line", "id", "margin", "predicted", "predicted_class"),
+}
 
 
 class Table(NamedTuple):
@@ -33,12 +42,22 @@ def chunks(size):
     return (range(start, min(start + CHUNK, size)) for start in range(0, size, CHUNK))
 
 
+def guarded(cell):
+    """A cell of a CSV file: a text that begins as a formula does gets an apostrophe before it."""
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+
+def unguarded(cells):
+    """Cells of a table that was written here, as they were."""
+    return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
+
+
 def _csv(table, lots, file):
     with text(file) as words:
         writer = csv.writer(words)
         writer.writerow(table.columns)
         for lot in lots:
-            writer.writerows(lot)
+            writer.writerows(map(guarded, row) for row in lot)
             words.flush()
 
 
@@ -116,6 +135,8 @@ def whole(path):
     try:
         with made as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

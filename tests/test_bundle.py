@@ -184,6 +184,27 @@ def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sen
     assert 0 == empty.one("SELECT count(*) AS n FROM questions")["n"]
 
 
+@pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d\\ud83d"])
+def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, monkeypatch, capsys, half):
+    """A surrogate without its other half is said with file and line, wherever it stands; a whole pair is taken."""
+    lines = text.split("\n")
+    answered = next(k for k, line in enumerate(lines) if '"event"' in line)
+    for at, before in ((0, '"name": "'), (answered, '"event": "'), (answered, '"annotator": "')):
+        assert before in lines[at]
+        changed = [*lines[:at], lines[at].replace(before, before + half), *lines[at + 1 :]]
+        (tmp_path / "session.jsonl").write_text("\n".join(changed))
+        argv = ["oal_engine", "adopt", str(tmp_path / "session.jsonl"), "--db", str(empty.path)]
+        monkeypatch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        said = f"session.jsonl cannot be adopted: line {at + 1} holds half a character: \\{half[1:6].lower()}"
+        err = capsys.readouterr().err
+        assert (1, True, 1) == (end.value.code, said in err, err.count("\n"))
+    assert [] == empty.sessions()
+    whole = text.replace('"annotator": "', '"annotator": "\\ud83d\\ude00', 1)
+    assert empty.session(adopt(empty, io.StringIO(whole)))
+
+
 def test_a_file_is_limited_in_size(empty, text, monkeypatch):
     """The whole file counts, and bytes that are no text are refused."""
     monkeypatch.setattr(jsonlines, "LONGEST_FILE", 2000)

@@ -135,6 +135,7 @@ def test_import_and_lists(ok, numbers, tweets):
     }
     assert about | {"skipped": {}} == found
     assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
+    Store("other.db").close()
     assert {"datasets": []} == ok("datasets", "--db", "other.db", "--json")
     listed = ok("datasets", "--json")["datasets"]
     assert ["tweets", "numbers"] == [row["name"] for row in listed]
@@ -601,6 +602,7 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
     """What is wrong is one line on standard error, nothing on standard output, and exit code 1."""
     (tmp_path / "words.txt").write_text("one two\n")
     (tmp_path / "empty.txt").write_text("\n")
+    Store().close()
     files = {
         "DATA": numbers, "WORDS": tmp_path / "words.txt", "CUT": cut(tmp_path / "cut.txt.xz"),
         "EMPTY": tmp_path / "empty.txt", "FOLDER": tmp_path,

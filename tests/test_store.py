@@ -119,7 +119,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     monkeypatch.undo()
     store = Store(path)
     new = {
-        "datasets": {"classes": None, "columns": None, "digested": 0},
+        "datasets": {"classes": None, "columns": None, "digested": 0, "checksums": None},
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0},
         "questions": {"audit": 0},

@@ -9,6 +9,7 @@ import streamlit as st
 
 from oal_engine import metrics, rows, stream
 from oal_engine.algorithms import strategy
+from oal_engine.datasets import sweep
 from oal_engine.demo import DEMOS
 from oal_engine.store import Store, StoreError
 
@@ -112,7 +113,9 @@ def _who():
 @st.cache_resource
 def store():
     """The one store of this server process; whoever labels hears soon of a database that is locked."""
-    return Store(patience=5)
+    opened = Store(patience=5)
+    sweep(opened)
+    return opened
 
 
 def guarded_store():
