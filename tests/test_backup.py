@@ -153,7 +153,7 @@ def test_nothing_is_overwritten_unless_told(run):
     assert (1, "", message) == run("restore", "kept.tar")
     assert before == contents("studio.db")
     assert 0 == run("restore", "kept.tar", "--force")[0]
-    assert 5 == Store("studio.db").last_answer(1)[0]
+    assert 5 == Store("studio.db").sessions()[0]["labels"]
     assert 1 == len(list(Path("studio.rows").iterdir()))
 
 
@@ -309,7 +309,7 @@ def test_check_finds_missing_items(run):
     with store.transaction():
         store.db.execute("DELETE FROM items WHERE position = 59")
     code, out, _ = run("check")
-    assert (1, True) == (code, "the data set vectors has 59 items in the database, not 60" in out)
+    assert (1, True) == (code, "the data set vectors has 59 items, not 60" in out)
 
 
 def damaged(path, page, rng):
