@@ -3,6 +3,7 @@
 import gc
 import html
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import streamlit as st
@@ -10,7 +11,8 @@ import streamlit as st
 from oal_engine import metrics, rows, stream
 from oal_engine.algorithms import strategy
 from oal_engine.demo import DEMOS
-from oal_engine.store import Store, StoreError
+from oal_engine.runs import SessionError
+from oal_engine.store import Store
 
 from .component import text
 
@@ -115,12 +117,24 @@ def store():
     return Store()
 
 
-def guarded_store():
-    """The store, or one sentence on the page why there is none."""
+class Removed(SessionError):
+    """The session of an open page is gone."""
+
+    def __init__(self):
+        super().__init__("this session was removed.")
+
+
+@contextmanager
+def guarded():
+    """Say in one sentence what the store, its files or a session cannot give. It goes around every page, and around
+    each fragment, which the one around its page does not reach."""
     try:
-        return store()
-    except StoreError as error:
-        stop(error)
+        yield
+    except Removed:
+        complain("This session was removed.")
+        st.page_link("app.py", label="All sessions")
+    except (ValueError, OSError) as error:
+        complain(error)
 
 
 def chosen_session(store):
@@ -145,12 +159,6 @@ def heading(name, about):
         f'<b style="font-size:1.25rem" dir="auto">{html.escape(name)}</b>'
         f'<span class="oal-wide" style="opacity:.75">{html.escape(about)}</span></div>'
     )
-
-
-def stop(problem):
-    """Say in one sentence what is wrong, literally, and end the page."""
-    complain(problem)
-    st.stop()
 
 
 def complain(problem):
