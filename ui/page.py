@@ -168,8 +168,8 @@ def complain(problem):
 
 def note(words, color="rgba(60, 130, 120, .13)"):
     """Show one sentence in a quiet box, literally."""
-    st.html(f'<p role="status" style="margin:0;padding:.7rem 1rem;border-radius:.5rem;background:{color}">'
-            f"{html.escape(str(words))}</p>")  # fmt: skip
+    style = f"margin:0;padding:.7rem 1rem;border-radius:.5rem;overflow-wrap:anywhere;background:{color}"
+    st.html(f'<p role="status" style="{style}">{html.escape(str(words))}</p>')
 
 
 def entry(name, *details):
