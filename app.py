@@ -7,7 +7,8 @@ import streamlit as st
 from oal_engine import demo
 from oal_engine.session import create
 from ui.forms import new_session
-from ui.page import annotator, complain, entry, guarded_store, note, open_page
+from ui.page import annotator, complain, entry, guarded, note, open_page
+from ui.page import store as open_store
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 
@@ -56,48 +57,49 @@ def show_dataset(row):
 
 
 open_page("Home")
-store = guarded_store()
-st.title("Label what matters in a stream", anchor=False)
-st.html(
-    '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">'
-    "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
-    "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
-)
-datasets, sessions = store.datasets(), store.sessions()
-if wanted := st.query_params.pop("new", None):
-    st.session_state["form"] = True
-    if wanted in [str(row["id"]) for row in datasets]:
-        st.session_state["new-dataset"] = int(wanted)
-with st.container(horizontal=True):
-    if st.button("Try the demo", type="secondary" if datasets else "primary", key="demo"):
-        try_demo(store, "tweets")
-    if st.button("Demo with abstracts", key="demo-abstracts"):
-        try_demo(store, "abstracts")
-    if datasets and st.button("New session", type="secondary" if sessions else "primary", key="new"):
-        st.session_state["form"] = not st.session_state.get("form", False)
-    if st.button("Import data", key="import"):
-        st.switch_page("pages/4_Data.py")
+with guarded():
+    store = open_store()
+    st.title("Label what matters in a stream", anchor=False)
+    st.html(
+        '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">'
+        "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
+        "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
+    )
+    datasets, sessions = store.datasets(), store.sessions()
+    if wanted := st.query_params.pop("new", None):
+        st.session_state["form"] = True
+        if wanted in [str(row["id"]) for row in datasets]:
+            st.session_state["new-dataset"] = int(wanted)
+    with st.container(horizontal=True):
+        if st.button("Try the demo", type="secondary" if datasets else "primary", key="demo"):
+            try_demo(store, "tweets")
+        if st.button("Demo with abstracts", key="demo-abstracts"):
+            try_demo(store, "abstracts")
+        if datasets and st.button("New session", type="secondary" if sessions else "primary", key="new"):
+            st.session_state["form"] = not st.session_state.get("form", False)
+        if st.button("Import data", key="import"):
+            st.switch_page("pages/4_Data.py")
 
-if datasets and st.session_state.get("form"):
-    with st.container(border=True):
-        st.header("New session", anchor=False)
-        settings, sent = new_session(datasets)
-        if sent:
-            try:
-                start(create(store, **settings))
-            except ValueError as error:
-                complain(error)
+    if datasets and st.session_state.get("form"):
+        with st.container(border=True):
+            st.header("New session", anchor=False)
+            settings, sent = new_session(datasets)
+            if sent:
+                try:
+                    start(create(store, **settings))
+                except ValueError as error:
+                    complain(error)
 
-left, right = st.columns([7, 3], gap="large")
-with left:
-    st.header("Sessions", anchor=False)
-    if not sessions:
-        note("No session yet: try the demo, or import data and start one.")
-    for row in sessions:
-        show_session(store, row)
-with right:
-    st.header("Data sets", anchor=False)
-    if not datasets:
-        note("None yet. The demo brings its own.")
-    for row in datasets:
-        show_dataset(row)
+    left, right = st.columns([7, 3], gap="large")
+    with left:
+        st.header("Sessions", anchor=False)
+        if not sessions:
+            note("No session yet: try the demo, or import data and start one.")
+        for row in sessions:
+            show_session(store, row)
+    with right:
+        st.header("Data sets", anchor=False)
+        if not datasets:
+            note("None yet. The demo brings its own.")
+        for row in datasets:
+            show_dataset(row)

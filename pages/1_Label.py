@@ -1,7 +1,5 @@
 """Label: the card, and beside it what the session has come to."""
 
-import sqlite3
-
 import streamlit as st
 
 from ui import guidelines, history, learned, progress, pushed
@@ -9,23 +7,23 @@ from ui.arrivals import arrivals, remember
 from ui.card import card
 from ui.desk import desk as open_desk
 from ui.figures import told
-from ui.page import annotator, chosen_session, complain, guarded_store, heading, note, open_page, stop
+from ui.page import annotator, chosen_session, guarded, heading, note, open_page
+from ui.page import store as open_store
 
 
 @st.fragment
-def label(desk, name):
-    key = f"card-{desk.session.id}"
-
-    def handle(event):
-        done, st.session_state[f"{key}-problem"] = desk.handle(event, name)
-        return done
-
-    card(key, handle, lambda review: desk.payload(st.session_state.get(f"{key}-problem"), name, review))
+@guarded()
+def label(desk):
+    card(
+        f"card-{desk.session.id}",
+        desk.handle,
+        lambda problem, review: desk.payload(problem, annotator(), review),
+    )
     remember(desk.session)
 
 
 @st.fragment(run_every=2)
-def watch(desk, name):
+def watch(desk):
     """The panel that is open; no other is drawn, so that none keeps the card waiting."""
     panels = {
         "Progress": progress.show,
@@ -36,30 +34,24 @@ def watch(desk, name):
     }
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
         if tab.open:
-            with tab:
-                try:
-                    desk.session.refresh()
-                    show(desk, name)
-                except (ValueError, sqlite3.Error) as error:
-                    complain(error)
+            with tab, guarded():
+                desk.refresh()
+                show(desk)
 
 
 open_page("Label")
-store = guarded_store()
-session = chosen_session(store)
-if session is None:
-    note("There is no session yet.")
-    st.page_link("app.py", label="Start one on the home page")
-    st.stop()
-try:
+with guarded():
+    session = chosen_session(open_store())
+    if session is None:
+        note("There is no session yet.")
+        st.page_link("app.py", label="Start one on the home page")
+        st.stop()
     desk = open_desk(session)
-except ValueError as error:
-    stop(error)
-about = desk.session.about
-heading(about["name"], f"{told(desk.session.strategy)} on {about['dataset_name']}")
-left, right = st.columns([5, 3], gap="large")
-with left:
-    label(desk, annotator())
-    arrivals(desk.session)
-with right:
-    watch(desk, annotator())
+    about = desk.session.about
+    heading(about["name"], f"{told(desk.session.strategy)} on {about['dataset_name']}")
+    left, right = st.columns([5, 3], gap="large")
+    with left:
+        label(desk)
+        arrivals(desk)
+    with right:
+        watch(desk)

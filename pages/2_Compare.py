@@ -3,13 +3,13 @@
 import streamlit as st
 
 from ui.compare import compare
-from ui.page import guarded_store, open_page
+from ui.page import guarded, open_page
+from ui.page import store as open_store
 from ui.race import race
 
 VIEWS = {"compare": compare, "race": race}
 
 open_page("Compare")
-store = guarded_store()
 asked = st.query_params.get("view", "compare")
 view = st.segmented_control(
     "View",
@@ -20,4 +20,5 @@ view = st.segmented_control(
     key="view",
     label_visibility="collapsed",
 )
-VIEWS[view](store)
+with guarded():
+    VIEWS[view](open_store())

@@ -9,15 +9,18 @@ from ui import charts, replay
 from ui.downloads import downloads
 from ui.figures import figures, table, told
 from ui.forms import choose_strategy
-from ui.page import chosen_session, complain, guarded_store, heading, note, open_page, stop
+from ui.page import chosen_session, complain, guarded, heading, note, open_page
+from ui.page import store as open_store
 
 
 @st.fragment
+@guarded()
 def play(player, start):
     replay.show(player, start)
 
 
 @st.fragment
+@guarded()
 def what_if(player):
     """Another algorithm over the same stream, beside the session."""
     trace = player.session
@@ -34,11 +37,8 @@ def what_if(player):
                 "under another algorithm."
             )
             return
-        try:
-            with st.spinner("Running…"):
-                compare(trace, replay.what_if(trace.id, player.version, chosen))
-        except ValueError as error:
-            complain(error)
+        with guarded(), st.spinner("Running…"):
+            compare(trace, replay.what_if(trace.id, player.version, chosen))
 
 
 def compare(trace, found):
@@ -77,6 +77,7 @@ def compare(trace, found):
 
 
 @st.fragment
+@guarded()
 def verify(store, session):
     """Check a session anew, from its log."""
     st.text("Runs the session again from its first round and compares every question and every stored digest.")
@@ -108,16 +109,13 @@ def publish(store, session):
 
 
 @st.fragment
+@guarded()
 def adopt(store):
     """A file of another session."""
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
-        try:
-            session = bundle.adopt(store, file)
-            report = retrace.verify(store, session)
-        except ValueError as error:
-            complain(error)
-            return
+        session = bundle.adopt(store, file)
+        report = retrace.verify(store, session)
         (note if report.verified else complain)(f"It is session {session} here. {report}")
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
@@ -132,36 +130,34 @@ def wanted(trace):
 
 
 open_page("Replay")
-store = guarded_store()
-session = chosen_session(store)
-if session is None:
-    note("There is no session yet. Start one on the home page, or open one that was published:")
-    adopt(store)
-    st.stop()
-try:
+with guarded():
+    store = open_store()
+    session = chosen_session(store)
+    if session is None:
+        note("There is no session yet. Start one on the home page, or open one that was published:")
+        adopt(store)
+        st.stop()
     player = replay.player(session)
     player.refresh()
-except ValueError as error:
-    stop(error)
-trace = player.session
-with st.container(horizontal=True, vertical_alignment="center"):
-    heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
-    downloads(store, session)
-if trace.departed:
-    complain(f"{trace.departed} It is shown as far as it verifies.")
-if trace.steps:
-    play(player, wanted(trace))
-else:
-    note("Nothing was asked yet.")
-tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
-with tabs[0]:
-    if trace.departed or not trace.steps:
-        note("There is nothing to compare with: a session that verifies, with questions, is needed.")
+    trace = player.session
+    with st.container(horizontal=True, vertical_alignment="center"):
+        heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
+        downloads(store, session)
+    if trace.departed:
+        complain(f"{trace.departed} It is shown as far as it verifies.")
+    if trace.steps:
+        play(player, wanted(trace))
     else:
-        what_if(player)
-with tabs[1]:
-    verify(store, session)
-with tabs[2]:
-    publish(store, session)
-with tabs[3]:
-    adopt(store)
+        note("Nothing was asked yet.")
+    tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
+    with tabs[0]:
+        if trace.departed or not trace.steps:
+            note("There is nothing to compare with: a session that verifies, with questions, is needed.")
+        else:
+            what_if(player)
+    with tabs[1]:
+        verify(store, session)
+    with tabs[2]:
+        publish(store, session)
+    with tabs[3]:
+        adopt(store)

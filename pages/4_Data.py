@@ -7,7 +7,8 @@ import streamlit as st
 from oal_engine import datasets, feeds, formats, readers
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
-from ui.page import complain, entry, guarded_store, note, one_row, open_page
+from ui.page import complain, entry, guarded, note, one_row, open_page
+from ui.page import store as open_store
 
 NEW, MORE = "A new data set", "More items of one"
 PREVIEW = 20  # rows
@@ -227,22 +228,23 @@ def stored(store):
 
 
 open_page("Data")
-store = guarded_store()
-st.title("Data", anchor=False)
-left, right = st.columns([3, 2], gap="large")
-with left:
-    kinds = [NEW, MORE] if store.datasets() else []
-    kind = st.segmented_control("The file holds", kinds, default=NEW, required=True, key="kind") if kinds else NEW
-    st.header("Add items" if kind == MORE else "Import", anchor=False)
-    if done := st.session_state.pop("imported", None):
-        note(done)
-        st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
-    if kind == MORE:
-        append_form(store)
-    else:
-        import_form(store)
-with right:
-    st.header("Data sets", anchor=False)
-    if not store.datasets():
-        note("None yet.")
-    stored(store)
+with guarded():
+    store = open_store()
+    st.title("Data", anchor=False)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        kinds = [NEW, MORE] if store.datasets() else []
+        kind = st.segmented_control("The file holds", kinds, default=NEW, required=True, key="kind") if kinds else NEW
+        st.header("Add items" if kind == MORE else "Import", anchor=False)
+        if done := st.session_state.pop("imported", None):
+            note(done)
+            st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
+        if kind == MORE:
+            append_form(store)
+        else:
+            import_form(store)
+    with right:
+        st.header("Data sets", anchor=False)
+        if not store.datasets():
+            note("None yet.")
+        stored(store)

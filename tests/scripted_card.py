@@ -70,6 +70,7 @@ class Script:
             for id, outcomes in dict(branches).items()
         }
         about = {"boot": "b", "session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
+        about |= {"annotator": "anna", "login": False}
         about |= {"place": place(here), "branches": ahead} | changes
         self.page.evaluate("data => { give(data) }", about)
 

@@ -327,7 +327,7 @@ def test_an_event_says_what_was_answered_and_how_long_it_took(script):
     script.run(1200)
     script.press("a", " ")
     first, second = script.events
-    answered = {"id": "", "question": 1, "action": "label", "label": 1}
+    answered = {"id": "", "annotator": "anna", "question": 1, "action": "label", "label": 1}
     assert first | {"id": ""} == answered | {"seconds": 1.2, "highlighted": False}
     assert (second["action"], second["label"], second["seconds"]) == ("skip", None, 0)
     assert all(len(id) == 32 and int(id, 16) for id in script.ids)
@@ -392,6 +392,64 @@ def test_answers_of_one_session_are_not_sent_to_another(script):
     assert script.answers == [(10, -1)]
     script.give(1, ALL)
     assert (script.shown, script.ids) == (2, kept)
+
+
+@pytest.mark.parametrize("name", ["anna", "ben"])
+def test_under_a_log_in_only_ones_own_answers_are_sent(script, name):
+    """What somebody else left unsaved in this browser waits for them."""
+    script.give(1, ALL, login=True)
+    script.press("a")
+    kept = script.ids
+    script.open()
+    script.give(1, ALL, login=True, annotator=name)
+    assert script.ids == (kept if name == "anna" else [])
+    script.open()
+    script.give(1, ALL, login=True)
+    assert script.ids == kept
+
+
+def test_without_a_log_in_an_answer_keeps_the_name_under_which_it_was_given(script):
+    """Whoever comes next to this browser sends it, but not as their own."""
+    script.give(1, ALL)
+    script.press("a")
+    script.open()
+    script.give(1, ALL, annotator="ben")
+    script.press("x")
+    assert [event["annotator"] for event in script.events] == ["anna", "ben"]
+
+
+def test_what_is_unsaved_comes_back_in_order(script):
+    """Also where several events came within one millisecond, or the clock was set back meanwhile."""
+    script.page.evaluate("Date.now = () => 1000 - (window.back = (window.back ?? 0) + 0.5)")
+    script.give(1, ALL)
+    script.press("a")
+    script.press(*"x ax axa")
+    kept = script.ids
+    script.open()
+    script.give(1, ALL)
+    assert len(kept) == 9
+    assert script.ids == kept
+
+
+@pytest.mark.parametrize("rubbish", ["", "{", "[]", "null", '{"at": 1}', '{"at": 1, "event": {"id": 7}}'])
+def test_what_something_else_left_in_the_storage_is_passed_over(script, rubbish):
+    """The card opens and keeps its own answers."""
+    script.page.evaluate("rubbish => localStorage.setItem('oal-unsaved card 1 x', rubbish)", rubbish)
+    script.give(1, ALL)
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+def test_a_removed_session_is_an_end_with_a_way_home(script):
+    """Nothing of it can be answered any more, not even what was skipped."""
+    script.give(place(1, counters=COUNTERS | {"skipped": 3}), ALL)
+    script("offer").click()
+    gone = {"end": "removed", "result": "Its answers are gone with it.", "counters": COUNTERS | {"skipped": 3}}
+    script.give(place(None, **gone), links={"All sessions": "./"})
+    assert script("text").inner_text().split("\n")[0] == "This session was removed"
+    assert script("offer").is_visible() is False
+    script.press("a", "z")
+    assert script.posts == []
 
 
 def test_a_browser_that_forbids_storage_still_labels(script):

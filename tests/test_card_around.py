@@ -28,7 +28,8 @@ def test_a_note_is_written_under_the_text_and_kept(script, key):
     assert bottoms(script) == places
     assert script.posts == []
     script.press(key)
-    assert script.events == [{"id": script.ids[0], "question": 1, "item": 8, "action": "note", "text": "ax10 zhgncr-+"}]
+    written = {"id": script.ids[0], "annotator": "anna", "question": 1, "item": 8, "action": "note"}
+    assert script.events == [written | {"text": "ax10 zhgncr-+"}]
     assert (script("written").inner_text(), script("note-field").is_visible()) == ("ax10 zhgncr-+", False)
     assert bottoms(script) == places
     script.press("x")

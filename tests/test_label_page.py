@@ -8,9 +8,9 @@ import pytest
 from test_pages import run, words
 
 from oal_engine import datasets, estimates, formats, learned
-from oal_engine.runs import SKIP, Progress
+from oal_engine.runs import SKIP, Progress, SessionError
 from oal_engine.session import Session, create
-from ui import feed, history, pushed, spending, stopping
+from ui import feed, history, messages, pushed, spending, stopping
 from ui.desk import Desk
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
@@ -58,13 +58,12 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
 
     def correct(event, label):
         values = {"id": event, "action": "correct", "question": skipped.id, "label": label, "was": SKIP}
-        return desk.handle(values | {"highlighted": True}, "anna")
+        desk.handle(messages.read(messages.CardEvent, values | {"highlighted": True}), "anna")
 
-    assert (True, None) == correct("first", 1)
-    done, problem = correct("second", -1)
-    assert done
-    assert "answered already by anna" in problem
-    assert (True, None) == correct("first", 1)
+    correct("first", 1)
+    with pytest.raises(SessionError, match="answered already by anna"):
+        correct("second", -1)
+    correct("first", 1)
     assert 1 == desk.session.history[skipped.number - 1]["label"]
     assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
 
@@ -81,7 +80,7 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
 
 
 def view(**changes):
-    return feed.VIEW | changes
+    return messages.View(**changes)
 
 
 def titles(page):

@@ -1,6 +1,9 @@
 """The pages without a browser: what they offer, store and refuse."""
 
 import html
+import shutil
+import sqlite3
+from contextlib import closing, contextmanager
 
 import pytest
 from conftest import ROOT
@@ -11,6 +14,7 @@ from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.learners import is_multiclass
 from oal_engine.session import Session, create
 from ui.forms import OWN
+from ui.page import PAGES as LINKS
 
 PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
 WAIT = 60  # seconds; the first run of a page compiles
@@ -68,6 +72,52 @@ def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_p
     st.cache_resource.clear()
     assert not at.exception
     assert "cannot be used: it is no database" in words(at)
+
+
+@pytest.fixture
+def work_then(store, texts, tmp_path, monkeypatch):
+    """A function that makes a session with an answer, closes the database, and brings trouble upon it."""
+
+    @contextmanager
+    def make(trouble):
+        session = Session(store, create(store, texts, learner="pa-i", rule="all"))
+        session.answer("e", session.place.asked.id, 1)
+        if trouble == "rows gone":
+            shutil.rmtree(store.folder)
+        (page,) = store.one("SELECT rootpage FROM sqlite_master WHERE name = 'questions'").values()
+        store.close()
+        path = tmp_path / "studio.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            (size,) = other.execute("PRAGMA page_size").fetchone()
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if trouble == "locked":
+                real = sqlite3.connect
+                monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: real(*args, **more | {"timeout": 0.1}))
+                run("app.py")  # the app has its database open when another process takes it
+                other.execute("BEGIN EXCLUSIVE")
+            if trouble == "damaged":
+                with path.open("r+b") as file:
+                    file.seek((page - 1) * size)
+                    file.write(b"\xff" * size)
+            yield session.id
+
+    return make
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("trouble", "refused", "spared", "sentence"), [
+    ("damaged", "Home Label Replay", "Compare Data", "malformed"),
+    ("rows gone", "Label Replay", "Home Compare Data", "No such file"),
+    ("locked", "Label", "Home Compare Data", "locked"),
+])  # fmt: skip
+def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
+    """A damaged file, rows that are gone and a lock that lasts are one sentence on the pages that need them."""
+    name = {path: name for name, path in LINKS.items()}[page]
+    with work_then(trouble) as session:
+        at = run(page, session=str(session))
+        assert not at.exception
+        assert sentence in words(at) or name not in refused
+        assert sentence not in words(at) or name not in spared
 
 
 def test_one_click_starts_the_demo(store):

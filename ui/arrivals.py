@@ -1,10 +1,8 @@
 """What an open page sees of a stream that grows, and of a learner that is changed elsewhere."""
 
-import sqlite3
-
 import streamlit as st
 
-from .page import note
+from .page import Removed, guarded, note
 
 
 def remember(session):
@@ -13,12 +11,16 @@ def remember(session):
 
 
 @st.fragment(run_every=1)
-def arrivals(session):
+@guarded()
+def arrivals(desk):
     """Say how many items have come since the page was opened, and have the card made anew where it may ask something
     else now: after a correction or a mark that trains, or when it was at the end and the stream has grown."""
+    session = desk.session
     try:
-        session.refresh()
-    except (ValueError, sqlite3.Error):
+        desk.refresh()
+    except Removed:
+        raise
+    except ValueError:
         return  # the panels say so
     changes, items = session.changed
     shown = st.session_state.get(f"shown-{session.id}", (changes, items, False))

@@ -3,13 +3,12 @@
 
 const DOUBLE_CLICK = 500; // ms after a paint in which a further click of a double click is not meant for the new item
 const CALM = 250; // ms before "unsaved" is said, so that the status does not flicker at every label
-const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
-const SLOWEST_RETRY = 30000;
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
 const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
 const LONGEST_NOTE = 2000;
+const REMOVED = "removed"; // the end of a session that is gone
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
 const cards = new WeakMap();
@@ -18,7 +17,7 @@ export default function ({ data, parentElement, setStateValue }) {
   let card = cards.get(parentElement);
   if (card?.session !== data.session) {
     card?.remove();
-    card = new Card(parentElement, data.session);
+    card = new Card(parentElement, data);
     cards.set(parentElement, card);
   }
   card.receive(data, setStateValue);
@@ -31,13 +30,11 @@ export default function ({ data, parentElement, setStateValue }) {
 }
 
 class Card {
-  constructor(parent, session) {
-    this.session = session;
-    this.storageKey = `oal-card-${session}`;
-    this.pending = stored("sessionStorage", this.storageKey) ?? [];
-    this.own = stored("localStorage", "oal-preferences") ?? {}; // of somebody without a name
+  constructor(parent, data) {
+    this.session = data.session;
+    this.outbox = new Outbox(`card ${data.session}`, data, (events) => this.send("events", events));
+    this.own = stored("oal-preferences") ?? {}; // of somebody without a name
     this.pass = null; // over the skipped items
-    this.retryDelay = RETRY;
     this.build();
     parent.append(this.root);
 
@@ -46,6 +43,10 @@ class Card {
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
     this.leaving = leaving(signal);
+  }
+
+  get pending() {
+    return this.outbox.events;
   }
 
   leave(event) {
@@ -57,7 +58,7 @@ class Card {
     this.setState = () => {}; // what is stored is sent when the card comes back
     this.closeNote();
     this.listening.abort();
-    clearTimeout(this.retrying);
+    this.outbox.close();
     clearTimeout(this.saying);
     this.root.remove();
   }
@@ -154,20 +155,17 @@ class Card {
   // What the server says
 
   receive(payload, setState) {
-    const arrived = payload.boot !== this.payload?.boot;
-    const acked = new Set(payload.acked);
-    this.pending = this.pending.filter((event) => !acked.has(event.id));
-    store("sessionStorage", this.storageKey, this.pending);
+    this.outbox.drop(payload.acked);
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
     this.setClasses(payload.classes);
     this.payload = payload;
     this.setState = setState;
     this.error = payload.error;
+    if (payload.place.end === REMOVED) this.pass = null;
     const taken = this.pending.filter(({ action, label }) => action === "correct" && !label);
     if (this.pass && payload.review) this.pass.know(payload.review, new Set(taken.map(({ question }) => question)));
     this.update();
-    if (!this.pending.length) clearTimeout(this.retrying);
-    else if (arrived) this.post();
+    this.outbox.hear(payload.boot);
   }
 
   setClasses(classes) {
@@ -200,13 +198,6 @@ class Card {
     if (!this.leaving()) this.setState(name, value);
   }
 
-  post() {
-    this.send("events", this.pending);
-    clearTimeout(this.retrying);
-    this.retrying = setTimeout(() => this.post(), this.retryDelay);
-    this.retryDelay = Math.min(2 * this.retryDelay, SLOWEST_RETRY);
-  }
-
   // What the annotator does
 
   act(action, label, time) {
@@ -224,12 +215,10 @@ class Card {
   }
 
   push(event) {
-    this.pending.push({ id: randomId(), ...event });
-    store("sessionStorage", this.storageKey, this.pending);
+    this.outbox.push({ id: randomId(), annotator: this.payload.annotator, ...event });
     this.error = null;
     this.update();
-    this.retryDelay = RETRY;
-    this.post();
+    this.outbox.post();
   }
 
   previous() {
@@ -355,7 +344,7 @@ class Card {
     this.field.blur(); // at once: a field that is only hidden would swallow the next key
     this.note.hidden = true;
     const { id, item } = this.noted;
-    const text = this.field.value.trim();
+    const text = whole(this.field.value.slice(0, LONGEST_NOTE)).trim();
     if (text !== this.noteOf(this.noted)) this.push({ question: id, item, action: "note", text });
     else this.update();
   }
@@ -381,7 +370,7 @@ class Card {
   prefer(changes) {
     if (this.payload.preferences) return this.push({ action: "preferences", changes });
     this.own = { ...this.own, ...changes };
-    store("localStorage", "oal-preferences", this.own);
+    store("oal-preferences", this.own);
     this.update();
   }
 
@@ -466,7 +455,7 @@ class Card {
     put(this.written, note);
     this.written.hidden = !note || !this.note.hidden;
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
-    this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0);
+    this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0 || end === REMOVED);
     this.count(place.counters);
   }
 
@@ -589,7 +578,8 @@ function cut(nodes) {
 
 function ending({ end, counters, result }, links = {}) {
   const labels = counters.budget === 1 ? "label" : "labels";
-  const ends = { budget: `The budget of ${number(counters.budget)} ${labels} is spent`, stream: "The stream has ended" };
+  const ends = { budget: `The budget of ${number(counters.budget)} ${labels} is spent`, stream: "The stream has ended",
+    [REMOVED]: "This session was removed" };
   return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved."),
     h("nav", { class: "next", "aria-label": "What comes next" }, ...Object.entries(links).map(link))];
 }
@@ -610,20 +600,4 @@ function link([name, href]) {
 
 function afterPaint(callback) {
   requestAnimationFrame(() => setTimeout(callback));
-}
-
-// A browser that forbids storage still labels; only a reload would forget what is unsaved.
-
-function stored(storage, name) {
-  try {
-    return JSON.parse(window[storage].getItem(name));
-  } catch {
-    return null;
-  }
-}
-
-function store(storage, name, value) {
-  try {
-    window[storage].setItem(name, JSON.stringify(value));
-  } catch {}
 }

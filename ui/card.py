@@ -1,41 +1,104 @@
-"""The labeling card: a Streamlit component whose behaviour is card.js and keys.js and whose look is card.css."""
+"""The labeling card: a Streamlit component whose behaviour is card.js, keys.js and outbox.js and whose look is
+card.css; and what it shares with every component that sends events."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from uuid import uuid4
 
 import streamlit as st
 
+from oal_engine.runs import SessionError
+from oal_engine.store import StorageError, StoreError
+
+from . import messages
 from .component import component
+from .page import annotator, logged_in
 
-SCRIPTS = "nodes.js", "leaving.js", "keys.js", "card.js"
+SCRIPTS = "nodes.js", "leaving.js", "outbox.js", "keys.js", "card.js"
+BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
+KEPT = "It is kept here and sent again."
 
+_log = logging.getLogger(__name__)
 _mount = component("card", SCRIPTS, ["card.css"])
 
 
-def card(key: str, handle: Callable[[dict], bool], payload: Callable[[int | None], dict]) -> None:
-    """Give each new event of the annotator to `handle`, then show what `payload` returns; call it in a fragment.
+def card(key: str, handle: Callable, payload: Callable) -> None:
+    """Give each new event to `handle`, with its annotator, then show what `payload` returns; call it in a fragment.
 
-    `payload` gets the number of the question after which skipped items are to be shown once more, None for none.
+    `payload` gets a problem to say, and the number of the question after which skipped items are to be shown once more.
     """
-    mounted(_mount, key, handle, payload, "review")
+    mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review)
 
 
-def mounted(mount: Callable, key: str, handle: Callable[[dict], bool], payload: Callable, *states: str) -> None:
-    """Mount a component that sends events, after `handle` has had each new one; `payload` gets its other states.
+def mounted(mount: Callable, key: str, kind: type, handle: Callable, payload: Callable, **views: type) -> None:
+    """Mount a component that sends events of a kind, after `handle` has had each new one with its annotator; `payload`
+    gets a problem that there was, or None, and the component's views, each of its kind, or None.
 
-    `handle` returns False where it could not store the event: it and those after it stay with the browser, which sends
-    them again, as it does after a reload or a restart of the server. `handle` must be idempotent in the event's id.
+    An event that cannot be stored now stays with the browser, which sends it again, as it does after a reload or a
+    restart of the server: `handle` must be idempotent in the event's id. One that never can is said and done with.
     """
     state = st.session_state.get(key) or {}
-    events = state.get("events", [])
-    handled = st.session_state.setdefault(f"{key}-handled", set())
-    for event in events:
-        if event["id"] not in handled:
-            if not handle(event):
-                break
-            handled.add(event["id"])
-    acked = [event["id"] for event in events if event["id"] in handled]
-    shown = mount(key=key, data=payload(*map(state.get, states)) | {"acked": acked})
-    if shown.get("events", []) != events or any(shown.get(name) != state.get(name) for name in states):
+    acked, problem = _handled(key, kind, handle, state.get("events"))
+    seen = []
+    for name, view in views.items():
+        try:
+            seen.append(None if state.get(name) is None else messages.read(view, state[name]))
+        except messages.MessageError as error:
+            seen.append(None)
+            problem = problem or f"Not shown: {error}"
+    sender = {"annotator": annotator(), "login": logged_in(), "boot": BOOT}
+    shown = mount(key=key, data=sender | _shown(key, lambda: payload(problem, *seen), acked, problem))
+    if any(repr(shown.get(name)) != repr(state.get(name)) for name in ("events", *views)):
         st.rerun()  # the first run of a browser session knows the state only after the mount
+
+
+def _handled(key, kind, handle, events):
+    """Give each new event to `handle`: the ids of those that are done with, and the first problem there was."""
+    handled = st.session_state.setdefault(f"{key}-handled", set())
+    events = events if isinstance(events, list) else []
+    ids = [messages.identity(event) for event in events]
+    problems, waiting, new = [], False, False
+    for id, sent in zip(ids, events):
+        if id in handled:
+            continue
+        new = True
+        try:
+            event = messages.read(kind, sent)
+            if waiting and event.in_order:
+                continue
+            handle(event, _annotator(event))
+        except StorageError as error:
+            problems.append(f"Not saved yet. {error} {KEPT}")
+            break  # the others would fare no better, and each may wait long
+        except (messages.MessageError, SessionError, StoreError) as error:
+            problems.append(f"Not stored: {error}")
+        except Exception as error:
+            _log.exception("Event %s of %s could not be handled.", id, key)
+            problems.append(f"Not saved yet. The server failed ({type(error).__name__}); its log says why. {KEPT}")
+            waiting |= event.in_order
+            continue
+        if id:
+            handled.add(id)
+    if new:
+        st.session_state[f"{key}-problem"] = next(iter(problems), None)
+    return [id for id in ids if id in handled], st.session_state.get(f"{key}-problem")
+
+
+def _annotator(event):
+    """Whose an event is: the log-in's, or without one whose name stood there when it was made."""
+    return annotator() if logged_in() or event.annotator is None else event.annotator
+
+
+def _shown(key, payload, acked, problem):
+    """What the component shows: what it showed last, with a sentence, where the database is in trouble. Nothing is
+    acknowledged then, for only a newer payload knows what comes after it."""
+    try:
+        data = st.session_state[f"{key}-shown"] = payload()
+    except StorageError as error:
+        data = st.session_state.get(f"{key}-shown")
+        if data is None:
+            raise
+        return data | {"acked": [], "error": problem or str(error)}
+    return data | {"acked": acked}

@@ -20,7 +20,7 @@ from oal_engine.query_rules import QUERY_RULES, partners
 from oal_engine.specifications import PROTOCOLS
 
 from .forms import AIMS
-from .page import complain, entry, literal, note, one_row
+from .page import complain, entry, guarded, literal, note, one_row
 
 PAGE = "pages/2_Compare.py"
 FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
@@ -279,7 +279,7 @@ def _shown(store, comparison):
             jobs.start(store, comparison)
             st.rerun()
         _more_menu(store, comparison)
-    st.fragment(_progress, run_every=1.0 if state == "running" else None)(store, comparison, state)
+    st.fragment(guarded()(_progress), run_every=1.0 if state == "running" else None)(store, comparison, state)
 
 
 def _progress(store, comparison, state):

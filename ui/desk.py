@@ -1,9 +1,7 @@
 """The server's side of the labeling card: one desk an open session, shared by every browser that shows it."""
 
-import sqlite3
 import threading
 from dataclasses import asdict, replace
-from uuid import uuid4
 
 import numpy as np
 import streamlit as st
@@ -12,17 +10,15 @@ from oal_engine import metrics
 from oal_engine.rows import nonzero
 from oal_engine.runs import SKIP, SessionError
 from oal_engine.session import Session
+from oal_engine.store import StorageError, StoreError
 
-from . import charts
-from .page import store
+from . import charts, messages
+from .page import Removed, store
 
-BOOT = uuid4().hex  # new with every server process: the card sends again what was not acknowledged
 KEPT_ITEMS = 50
 SHOWN_FEATURES = 40
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
 MOST_TERMS = 1_000  # highlighted in one text: the strongest
-LONGEST_NOTE = 2_000
-PREFERENCES = ("size", "highlight", "keys")  # of an annotator
 MORE = "Items that are added to the data will be asked here by themselves."
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
@@ -43,38 +39,49 @@ class Desk:
         self._looking = threading.RLock()
         self._made = {}
 
+    def settings(self):
+        """The settings of the session as they are stored now; Removed where it is gone."""
+        try:
+            return self.session.store.session(self.session.id)
+        except StorageError:
+            raise
+        except StoreError:
+            raise Removed from None
+
+    def refresh(self):
+        """Follow what was answered or removed elsewhere."""
+        self.settings()
+        self.session.refresh()
+
     def handle(self, event, annotator):
-        """Store an event of the card: whether it is done with, else it is sent again, and a problem there was."""
+        """Store an event of the card."""
         with self._lock:
-            try:
-                self._act(event, annotator)
-            except SessionError as error:
-                return True, f"Not stored: {error}"
-            except sqlite3.Error as error:
-                return False, f"The answer could not be saved: {error}. It is kept here and sent again."
-            return True, None
+            self.settings()
+            self._act(event, annotator)
 
     def _act(self, event, annotator):
-        session, id, seconds, highlighted = self.session, event["id"], event.get("seconds"), event.get("highlighted")
-        match event["action"]:
-            case "note":
-                session.note(id, event["item"], event["text"][:LONGEST_NOTE], annotator)
-            case "preferences":
-                known = {name: event["changes"][name] for name in PREFERENCES if name in event["changes"]}
-                session.store.put_preferences(annotator, session.store.preferences(annotator) | known)
-            case "undo":
-                session.undo(id, event["question"])
-            case "correct":
+        session = self.session
+        match event:
+            case messages.Note():
+                session.note(event.id, event.item, event.text, annotator)
+            case messages.Preference():
+                session.store.put_preferences(annotator, self._preferences(annotator) | event.changes.chosen)
+            case messages.Undo():
+                session.undo(event.id, event.question)
+            case messages.Correction():
                 self._check_label(event)
-                session.correct(id, event["question"], event["label"], annotator, seconds, highlighted)
-            case action:
-                label = SKIP if action == "skip" else event["label"]
-                session.answer(id, event["question"], label, annotator, seconds, highlighted)
+                session.correct(event.id, event.question, event.label, annotator, event.seconds, event.highlighted)
+            case messages.Answer():
+                label = SKIP if event.action == "skip" else event.label
+                session.answer(event.id, event.question, label, annotator, event.seconds, event.highlighted)
+
+    def _preferences(self, annotator):
+        return messages.known_preferences(self.session.store.preferences(annotator))
 
     def _check_label(self, event):
         """What somebody else has answered since the item was shown once more is not corrected unseen."""
-        standing = self.session.store.standing_label(event["question"])
-        if standing and standing["label"] != event["was"] and not self.session.store.event(event["id"]):
+        standing = self.session.store.standing_label(event.question)
+        if standing and standing["label"] != event.was and not self.session.store.event(event.id):
             raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
 
     def payload(self, problem=None, annotator="", review=None):
@@ -83,17 +90,22 @@ class Desk:
         review: the number of the question after which the skipped ones are shown once more.
         """
         with self._lock:
-            self.session.refresh()
-            session, about = self.session, self.session.about
-            place, notes = session.place, session.notes
-            ahead = {place.asked.id: session.branches} if place.asked else {}
-            return {
-                "boot": BOOT,
-                "session": f"{session.id} of {about['created_at']}",  # not the session 1 of another database
+            session = self.session
+            frame = {
+                "session": self.name,
                 "error": problem,
                 "classes": [
                     {"label": label, "name": name, "keys": self._keys(label)} for label, name in session.names.items()
                 ],
+            }
+            try:
+                about = self.settings()
+            except Removed:
+                return frame | self._removed()
+            session.refresh()
+            place, notes = session.place, session.notes
+            ahead = {place.asked.id: session.branches} if place.asked else {}
+            return frame | {
                 "place": self._place(place, notes),
                 "previous": session.previous,
                 "branches": {
@@ -101,13 +113,32 @@ class Desk:
                     for id, branches in ahead.items()
                 },
                 "review": None if review is None else self._skipped(review, place, notes),
-                "guidelines": session.store.session(session.id)["guidelines"],
+                "guidelines": about["guidelines"],
                 "links": {
                     "Download or replay it": f"Replay?session={session.id}",
                     "New session on this data": f"./?new={session.dataset.id}",
                 },
-                "preferences": session.store.preferences(annotator) if annotator else None,
+                "preferences": self._preferences(annotator) if annotator else None,
             }
+
+    @property
+    def name(self):
+        """The session by a name that the session 1 of another database has not."""
+        return f"{self.session.id} of {self.session.about['created_at']}"
+
+    def _removed(self):
+        """What the card shows of a session that is gone."""
+        counters = asdict(self.session.place.progress)
+        place = {"question": None, "end": "removed", "counters": counters, "result": "Its answers are gone with it."}
+        return {
+            "place": place,
+            "previous": None,
+            "branches": {},
+            "review": None,
+            "guidelines": "",
+            "links": {"All sessions": "./"},
+            "preferences": None,
+        }
 
     def _skipped(self, after, place, notes):
         """The skipped questions after one with this number: how many, and the first of them."""

@@ -3,30 +3,40 @@
 
 const FEW_ACTIONS = 7; // more are chosen from a list
 const TYPED = 300; // ms without a key before a search is sent
+const LONGEST_SEARCH = 200;
 
 const feeds = new WeakMap();
 
 export default function ({ data, parentElement, setStateValue }) {
   let feed = feeds.get(parentElement);
   if (feed?.name !== data.name) {
-    feed?.root.remove();
+    feed?.remove();
     feed = new Feed(parentElement, data);
     feeds.set(parentElement, feed);
   }
   feed.receive(data, setStateValue);
+  return () => {
+    if (parentElement.isConnected) return;
+    feed.remove();
+    feeds.delete(parentElement);
+  };
 }
 
 class Feed {
-  constructor(parent, { name, view }) {
+  constructor(parent, data) {
+    const { name, view, session } = data;
     this.name = name;
     this.view = view;
-    this.pending = [];
+    this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.leaving() || this.send("events", events));
+    this.listening = new AbortController();
+    this.leaving = leaving(this.listening.signal);
     this.lines = new Map();
-    this.search = h("input", { type: "search", "aria-label": "Search", placeholder: "Search", ...testid("feed-search") });
+    this.search = h("input", { type: "search", "aria-label": "Search", placeholder: "Search",
+      maxlength: LONGEST_SEARCH, ...testid("feed-search") });
     this.search.value = view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.look({ search: this.search.value, page: 0, open: null }), TYPED);
+      this.typing = setTimeout(() => this.look({ search: whole(this.search.value), page: 0, open: null }), TYPED);
     };
     this.filter = h("select", { "aria-label": "Show", ...testid("feed-filter") });
     this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
@@ -40,6 +50,14 @@ class Feed {
       h("div", { class: "look" }, this.search, this.filter), this.status, this.list,
       h("div", { class: "pages" }, this.total, this.newer, this.older));
     parent.append(this.root);
+  }
+
+  remove() {
+    this.send = () => {};
+    this.outbox.close();
+    this.listening.abort();
+    clearTimeout(this.typing);
+    this.root.remove();
   }
 
   turn(name, by) {
@@ -56,8 +74,7 @@ class Feed {
 
   receive(data, send) {
     this.send = send;
-    const acked = new Set(data.acked);
-    this.pending = this.pending.filter(({ id }) => !acked.has(id));
+    this.outbox.drop(data.acked);
     this.data = data;
     if (data.page !== undefined) this.view.page = data.page;
     put(this.status, data.error ?? "");
@@ -67,6 +84,7 @@ class Feed {
     disable(this.newer, !data.newer);
     disable(this.older, !data.older);
     this.root.querySelector(".pages").hidden = !data.newer && !data.older && !data.total;
+    this.outbox.hear(data.boot);
   }
 
   setFilter(shows) {
@@ -85,9 +103,9 @@ class Feed {
   }
 
   act(row, action) {
-    this.pending.push({ id: randomId(), row, action });
+    this.outbox.push({ id: randomId(), annotator: this.data.annotator, row, action });
     this.draw();
-    this.send("events", this.pending);
+    this.outbox.post();
   }
 
   // What is on the screen
@@ -99,7 +117,7 @@ class Feed {
     const lines = new Map();
     for (const row of rows) {
       const open = this.view.open === row.id;
-      const pending = this.pending.findLast((event) => event.row === row.id)?.action ?? null;
+      const pending = this.outbox.events.findLast((event) => event.row === row.id)?.action ?? null;
       const told = JSON.stringify([row, open, pending]);
       const kept = this.lines.get(row.id);
       lines.set(row.id, kept?.told === told ? kept : { told, node: this.line(row, open, pending) });

@@ -1,12 +1,8 @@
 """Lists of items on the Label page: a Streamlit component (feed.js, feed.css) and what its lists share."""
 
-import sqlite3
-
-import streamlit as st
-
 from oal_engine.rows import nonzero
-from oal_engine.runs import SessionError
 
+from . import messages
 from .card import mounted
 from .component import component
 
@@ -14,34 +10,22 @@ PAGE = 50  # items
 SNIPPET = 300  # characters
 SEARCHED = 10_000  # items, the newest: more would keep the page waiting
 CHUNK = 500
-VIEW = {"search": "", "show": "all", "page": 0, "open": None}
 
-_mount = component("feed", ["nodes.js", "feed.js"], ["card.css", "feed.css"])
+_mount = component("feed", ["nodes.js", "leaving.js", "outbox.js", "feed.js"], ["card.css", "feed.css"])
 
 
-def feed(key, correct, page):
-    """Show a list; call it in a fragment.
+def feed(desk, name, correct, page):
+    """Show the list of a desk that has this name; call it in a fragment.
 
-    correct: stores an event {id, row, action}; a SessionError is said on the page. page: what is shown of a view.
+    correct: stores the event of a row, with its annotator. page: what is shown of a view.
     """
-    view = VIEW | (st.session_state.get(key) or {}).get("view", {})
+    key = f"{name}-{desk.session.id}"
 
-    def handle(event):
-        st.session_state[f"{key}-problem"] = None
-        try:
-            correct(event)
-        except SessionError as error:
-            st.session_state[f"{key}-problem"] = f"Not stored: {error}"
-        except sqlite3.Error as error:
-            st.session_state[f"{key}-problem"] = f"It could not be saved: {error}. It is kept here and sent again."
-            return False
-        return True
+    def payload(problem, view):
+        view = view or messages.View()
+        return {"name": key, "session": desk.name, "view": view.model_dump(), "error": problem} | page(view)
 
-    def payload():
-        shown = page(view)  # after the events, which may have left a problem
-        return {"name": key, "view": view, "error": st.session_state.get(f"{key}-problem")} | shown
-
-    mounted(_mount, key, handle, payload)
+    mounted(_mount, key, messages.RowEvent, correct, payload, view=messages.View)
 
 
 def turned(session, positions, view, beside=None):
@@ -49,7 +33,7 @@ def turned(session, positions, view, beside=None):
 
     A search looks through texts and ids, and `beside` (position -> more words), of the SEARCHED first positions.
     """
-    first, wanted = view["page"] * PAGE, view["search"].strip().casefold()
+    first, wanted = view.page * PAGE, view.search.strip().casefold()
     if not wanted:
         items = _items(session, positions[first : first + PAGE])
         return list(enumerate(items, first)), _counted(first, len(items), len(positions))

@@ -8,10 +8,10 @@ from oal_engine.store import StoreError
 
 from .figures import table, told
 from .forms import LONGEST_GUIDELINES
-from .page import complain, logged_in
+from .page import annotator, complain, logged_in
 
 
-def show(desk, name):
+def show(desk):
     """Show guidelines and settings; call it in a fragment."""
     session = desk.session
     about = session.store.session(session.id)
@@ -23,7 +23,7 @@ def show(desk, name):
         )
     else:
         st.text("There are no guidelines yet.")
-    if may_edit(owner, name):
+    if may_edit(owner, annotator()):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
     else:

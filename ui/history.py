@@ -10,12 +10,13 @@ MEANS = (
 )
 
 
-def show(desk, name):
+def show(desk):
     """Show the history; call it in a fragment."""
     session = desk.session
     feed.feed(
-        f"history-{session.id}",
-        lambda event: session.correct(event["id"], event["row"], event["action"], name, highlighted=False),
+        desk,
+        "history",
+        lambda event, by: session.correct(event.id, event.row, event.action, by, highlighted=False),
         lambda view: page(desk, view),
     )
 
@@ -24,10 +25,10 @@ def page(desk, view):
     """What is shown of a view: the newest answers that fit come first."""
     session = desk.session
     answered = [entry for entry in reversed(desk.log) if entry["label"] is not None]
-    shown = [entry for entry in answered if _fits(entry, view["show"])]
+    shown = [entry for entry in answered if _fits(entry, view.show)]
     by_item = {entry["item"]: entry["note"] for entry in shown if entry["note"]}
     found, counts = feed.turned(session, [entry["item"] for entry in shown], view, lambda item: by_item.get(item, ""))
-    rows = [_row(session, shown[k], item, view["open"]) for k, item in found]
+    rows = [_row(session, shown[k], item, view.open) for k, item in found]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
     return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
 
@@ -41,7 +42,7 @@ def _fits(entry, show):
         return _wrong(entry)
     if show == "audit":
         return bool(entry["audit"])
-    return show == "all" or entry["label"] == int(show)
+    return show in ("all", str(entry["label"]))
 
 
 def _wrong(entry):

@@ -22,7 +22,7 @@ STYLE = """<style>
 </style>"""
 
 
-def show(desk, name):
+def show(desk):
     """Show what was learned; call it in a fragment."""
     session = desk.session
     st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, desk.log))}</p>')

@@ -71,6 +71,11 @@ function keepFocus(event) {
   event.preventDefault();
 }
 
+// Text without halves of letters: a limit may have cut one in two, and no database takes it.
+function whole(text) {
+  return text.replace(/\p{Surrogate}/gu, "");
+}
+
 // Numbers
 
 function number(value) {

@@ -3,6 +3,7 @@
 import gc
 import html
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import streamlit as st
@@ -11,7 +12,8 @@ from oal_engine import metrics, rows, stream
 from oal_engine.algorithms import strategy
 from oal_engine.datasets import sweep
 from oal_engine.demo import DEMOS
-from oal_engine.store import Store, StoreError
+from oal_engine.runs import SessionError
+from oal_engine.store import Store
 
 from .component import text
 
@@ -118,12 +120,24 @@ def store():
     return opened
 
 
-def guarded_store():
-    """The store, or one sentence on the page why there is none."""
+class Removed(SessionError):
+    """The session of an open page is gone."""
+
+    def __init__(self):
+        super().__init__("this session was removed.")
+
+
+@contextmanager
+def guarded():
+    """Say in one sentence what the store, its files or a session cannot give. It goes around every page, and around
+    each fragment, which the one around its page does not reach."""
     try:
-        return store()
-    except StoreError as error:
-        stop(error)
+        yield
+    except Removed:
+        complain("This session was removed.")
+        st.page_link("app.py", label="All sessions")
+    except (ValueError, OSError) as error:
+        complain(error)
 
 
 def chosen_session(store):
@@ -150,12 +164,6 @@ def heading(name, about):
     )
 
 
-def stop(problem):
-    """Say in one sentence what is wrong, literally, and end the page."""
-    complain(problem)
-    st.stop()
-
-
 def complain(problem):
     """Show one sentence as an error; it may hold words of the data, so nothing in it is markup."""
     note(problem, "rgba(200, 40, 40, .12)")
@@ -163,8 +171,8 @@ def complain(problem):
 
 def note(words, color="rgba(60, 130, 120, .13)"):
     """Show one sentence in a quiet box, literally."""
-    st.html(f'<p role="status" style="margin:0;padding:.7rem 1rem;border-radius:.5rem;background:{color}">'
-            f"{html.escape(str(words))}</p>")  # fmt: skip
+    style = f"margin:0;padding:.7rem 1rem;border-radius:.5rem;overflow-wrap:anywhere;background:{color}"
+    st.html(f'<p role="status" style="{style}">{html.escape(str(words))}</p>')
 
 
 def entry(name, *details):

@@ -16,7 +16,7 @@ CLOSED = (
 )
 
 
-def show(desk, name):
+def show(desk):
     """Show the progress of a session; call it in a fragment."""
     log = desk.log
     told, drawn, lines, problem = desk.once("progress", lambda: _look(desk.session, log))

@@ -6,6 +6,8 @@ import html
 import numpy as np
 import streamlit as st
 
+from oal_engine.runs import SessionError
+
 from . import feed
 
 COST = (
@@ -15,17 +17,23 @@ COST = (
 STORED = "Marks are stored and change nothing: neither the model nor the estimates use them."
 
 
-def show(desk, name):
+def show(desk):
     """Show what was passed; call it in a fragment."""
     session = desk.session
     trains = not session.multiclass and _switch(session)
     feed.feed(
-        f"pushed-{session.id}",
-        lambda event: session.feedback(
-            event["id"], int(session.order[event["row"]]), event["action"] == 1, name, trains=trains
-        ),
+        desk,
+        "pushed",
+        lambda event, by: session.feedback(event.id, _item(session, event.row), event.action == 1, by, trains=trains),
         lambda view: page(desk, view, trains),
     )
+
+
+def _item(session, row):
+    """The item that passed in a round."""
+    if row >= session.rounds:
+        raise SessionError(f"a mark must be on one of the {session.rounds:,} rounds. Got {row + 1:,}.")
+    return int(session.order[row])
 
 
 def _switch(session):
@@ -47,13 +55,15 @@ def _passed(desk, show):
     """The rounds that passed without a question, newest first; of K classes those that passed as one."""
     session = desk.session
     _, predicted, asked = session.decided
-    wanted = predicted > 0 if not session.multiclass or show in ("all", "marked") else predicted == int(show)
+    wanted = predicted > 0
+    if session.multiclass and show not in ("all", "marked"):
+        wanted = predicted == next((label for label in session.names if str(label) == show), 0)
     return np.flatnonzero(wanted & ~asked)[::-1]
 
 
 def page(desk, view, trains=False):
     """What is shown of a view: the items that passed last come first."""
-    session, show = desk.session, view["show"]
+    session, show = desk.session, view.show
     marks = session.marks
     rounds = _passed(desk, show)
     items = session.order[rounds]
@@ -69,7 +79,7 @@ def page(desk, view, trains=False):
         name = session.names[int(predicted[t])]
         chips = [(name, "")] if session.multiclass else []
         rows.append(
-            feed.told(session, item, item["position"], view["open"] == t)
+            feed.told(session, item, item["position"], view.open == t)
             | {
                 "id": t,
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,
@@ -84,5 +94,5 @@ def page(desk, view, trains=False):
     shows = list(session.names.items()) if session.multiclass else []
     shows = [("all", "All"), *((str(label), name) for label, name in shows), ("marked", "Marked wrong")]
     word = "passed without being asked" if session.multiclass else "pushed"
-    empty = "Nothing fits." if view["search"] or show != "all" else f"Nothing was {word} yet."
+    empty = "Nothing fits." if view.search or show != "all" else f"Nothing was {word} yet."
     return {"rows": rows, "empty": empty, "shows": shows} | counts

@@ -8,7 +8,7 @@ from oal_engine.datasets import Dataset
 
 from .component import component
 from .forms import fields
-from .page import complain, store
+from .page import guarded, store
 
 CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
@@ -32,15 +32,9 @@ _mount = component("race", ["nodes.js", "race.js"], ["race.css"])
 
 
 @st.fragment
+@guarded()
 def race(store):
     """Choose a stream and the strategies, and watch them."""
-    try:
-        _race(store)
-    except ValueError as error:
-        complain(error)
-
-
-def _race(store):
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}

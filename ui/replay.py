@@ -11,13 +11,12 @@ from oal_engine import estimates, learned, retrace
 from oal_engine.algorithms import strategy
 from oal_engine.runs import Asked, Place
 
-from . import charts
+from . import charts, messages
 from .component import component
 from .desk import Desk
 from .figures import estimated, figures
-from .page import store
+from .page import complain, store
 
-MOST_PLACES = 40  # in one answer to the browser
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
@@ -44,6 +43,7 @@ class Player(Desk):
 
     def refresh(self):
         """Run the log again where it has changed."""
+        self.settings()
         trace = self.session
         if retrace.version(store(), trace.id) != trace.version:
             self._open(trace.id)
@@ -176,22 +176,22 @@ def show(found, start):
     """Mount a player, opened at a question; call it in a fragment."""
     found.refresh()
     key = f"replay-{found.session.id}"
-    view = (st.session_state.get(key) or {}).get("view") or {}
-    names = [name for name in view.get("want", [])[:MOST_PLACES] if _is_name(name)] or [f"q{start}"]
+    try:
+        view = messages.read(messages.Wanted, (st.session_state.get(key) or {}).get("view") or {})
+    except messages.MessageError as error:
+        complain(f"Not shown: {error}")
+        view = messages.Wanted()
+    names = view.want or [f"q{start}"]
     _mount(
         key=key,
         data={
             "session": found.session.id,
             "version": found.version,
             "start": start,
-            "log": None if view.get("known") == found.version else found.log(),
+            "log": None if view.known == found.version else found.log(),
             "places": {name: place for name in names if (place := found.place(name))},
         },
     )
-
-
-def _is_name(name):
-    return isinstance(name, str) and name[:1] in ("q", "r") and name[1:].isdecimal() and len(name) < 16
 
 
 # What if

@@ -1,0 +1,85 @@
+// What the server has not acknowledged. Each event lies under a key of its own in localStorage, where a reload, another
+// tab or the next start of the browser finds what a tab that crashed could not send. Several tabs may send the same
+// event: the server stores it once.
+
+const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
+const SLOWEST_RETRY = 30000;
+
+class Outbox {
+  // Only events of whoever is logged in are sent: they would get that name. Without a log-in each has its own.
+  constructor(name, { annotator, login }, send) {
+    this.prefix = `oal-unsaved ${name} `;
+    this.send = send;
+    this.delay = RETRY;
+    const found = kept(this.prefix).filter(({ event }) => !login || event.annotator === annotator);
+    this.events = found.map(({ event }) => event);
+    this.at = found.at(-1)?.at ?? 0;
+  }
+
+  push(event) {
+    this.at = Math.max(this.at + 1, Date.now());
+    this.events.push(event);
+    this.delay = RETRY;
+    store(this.prefix + event.id, { at: this.at, event });
+  }
+
+  drop(acked) {
+    const done = new Set(acked);
+    for (const { id } of this.events) if (done.has(id)) forget(this.prefix + id);
+    this.events = this.events.filter(({ id }) => !done.has(id));
+    if (!this.events.length) this.close();
+  }
+
+  post() {
+    this.send(this.events);
+    clearTimeout(this.retrying);
+    this.retrying = setTimeout(() => this.post(), this.delay);
+    this.delay = Math.min(2 * this.delay, SLOWEST_RETRY);
+  }
+
+  // A server that has just started knows nothing of what was sent before.
+  hear(boot) {
+    if (boot !== this.boot && this.events.length) this.post();
+    this.boot = boot;
+  }
+
+  close() {
+    clearTimeout(this.retrying);
+  }
+}
+
+// What is under keys that begin so, the oldest first; without what something else has left there.
+function kept(prefix) {
+  const found = keysOfStorage().filter((name) => name.startsWith(prefix)).map(stored);
+  return found.filter((entry) => typeof entry?.event?.id === "string").sort((one, other) => one.at - other.at);
+}
+
+// A browser that forbids storage, or whose storage is full, still labels; only a lost tab would lose what is unsaved.
+
+function keysOfStorage() {
+  try {
+    return Object.keys(localStorage);
+  } catch {
+    return [];
+  }
+}
+
+function stored(name) {
+  try {
+    return JSON.parse(localStorage.getItem(name));
+  } catch {
+    return null;
+  }
+}
+
+function store(name, value) {
+  try {
+    localStorage.setItem(name, JSON.stringify(value));
+  } catch {}
+}
+
+function forget(name) {
+  try {
+    localStorage.removeItem(name);
+  } catch {}
+}
