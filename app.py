@@ -1,105 +1,15 @@
-"""Home: sessions and data sets at a glance, one click to the demo."""
-
-from datetime import datetime
+"""The app as `streamlit run app.py` serves it: the pages, behind a gate that every request passes."""
 
 import streamlit as st
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from oal_engine import demo
-from oal_engine.session import create
-from ui.forms import new_session
-from ui.page import annotator, complain, entry, guarded, note, open_page
-from ui.page import store as open_store
+from ui.gate import Gate
 
-LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
-
-
-def start(session):
-    st.session_state.pop("form", None)
-    st.switch_page(LABEL, query_params={"session": str(session)})
-
-
-def try_demo(store, which):
-    with st.spinner("Preparing the demo…"):
-        session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
-    start(session)
-
-
-def show_session(store, row):
-    left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
-    when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
-    own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
-    left.html(entry(row["name"], *own, row["algorithm"], when))
-    used = row["labels"] / row["budget"]
-    kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
-    text = f"{row['labels']:,} of {row['budget']:,} labels, {kinds}"
-    middle.progress(min(1.0, used), text)
-    with right.container(horizontal=True, horizontal_alignment="right"):
-        done = row["labels"] >= row["budget"]
-        if st.button(
-            "Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"
-        ):
-            start(row["id"])
-        with st.popover("", icon=":material/more_horiz:", help="More"):
-            st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
-            labels = row["labels"] + row["skipped"]
-            sure = not labels or st.checkbox(f"Its {labels:,} answers go with it", key=f"sure-{row['id']}")
-            if st.button("Remove this session", key=f"remove-{row['id']}", disabled=not sure):
-                store.remove_session(row["id"])
-                st.rerun()
-
-
-def show_dataset(row):
-    if row["classes"]:
-        classes = f"{len(row['classes'])} classes"
-    else:
-        classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
-    st.html(entry(row["name"], f"{row['items']:,} items", classes, f"{row['features']:,} features"))
-
-
-open_page("Home")
-with guarded():
-    store = open_store()
-    st.title("Label what matters in a stream", anchor=False)
-    st.html(
-        '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">'
-        "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
-        "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
-    )
-    datasets, sessions = store.datasets(), store.sessions()
-    if wanted := st.query_params.pop("new", None):
-        st.session_state["form"] = True
-        if wanted in [str(row["id"]) for row in datasets]:
-            st.session_state["new-dataset"] = int(wanted)
-    with st.container(horizontal=True):
-        if st.button("Try the demo", type="secondary" if datasets else "primary", key="demo"):
-            try_demo(store, "tweets")
-        if st.button("Demo with abstracts", key="demo-abstracts"):
-            try_demo(store, "abstracts")
-        if datasets and st.button("New session", type="secondary" if sessions else "primary", key="new"):
-            st.session_state["form"] = not st.session_state.get("form", False)
-        if st.button("Import data", key="import"):
-            st.switch_page("pages/4_Data.py")
-
-    if datasets and st.session_state.get("form"):
-        with st.container(border=True):
-            st.header("New session", anchor=False)
-            settings, sent = new_session(datasets)
-            if sent:
-                try:
-                    start(create(store, **settings))
-                except ValueError as error:
-                    complain(error)
-
-    left, right = st.columns([7, 3], gap="large")
-    with left:
-        st.header("Sessions", anchor=False)
-        if not sessions:
-            note("No session yet: try the demo, or import data and start one.")
-        for row in sessions:
-            show_session(store, row)
-    with right:
-        st.header("Data sets", anchor=False)
-        if not datasets:
-            note("None yet. The demo brings its own.")
-        for row in datasets:
-            show_dataset(row)
+app = st.App(
+    "home.py",
+    middleware=[
+        Middleware(TrustedHostMiddleware, allowed_hosts=st.get_option("server.allowedHosts"), www_redirect=False),
+        Middleware(Gate),
+    ],
+)

@@ -44,7 +44,7 @@ with guarded():
     session = chosen_session(open_store())
     if session is None:
         note("There is no session yet.")
-        st.page_link("app.py", label="Start one on the home page")
+        st.page_link("home.py", label="Start one on the home page")
         st.stop()
     desk = open_desk(session)
     about = desk.session.about

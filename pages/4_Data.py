@@ -1,15 +1,15 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
-from pathlib import Path
-
 import streamlit as st
 
 from oal_engine import datasets, feeds, formats, readers
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
-from ui.page import complain, entry, guarded, note, one_row, open_page
+from ui.access import files_folder, served_file
+from ui.page import complain, entry, guarded, literal, note, one_row, open_page, owns
 from ui.page import store as open_store
 
+UPLOAD, SERVER = "Upload", "File on the server"
 NEW, MORE = "A new data set", "More items of one"
 PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
@@ -22,26 +22,23 @@ PHASES = {
 }
 
 
-def local():
-    """Whether only this machine can reach the app: a path on the server is for nobody else to read."""
-    return st.get_option("server.address") in ("127.0.0.1", "localhost", "::1")
-
-
 def chosen_file(question, kinds, key=""):
     """A file, as something to read and its name, or None."""
     upload, path, nth = None, "", st.session_state.get("imports", "")  # what is imported is not chosen any more
-    ways = ["Upload", "Path on this machine"] if local() else ["Upload"]
-    way = st.segmented_control(question, ways, default="Upload", key=f"{key}way") if len(ways) > 1 else "Upload"
-    if way == "Upload":
+    ways = [UPLOAD, SERVER] if files_folder() else [UPLOAD]
+    way = st.segmented_control(question, ways, default=UPLOAD, key=f"{key}way") if len(ways) > 1 else UPLOAD
+    if way == UPLOAD:
         upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
     else:
-        path = st.text_input("Path", key=f"{key}path{nth}").strip()
+        path = st.text_input(f"Path in {literal(files_folder().name)}", key=f"{key}path{nth}").strip()
     if upload is not None:
         return upload, upload.name
-    if path and not Path(path).expanduser().is_file():
-        complain(f"There is no file {path}.")
+    try:
+        found = served_file(path) if path else None
+    except ValueError as error:
+        complain(error)
         return None
-    return (Path(path).expanduser(), Path(path).name) if path else None
+    return found and (found, found.name)
 
 
 def choose_columns(peek):
@@ -208,11 +205,12 @@ def about(row):
 
 def stored(store):
     """The data sets there are, each with a button that removes it."""
+    removable = owns()
     for row in store.datasets():
         with one_row(f"data-{row['id']}"):
             with st.container():
                 about(row)
-            removed = st.button(
+            removed = removable and st.button(
                 "Remove",
                 key=f"remove-{row['id']}",
                 disabled=row["sessions"] > 0,
@@ -233,12 +231,12 @@ with guarded():
     st.title("Data", anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        kinds = [NEW, MORE] if store.datasets() else []
+        kinds = [NEW, MORE] if owns() and store.datasets() else []
         kind = st.segmented_control("The file holds", kinds, default=NEW, required=True, key="kind") if kinds else NEW
         st.header("Add items" if kind == MORE else "Import", anchor=False)
         if done := st.session_state.pop("imported", None):
             note(done)
-            st.page_link("app.py", label="Start a session with it →", query_params={"new": "session"})
+            st.page_link("home.py", label="Start a session with it →", query_params={"new": "session"})
         if kind == MORE:
             append_form(store)
         else:

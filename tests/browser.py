@@ -30,13 +30,19 @@ RUN = "img[src=x], strong, .katex, [style*='color: var(--red'], .stMarkdownColor
 expect.set_options(timeout=1000 * PATIENCE)
 
 
-@contextmanager
-def chromium():
-    """This machine's Chromium; without one the tests skip, or fail where OAL_BROWSER_TESTS is `required`."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
+def program(*names):
+    """The first of some programs that this machine has; without one the test skips, or fails where CI requires it."""
+    found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         missing = pytest.fail if os.environ.get("OAL_BROWSER_TESTS") == "required" else pytest.skip
-        missing(f"needs one of {', '.join(NAMES)} on the PATH")
+        missing(f"needs one of {', '.join(names)} on the PATH")
+    return found
+
+
+@contextmanager
+def chromium():
+    """This machine's Chromium."""
+    found = program(*NAMES)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield browser
@@ -44,19 +50,20 @@ def chromium():
 
 
 class Server:
-    """The app as a person starts it, on a port and with a database of its own."""
+    """The app as a person starts it, on a port and with a database of its own, in any working directory."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, work=ROOT, **environment):
         self.database, self.log, self.port = folder / "studio.db", folder / "server.log", free_port()
+        self.work, self.environment = work, os.environ | {"OAL_DB": str(self.database)} | environment
         self.start()
 
     def start(self):
         """Start it, again on the same port, and wait until it answers."""
-        command = "-m streamlit run app.py --server.fileWatcherType none --server.port".split()
+        command = ["-m", "streamlit", "run", str(ROOT / "app.py"), "--server.fileWatcherType", "none", "--server.port"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *command, str(self.port)],
-                cwd=ROOT, env=os.environ | {"OAL_DB": str(self.database)}, stdout=log, stderr=log,
+                cwd=self.work, env=self.environment, stdout=log, stderr=log,
             )  # fmt: skip
         opened, end = build_opener(ProxyHandler({})), time.monotonic() + 2 * PATIENCE
         while True:
@@ -107,9 +114,10 @@ class Visitors:
     def __init__(self, browser, context):
         self.browser, self.context, self.pages, self.problems = browser, context, [], []
 
-    def __call__(self, server, path="/", viewport=DESKTOP, own=False, **media):
-        """The page of one more visitor, in a browser of its `own` or in that of the others."""
+    def __call__(self, server, path="/", viewport=DESKTOP, own=False, cookie=None, **media):
+        """The page of one more visitor, in a browser of its `own`, with a `cookie` there, or in that of the others."""
         page = (self.browser.new_context() if own else self.context).new_page()
+        page.context.add_cookies([cookie] if cookie else [])
         self.pages.append(page)
         page.set_viewport_size(viewport)
         page.emulate_media(**media)

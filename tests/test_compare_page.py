@@ -48,7 +48,7 @@ def store(tmp_path, monkeypatch):
 
 
 def run(**query):
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).switch_page("pages/2_Compare.py")
+    at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT).switch_page("pages/2_Compare.py")
     for key, value in query.items():
         at.query_params[key] = str(value)
     return at.run()

@@ -393,7 +393,7 @@ def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch
 def test_the_form_plans_a_session(app_store, keep):
     """Random checks, pace, horizon and guidelines are stored as chosen, and who starts a session owns it."""
     keep()
-    at = run("app.py", annotator="anna")
+    at = run("home.py", annotator="anna")
     at.button(key="new").click().run()
     at.number_input(key="new-audit").set_value(25)
     at.toggle(key="new-audit-trains").set_value(False)
@@ -411,7 +411,7 @@ def test_the_form_plans_a_session(app_store, keep):
 def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
     """Rules that do not draw ask all the same: the choice is closed, and the session is made without it."""
     keep()
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
     at.selectbox(key="new-rule").select("all").run()
@@ -433,11 +433,11 @@ def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
     assert "&lt;b&gt;every&lt;/b&gt; $walk$" in bodies
 
 
-def test_only_the_owner_writes_guidelines_where_people_log_in(monkeypatch):
-    """With a log-in the others read them."""
+@pytest.mark.parametrize(("owns", "may"), [(True, [True] * 3), (False, [False, True, False])])
+def test_only_owners_write_guidelines_where_people_log_in(monkeypatch, owns, may):
+    """A session's own owner and the owners of the studio do; the others read them."""
     from ui import guidelines
 
     monkeypatch.setattr(guidelines, "logged_in", lambda: True)
-    assert [True, True, False] == [
-        guidelines.may_edit(*who) for who in [("", "ben"), ("anna", "anna"), ("anna", "ben")]
-    ]
+    monkeypatch.setattr(guidelines, "owns", lambda: owns)
+    assert may == [guidelines.may_edit(*who) for who in [("", "ben"), ("anna", "anna"), ("anna", "ben")]]

@@ -16,13 +16,15 @@ from oal_engine.session import Session, create
 from ui.forms import OWN
 from ui.page import PAGES as LINKS
 
-PAGES = ["app.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
+PAGES = ["home.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
 WAIT = 60  # seconds; the first run of a page compiles
+SERVER = "File on the server"
 
 
 @pytest.fixture
-def store(app_store):
-    """The store of an app of its own."""
+def store(app_store, tmp_path, monkeypatch):
+    """The store of an app of its own, which offers the files of the test's folder."""
+    monkeypatch.setenv("OAL_FILES", str(tmp_path))
     return app_store
 
 
@@ -38,8 +40,8 @@ def texts(store, tmp_path):
 
 
 def run(page, **query):
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
-    if page != "app.py":
+    at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
+    if page != "home.py":
         at.switch_page(page)
     for key, value in query.items():
         at.query_params[key] = value
@@ -93,7 +95,7 @@ def work_then(store, texts, tmp_path, monkeypatch):
             if trouble == "locked":
                 real = sqlite3.connect
                 monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: real(*args, **more | {"timeout": 0.1}))
-                run("app.py")  # the app has its database open when another process takes it
+                run("home.py")  # the app has its database open when another process takes it
                 other.execute("BEGIN EXCLUSIVE")
             if trouble == "damaged":
                 with path.open("r+b") as file:
@@ -122,7 +124,7 @@ def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page
 
 def test_one_click_starts_the_demo(store):
     """Try the demo imports the stream, makes a session and goes to its card."""
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="demo").click().run()
     assert not at.exception
     (session,) = store.sessions()
@@ -132,7 +134,7 @@ def test_one_click_starts_the_demo(store):
 
 def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):
     """What is registered is offered: no name and no parameter is written into the form."""
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     offered = at.selectbox(key="new-algorithm").options
     kind = f"new-kind-{texts}"
@@ -151,7 +153,7 @@ def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, tex
 
 def test_the_form_makes_the_session_that_it_shows(store, texts):
     """The settings chosen are the settings stored."""
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     at.number_input(key="new-budget").set_value(7)
@@ -169,14 +171,14 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "\n".join(f"word{k} *word{k % 3}*,{'*a*' if k % 3 else 'b'}" for k in range(30)))
     kinds, _ = datasets.import_file(store, path, "kinds", formats.Columns(("text",), "kind", multiclass=True))
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     assert "2 classes: *a*, b" in words(at)
     at.button(key="new-send").click().run()
     assert not at.exception
     found = store.session(store.sessions()[0]["id"])
     assert (kinds, "MD-AMD", ["*a*", "b"]) == (found["dataset"], found["algorithm"], found["classes"])
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     at.segmented_control(key=f"new-kind-{kinds}").set_value("One rare class").run()
     at.selectbox(key=f"new-rare-{kinds}").select("b").run()
@@ -184,7 +186,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     assert not at.exception
     found = store.session(store.sessions()[0]["id"])
     assert ("b", "b", "Not b") == tuple(found[key] for key in ("positive_class", "positive_name", "negative_name"))
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     at.selectbox(key="new-dataset").select_index(1).run()
     at.segmented_control(key=f"new-kind-{texts}").set_value("Several classes").run()
@@ -198,7 +200,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
 
 def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
     """A wrong value makes no session and no traceback."""
-    at = run("app.py")
+    at = run("home.py")
     at.button(key="new").click().run()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1.0)
@@ -282,7 +284,7 @@ def test_a_session_with_answers_is_removed_only_after_a_word(store, texts):
     empty, answered = (create(store, texts, "PAA-I", budget=3) for _ in range(2))
     opened = Session(store, answered)
     opened.answer("an event", opened.place.asked.id, 1)
-    at = run("app.py")
+    at = run("home.py")
     at.button(key=f"remove-{empty}").click().run()
     assert [answered] == [row["id"] for row in store.sessions()]
     assert at.button(key=f"remove-{answered}").disabled
@@ -307,7 +309,7 @@ def test_data_is_imported_from_a_path(store, tmp_path):
         "id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40))
     )
     at = run("pages/4_Data.py")
-    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(path)).run()
     assert not at.exception
     assert (at.multiselect(key="text").value, at.selectbox(key="label").value) == (["text"], "label")
@@ -324,7 +326,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     kinds = ["<b>bold</b>", "$x$", *(f"kind {k}" for k in range(8))]
     path.write_text("text,label\n" + "".join(f"hello word{k % 3},{kinds[k % len(kinds)]}\n" for k in range(44)))
     at = run("pages/4_Data.py")
-    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(path)).run()
     assert [box.key for box in at.text_input if box.key == "positive"] == ["positive"]
     at.segmented_control(key="kind-label").set_value("Each word is a class").run()
@@ -339,7 +341,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     }
     listed = "10 classes: $x$ (5), <b>bold</b> (5), kind 0 (5), kind 1 (5), kind 2 (4), kind 3 (4) and 4 more"
     assert [text.value for text in at.text] == [listed]
-    assert "10 classes" in words(run("app.py"))
+    assert "10 classes" in words(run("home.py"))
 
 
 def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
@@ -349,7 +351,7 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     path.write_text("".join(f".I {k}\n.U\n{k}\n.M\n{m}\n.T\nWords of title {k % 3}.\n" for k, m in enumerate(mesh)))
     tree.write_text("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\n")
     at = run("pages/4_Data.py")
-    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(path)).run()
     assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
     at.selectbox(key="label").set_value("source").run()
@@ -357,7 +359,7 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     at.selectbox(key="label").set_value("mesh").run()
     at.button(key="import").click().run()
     assert "give a tree file and a tree number" in words(at)
-    at.segmented_control(key="tree-way").set_value("Path on this machine").run()
+    at.segmented_control(key="tree-way").set_value(SERVER).run()
     at.text_input(key="tree-path").set_value(str(tree)).run()
     at.text_input(key="number").set_value("C15").run()
     assert "tree.bin has no tree number 'C15'" in words(at)
@@ -373,7 +375,7 @@ def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
     path = tmp_path / "messages.csv"
     path.write_text("text,label\nhello a,spam\nhello b,ham\n")
     at = run("pages/4_Data.py")
-    at.segmented_control(key="way").set_value("Path on this machine").run()
+    at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(tmp_path / "missing.csv")).run()
     assert "There is no file" in words(at)
     at.text_input(key="path").set_value(str(path)).run()
@@ -392,7 +394,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
     at = run("pages/4_Data.py")
     at.segmented_control(key="kind").set_value("More items of one").run()
-    at.segmented_control(key="more-way").set_value("Path on this machine").run()
+    at.segmented_control(key="more-way").set_value(SERVER).run()
     at.text_input(key="more-path").set_value(str(path)).run()
     at.button(key="append").click().run()
     assert not at.exception

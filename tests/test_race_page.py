@@ -169,7 +169,7 @@ def run_page(tmp_path, monkeypatch):
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     st.cache_resource.clear()
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).switch_page("pages/2_Compare.py")
+    at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page("pages/2_Compare.py")
     at.query_params["view"] = "race"
     return at.run()
 

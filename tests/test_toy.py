@@ -107,7 +107,7 @@ def test_the_form_offers_them(tmp_path, monkeypatch):
     store, path = Store(tmp_path / "studio.db"), tmp_path / "texts.csv"
     path.write_text("text,label\n" + "".join(f"item {k} word{k % 7},{int(k % 5 == 0)}\n" for k in range(40)))
     datasets.import_file(store, path, "texts", formats.Columns(text=("text",), label="label"))
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).run()
     at.button(key="new").click().run()
     at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
     at.selectbox(key="new-rule").select("root").run()

@@ -20,7 +20,7 @@ from oal_engine.query_rules import QUERY_RULES, partners
 from oal_engine.specifications import PROTOCOLS
 
 from .forms import AIMS
-from .page import complain, entry, guarded, literal, note, one_row
+from .page import complain, entry, guarded, literal, note, one_row, owns
 
 PAGE = "pages/2_Compare.py"
 FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
@@ -237,6 +237,7 @@ def _saved(store):
     found = store.comparisons()
     if not found:
         note("None yet. Start the one on this page: it takes seconds.")
+    removable = owns()
     for row in found:
         state = jobs.status(store, row["id"])["state"]
         with one_row(f"compare-{row['id']}"):
@@ -244,7 +245,8 @@ def _saved(store):
                 st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
                 about = html.escape(_about(row, state))
                 st.html(f'<div class="oal-entry"><span>{about}</span></div>')
-            _more_menu(store, row["id"])
+            if removable:
+                _more_menu(store, row["id"])
 
 
 def _about(row, state):
@@ -272,13 +274,14 @@ def _shown(store, comparison):
             st.page_link(PAGE, label="← All comparisons")
             st.html(entry(about["name"], _about(about, state)))
         if state == "running":
-            if st.button("Cancel", key="compare-cancel"):
+            if owns() and st.button("Cancel", key="compare-cancel"):
                 jobs.cancel(store, comparison)
                 st.rerun()
         elif state != "finished" and st.button("Go on", type="primary", key="compare-go-on"):
             jobs.start(store, comparison)
             st.rerun()
-        _more_menu(store, comparison)
+        if owns():
+            _more_menu(store, comparison)
     st.fragment(guarded()(_progress), run_every=1.0 if state == "running" else None)(store, comparison, state)
 
 

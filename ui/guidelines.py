@@ -8,7 +8,7 @@ from oal_engine.store import StoreError
 
 from .figures import table, told
 from .forms import LONGEST_GUIDELINES
-from .page import annotator, complain, logged_in
+from .page import annotator, complain, logged_in, owns
 
 
 def show(desk):
@@ -26,14 +26,14 @@ def show(desk):
     if may_edit(owner, annotator()):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
-    else:
+    elif owner:
         st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, about), "none")
 
 
 def may_edit(owner, name):
-    """Whether somebody may write the guidelines: the owner, or anybody where there is none or no log-in."""
-    return not owner or not logged_in() or name == owner
+    """Whether somebody may change a session: its owner may, and whoever owns the studio."""
+    return owns() or (logged_in() and name == owner)
 
 
 def _edit(session, words):

@@ -15,6 +15,7 @@ from oal_engine.demo import DEMOS
 from oal_engine.runs import SessionError
 from oal_engine.store import Store
 
+from . import access
 from .component import text
 
 STYLE = """<style>
@@ -53,7 +54,7 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
 </style>"""
 SCRIPT = f"<script>{text(['popover.js', 'kept.js'])}</script>"
 PAGES = {
-    "Home": "app.py",
+    "Home": "home.py",
     "Label": "pages/1_Label.py",
     "Compare": "pages/2_Compare.py",
     "Replay": "pages/3_Replay.py",
@@ -65,7 +66,7 @@ def open_page(title):
     """Begin a page: every page does, because a deep link runs no other script before it."""
     st.set_page_config(title + " · OAL Studio", page_icon="🎯", layout="wide")
     st.html(STYLE)
-    _require_login()
+    _let_in()
     _warm_up()
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
@@ -80,12 +81,25 @@ def open_page(title):
             _who()
 
 
-def _require_login():
-    if st.secrets.load_if_toml_exists() and "auth" in st.secrets and not st.user.is_logged_in:
-        st.title("OAL Studio")
-        st.text("Log in to label and to see the data.")
+def _let_in():
+    """End the page, with one sentence, for who may not enter."""
+    standing = access.standing(st.user.to_dict())
+    if standing.enters:
+        return
+    st.title("OAL Studio", anchor=False)
+    if standing.problem == access.LOG_IN:
+        st.text(standing.problem)
         st.button("Log in", type="primary", on_click=st.login)
+    else:
+        complain(standing.problem)
+        if logged_in():
+            st.button("Log out", on_click=st.logout)
         st.stop()
+
+
+def owns():
+    """Whether who is here may remove what there is, and change what others made."""
+    return access.standing(st.user.to_dict()).owns
 
 
 def logged_in():
@@ -135,7 +149,7 @@ def guarded():
         yield
     except Removed:
         complain("This session was removed.")
-        st.page_link("app.py", label="All sessions")
+        st.page_link("home.py", label="All sessions")
     except (ValueError, OSError) as error:
         complain(error)
 
@@ -150,7 +164,7 @@ def chosen_session(store):
         return next(iter(sessions))
     if not asked.isdigit() or int(asked) not in sessions:
         complain(f"Session {asked} does not exist.")
-        st.page_link("app.py", label="All sessions")
+        st.page_link("home.py", label="All sessions")
         st.stop()
     return int(asked)
 

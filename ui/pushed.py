@@ -9,6 +9,8 @@ import streamlit as st
 from oal_engine.runs import SessionError
 
 from . import feed
+from .guidelines import may_edit
+from .page import annotator
 
 COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
@@ -38,9 +40,12 @@ def _item(session, row):
 
 def _switch(session):
     """Whether marks train, for everybody in the session."""
-    stands = bool(session.store.session(session.id)["feedback_trains"])
-    chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}")
-    if chosen != stands:
+    about = session.store.session(session.id)
+    stands, fixed = bool(about["feedback_trains"]), not may_edit(about["owner"], annotator())
+    chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}", disabled=fixed)
+    if fixed:
+        chosen = stands
+    elif chosen != stands:
         session.store.put_feedback_trains(session.id, chosen)
     st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(_cost(session, chosen))}</p>')
     return chosen

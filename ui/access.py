@@ -1,0 +1,166 @@
+"""Who may do what: who is let in, who owns, and which files on the server may be read.
+
+The rules are read from the secrets at every question, so that a change holds at once. Whatever is unclear in them
+closes the app to everybody.
+"""
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+from streamlit import config
+
+LOG_IN = "Log in to label and to see the data."
+SECTIONS = ("auth", "access")
+LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # of [auth]: a section that has them is one, whatever its name
+
+_login_required = False  # once it is, in this server process, no file that changes or goes away opens the app
+
+
+class Closed(ValueError):
+    """The secrets do not say clearly who may enter, so nobody does."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What somebody may do here; `problem` is what who may not enter is told."""
+
+    enters: bool = False
+    owns: bool = False
+    problem: str = ""
+
+
+def standing(person):
+    """What somebody may do, by what the log-in says of them: a mapping like `st.user`."""
+    try:
+        login, allowed, owners = _rules()
+    except Closed as problem:
+        return Standing(problem=f"For the owner of this app: {problem}")
+    if not login:
+        return Standing(enters=True, owns=True)
+    if person.get("is_logged_in") is not True:
+        return Standing(problem=LOG_IN)
+    mail = str(person.get("email") or "")
+    if str(person.get("email_verified", True)).lower() != "true":
+        return Standing(problem=f"The address {mail} is not verified by the provider of your log-in.")
+    owns = _listed(mail, owners)
+    if owns or _listed(mail, allowed):
+        return Standing(enters=True, owns=owns)
+    return Standing(problem=f"{mail or 'An account without an e-mail address'} is not on the list of who may enter.")
+
+
+def files_folder():
+    """The folder of the server whose files may be imported: OAL_FILES, never where people log in; None without one."""
+    named = os.environ.get("OAL_FILES")
+    return Path(named).resolve() if named and not _is_login_required() else None
+
+
+def served_file(name):
+    """The file of a name, or of a path, inside the folder of `files_folder`."""
+    folder = files_folder()
+    if folder is None:
+        raise ValueError("Files of the server can be imported where OAL_FILES names their folder, without a log-in.")
+    try:
+        path = (folder / name).resolve()
+        if path.is_relative_to(folder) and path.is_file():
+            return path
+    except (OSError, ValueError):  # too long, or with a character that no name has
+        pass
+    raise ValueError(f"There is no file {name} in the folder {folder.name}.")
+
+
+def _is_login_required():
+    try:
+        return _rules()[0]
+    except Closed:
+        return True
+
+
+def _rules():
+    """Whether people log in, and the entries of the lists of who is let in and of who owns."""
+    global _login_required
+    try:
+        rules = _read_rules()
+    except Closed:
+        _login_required = True
+        raise
+    if rules[0]:
+        _login_required = True
+    return rules
+
+
+def _tell_streamlit(auth):
+    """Have Streamlit read the secrets again: its copy, which checks log-ins, does not follow a file that was broken."""
+    if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
+        st.secrets._reset()
+
+
+def _read_rules():
+    secrets = {}
+    named = config.is_manually_set("secrets.files")
+    for path in config.get_option("secrets.files"):
+        secrets |= _read(path, must_exist=named)
+    for name, value in secrets.items():
+        keys = {name, *value} if isinstance(value, dict) else {name}
+        like = name.strip().lower()
+        if name not in SECTIONS and ("auth" in like or like == "access" or LOGIN_KEYS & keys):
+            raise Closed(f"The secrets have {name} where [auth] or [access] is expected.")
+    if "auth" not in secrets:
+        if "access" in secrets:
+            raise Closed("The secrets have a section [access] but no [auth], without which nobody can log in.")
+        if _login_required:
+            raise Closed(
+                "The secrets asked for a log-in, or were unclear, and have no [auth] now. Put it back, or start the "
+                "server again to run it without a log-in."
+            )
+        return False, (), ()
+    if not isinstance(secrets["auth"], dict):
+        raise Closed("auth in the secrets must be a section: [auth].")
+    access = secrets.get("access", {})
+    if not isinstance(access, dict) or set(access) - {"allowed", "owners"}:
+        raise Closed("[access] in the secrets must be a section of the lists allowed and owners, and of nothing else.")
+    allowed, owners = (_entries(access, name) for name in ("allowed", "owners"))
+    if not allowed and not owners:
+        raise Closed(
+            'Nobody is let in: the secrets have [auth], but no list of who may enter. Write [access] and below it '
+            'allowed = ["anna@example.org", "@example.org"], or ["*"] for every account of the provider.'
+        )
+    _tell_streamlit(secrets["auth"])
+    return True, allowed, owners
+
+
+def _read(path, must_exist):
+    """The secrets of a file; none where it is one of those that need not exist, and does not."""
+    shown = "/".join(Path(path).parts[-2:])
+    try:
+        with open(path, "rb") as file:
+            secrets = tomllib.load(file)
+    except FileNotFoundError as error:
+        if must_exist or os.path.islink(path):
+            raise Closed(f"The secrets {shown} are missing.") from error
+        return {}
+    except OSError as error:
+        raise Closed(f"The secrets {shown} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise Closed(f"The secrets {shown} cannot be read: {error}.") from error
+    if not secrets:
+        raise Closed(f"The secrets {shown} are empty.")
+    return secrets
+
+
+def _entries(access, name):
+    """The entries of a list: e-mail addresses, @domains, or *."""
+    entries = access.get(name, [])
+    if not isinstance(entries, list):
+        raise Closed(f"{name} in [access] must be a list.")
+    for nth, entry in enumerate(entries, 1):  # what is wrong is not shown: whoever comes reads the sentence
+        if not isinstance(entry, str) or not (entry == "*" or entry.strip()[:-1].count("@") == 1):
+            raise Closed(f'{name} in [access] must hold e-mail addresses, "@domains" or "*". Number {nth} is none.')
+    return tuple(entry.strip().lower() for entry in entries)
+
+
+def _listed(mail, entries):
+    name, _, domain = mail.lower().rpartition("@")
+    return "*" in entries or (bool(name) and not {f"@{domain}", f"{name}@{domain}"}.isdisjoint(entries))

@@ -1,0 +1,100 @@
+"""The gate before Streamlit: it ends the connections of who may no longer enter, and keeps others from the files."""
+
+import hashlib
+import json
+
+import streamlit as st
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
+from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.url_util import make_url_path
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
+
+from . import access
+
+HEADERS = {
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",  # the same for old browsers
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown the first page it may see
+
+
+class Gate:
+    """Middleware of the app: every request and every message of a browser passes it."""
+
+    def __init__(self, app):
+        self.app = app
+        self.ended = set()  # the log-ins that were ended, while browsers may still hold their cookies
+        base = st.get_option("server.baseUrlPath")
+        self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
+        self.logout = make_url_path(base, "auth/logout")
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "websocket":
+            await self._talk(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, _with_headers(send))
+        else:
+            await self.app(scope, receive, send)
+
+    async def _answer(self, scope, receive, send):
+        cookies, path = HTTPConnection(scope).cookies, scope["path"]
+        if path == self.logout and _person(cookies):
+            self.ended.add(_signed_part(cookies))
+        app = self.app
+        if path.startswith(self.files) and not self._standing(cookies).enters:
+            app = PlainTextResponse("Log in first.", 403)  # before a byte of an upload is read
+        await app(scope, receive, send)
+
+    async def _talk(self, scope, receive, send):
+        """A connection lasts as long as what somebody may do stays the same; Streamlit is not told of ended log-ins."""
+        cookies = HTTPConnection(scope).cookies
+        if _signed_part(cookies) in self.ended:
+            scope = scope | {"headers": [header for header in scope["headers"] if header[0] != b"cookie"]}
+        before, ended = self._standing(cookies), False
+
+        async def checked():
+            nonlocal ended
+            message = await receive()
+            if message["type"] == "websocket.receive" and self._standing(cookies) != before:
+                ended = True
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+            return {"type": "websocket.disconnect", "code": POLICY_VIOLATION} if ended else message
+
+        async def open_only(message):
+            if not ended:
+                await send(message)
+
+        await self.app(scope, checked, open_only)
+
+    def _standing(self, cookies):
+        return access.standing({} if _signed_part(cookies) in self.ended else _person(cookies))
+
+
+def _person(cookies):
+    """Who a browser's cookies say that it is, as Streamlit signed it; nobody where they are not its own."""
+
+    def signed(name):
+        return decode_signed_value(get_cookie_secret(), name, cookies.get(name, "").encode("latin-1", "replace"))
+
+    found = get_cookie_with_chunks(signed, USER_COOKIE_NAME)
+    return json.loads(found) if found else {}
+
+
+def _signed_part(cookies):
+    """What tells one log-in from every other, as a digest; the signature itself can be spelled in several ways."""
+    return hashlib.sha256(cookies.get(USER_COOKIE_NAME, "").rpartition(".")[0].encode()).digest()
+
+
+def _with_headers(send):
+    async def sent(message):
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(HEADERS)
+        await send(message)
+
+    return sent
