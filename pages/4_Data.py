@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from oal_engine import datasets, feeds, formats, readers
+from oal_engine import datasets, feeds, formats, readers, sources
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
 from ui.page import complain, entry, guarded_store, note, one_row, open_page
@@ -112,7 +112,7 @@ def import_form(store):
     source, name = file
     left, right = st.columns(2)
     reader = left.selectbox("Format", ["recognised", *readers.READERS], key="reader")
-    encoding = right.selectbox("Encoding", readers.ENCODINGS, key="encoding")
+    encoding = right.selectbox("Encoding", sources.ENCODINGS, key="encoding")
     reader = None if reader == "recognised" else reader
     try:
         peek = formats.peek(source, PREVIEW, name=name, reader=reader, encoding=encoding)

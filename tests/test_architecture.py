@@ -14,7 +14,7 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters", "tables", "calibration", "jsonlines", "terminal"},
+    {"dispatch", "parameters", "tables", "calibration", "jsonlines", "terminal", "sources"},
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
