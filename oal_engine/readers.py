@@ -118,11 +118,11 @@ def _records(source: Source, lines: Iterable[str], dialect: dict) -> Iterator[tu
     width = 0
 
     def watched():
-        length = 0
+        length, most = 0, source.limits.line
         for line in lines:
-            length = len(line) + (length if taken else 0)
+            length = length + len(line) if taken else len(line)
             taken.append(line)
-            if length > source.limits.line:
+            if length > most:
                 stop_swallowing(cut=True)
                 source.limits.check("line", length, f"The row at line {at:,} of {source.name}")
             yield line
@@ -305,7 +305,7 @@ def _foreign(reader: Callable[[Source], Table]) -> Callable[[Source], Table]:
     def table(source):
         try:
             return reader(source)
-        except DataError:
+        except (DataError, MemoryError):
             raise
         except Exception as error:  # the libraries' parsers fail on a damaged file in any way
             raise ValueError(error) from error
@@ -408,8 +408,9 @@ def _parquet(source: Source) -> Table:
     source.limits.check("items", about.num_rows, source.name)
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     _unpacks_to(source, sum(group.total_byte_size for group in groups), packed)
-    values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))
-    source.limits.check("size", 8 * values, source.name)
+    # What a list holds beyond one value a row takes no bytes in the file where it is nothing.
+    listed = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
+    _unpacks_to(source, 8 * listed, packed)
     # A text that many rows share is kept once: a dictionary is not written out.
     texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
     file = parquet.ParquetFile(binary, read_dictionary=texts)

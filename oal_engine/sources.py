@@ -89,7 +89,8 @@ class Source(NamedTuple):
         text = text_of(self.binary, encoding, newline="")
         try:
             for done, line in enumerate(islice(lines_of(text, self.limits), self.limit), 1):
-                check_line(line, done, self.name, self.encoding, self.limits)
+                if done <= 2 or len(line) > self.limits.line:
+                    check_line(line, done, self.name, self.encoding, self.limits)
                 if done % CHUNK == 0:
                     self.tick()
                 yield line
@@ -191,6 +192,8 @@ def open_source(path, name, encoding="utf-8", limit=None, progress=None, limits=
                 yield Source(binary, name, encoding, limit, tick, limits=limits)
     except (DataError, BrokenPipeError):  # a pipe is what is written to meanwhile
         raise
+    except MemoryError:
+        raise DataError(f"{name} needs more memory than there is.") from None
     except UNREADABLE as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise DataError(f"{name} cannot be read: {reason.rstrip('. ')}.") from error

@@ -24,7 +24,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"runs", "demo", "feeds", "race", "protocols", "contests"},
     {"session"},
     {"published", "experiments", "retrace", "bundle", "model"},
-    {"reproduce", "cluster", "jobs", "figures"},
+    {"reproduce", "cluster", "jobs", "figures", "imports"},
     {"report"},
     {"session_report"},
     {"export", "cli_comparisons"},
