@@ -125,7 +125,7 @@ def peek(
     limits: Limits = LIMITS,
 ) -> Peek:
     """The first rows of a file (a path, or an open binary file and its name) and a guess of its columns."""
-    reader = reader_for(path, reader, name=name, limits=limits)
+    reader = reader_for(path, reader, name=name, encoding=encoding, limits=limits)
     with open_source(path, name, encoding, limit=SAMPLE, limits=limits) as source:
         columns, table_rows, vectors = READERS[reader].table(source)
         found = ((line, _words(cells)) for line, cells in islice(table_rows, SAMPLE))

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .sources import CHUNK, COMPRESSIONS, HARMLESS, LIMITS, DataError, Source, allow_more, name_of, open_source
+from .sources import CHUNK, COMPRESSIONS, HARMLESS, LIMITS, DataError, Source, allow_more, name_of, open_source, text_of
 
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 OHSUMED = {
@@ -47,7 +47,7 @@ def live_source(
 ) -> tuple[str, Source]:
     """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
     out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
-    reader = reader_for(name, reader) if reader else _recognised(binary.peek(1).partition(b"\n")[0], name)
+    reader = reader_for(name, reader) if reader else _recognised(binary.peek(1).partition(b"\n")[0], name, encoding)
     if reader in ("parquet", "npy", "npz"):
         taken = binary.read(limits.size + 1)
         limits.check("size", len(taken), name)
@@ -472,7 +472,9 @@ READERS: dict[str, Reader] = {
 }
 
 
-def reader_for(path, reader: str | None = None, *, name: str | None = None, limits=LIMITS) -> str:
+def reader_for(
+    path, reader: str | None = None, *, name: str | None = None, encoding: str = "utf-8", limits=LIMITS
+) -> str:
     """The name of the reader for a file: as asked, else by its suffix below .gz, .bz2 or .xz, else by its content."""
     if reader in READERS:
         return reader
@@ -483,18 +485,22 @@ def reader_for(path, reader: str | None = None, *, name: str | None = None, limi
         if suffixes and suffixes[-1] in spec.suffixes:
             return known
     with open_source(path, name, limits=limits) as source:
-        return _recognised(source.binary.read(1 << 16), name_of(path, name))
+        return _recognised(source.binary.read(1 << 16), name_of(path, name), encoding)
 
 
-def _recognised(head: bytes, name: str) -> str:
+def _recognised(head: bytes, name: str, encoding: str) -> str:
     """The first reader that knows the first bytes of a file."""
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    lines = [line for line in head.decode(encoding, "replace").splitlines() if line.strip()][:50]
+    if encoding == "utf-8":
+        encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text = text_of(io.BytesIO(head), encoding, errors="replace").read()
+    lines = [line for line in text.splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut
     for known, spec in READERS.items():
         if lines and spec.recognises(head, lines):
             return known
-    raise DataError(f"{name} is {'in no known format' if lines else 'empty'}; the readers are {', '.join(READERS)}.")
+    wide = " (its zeros may be UTF-16: then choose the encoding)" if "\0" in text else ""
+    what = f"in no known format{wide}" if lines else "empty"
+    raise DataError(f"{name} is {what}; the readers are {', '.join(READERS)}.")
 
 
 def word_of(cell) -> str:
