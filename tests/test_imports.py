@@ -1,4 +1,4 @@
-"""Promises of the page's imports: a process of their own, with a memory limit, that leaves nothing and outlives nobody."""
+"""Promises of the page's imports: a process of their own, with limited memory, that leaves nothing and outlives nobody."""
 
 import io
 import os
@@ -46,14 +46,14 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     told = []
     path = tmp_path / "x.csv"
     path.write_text(lines(30))
-    assert ("30 items (20 positive, 10 negative).") == imports.import_file(
+    assert "30 items (20 positive, 10 negative)." == imports.import_file(
         store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "words", lambda *each: told.append(each)
     )
     assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in told))
     imports.import_file(
         store, upload(lines(30)), "x.csv", COLUMNS, "csv", "utf-8", "an upload", "l2", "tweets", lambda *each: None
     )
-    first, second = ({"items", "positives", "source", "columns"} & row.keys() and row for row in store.datasets())
+    first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
     assert "appended 10, dropped 30 exact duplicates" == imports.append(
@@ -72,9 +72,9 @@ def test_a_preview_is_that_of_the_formats():
 
 def test_what_cannot_be_read_is_one_sentence():
     """The sentence of the readers comes through, for a preview and for a tree."""
-    with pytest.raises(formats.DataError, match=r"^x.csv is empty; the readers are "):
-        imports.peek(upload("", "x.bin"), "x.csv", "csv") if False else imports.peek(upload(""), "x.csv.bin")
-    with pytest.raises(formats.DataError, match="tree.bin has no tree number 'C15'"):
+    with pytest.raises(formats.DataError, match=r"^x.bin is empty; the readers are "):
+        imports.peek(upload(""), "x.bin")
+    with pytest.raises(formats.DataError, match=r"tree\.bin has no tree number 'C15'"):
         imports.mesh_terms(upload("Heart Diseases;C14.280\n"), "tree.bin", "C15")
     assert ("Heart Diseases",) == imports.mesh_terms(upload("Heart Diseases;C14.280\n"), "tree.bin", "C14")
 
@@ -92,7 +92,8 @@ def test_too_much_memory_is_said_in_one_sentence(store, monkeypatch, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((9_000_000, 10)))
     columns = formats.Columns(features=())
     with pytest.raises(
-        formats.DataError, match=r"^x.npy needs more memory than (there is|the 1\.0 GiB .* OAL_IMPORT_MEMORY \(bytes\))\.$"
+        formats.DataError,
+        match=r"^x.npy needs more memory than (there is|the 1\.0 GiB .* OAL_IMPORT_MEMORY \(bytes\))\.$",
     ):
         imports.check(tmp_path / "x.npy", "x.npy", columns, "npy", "utf-8", lambda *each: None)
     assert [] == children()
@@ -114,9 +115,7 @@ def test_who_leaves_ends_the_process_and_leaves_nothing(store, tmp_path, monkeyp
             raise Left
 
     with pytest.raises(Left):
-        imports.import_file(
-            store, upload(lines(60_000)), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave
-        )
+        imports.import_file(store, upload(lines(60_000)), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave)
     assert {(1, ())} == {(count, tuple(files)) for count, files in seen}
     assert [] == children()
     assert [] == store.datasets()
