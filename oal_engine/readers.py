@@ -403,14 +403,15 @@ def _parquet(source: Source) -> Table:
 
     binary = source.whole()
     packed = binary.seek(0, io.SEEK_END)
-    about, schema = parquet.read_metadata(binary), parquet.read_schema(binary)
-    source.limits.check("columns", max(about.num_columns, len(schema)), source.name)
+    about = parquet.read_metadata(binary)
+    source.limits.check("columns", about.num_columns, source.name)
     source.limits.check("items", about.num_rows, source.name)
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     _unpacks_to(source, sum(group.total_byte_size for group in groups), packed)
     # What a list holds beyond one value a row takes no bytes in the file where it is nothing.
     listed = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
     _unpacks_to(source, 8 * listed, packed)
+    schema = about.schema.to_arrow_schema()
     # A text that many rows share is kept once: a dictionary is not written out.
     texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
     file = parquet.ParquetFile(binary, read_dictionary=texts)
