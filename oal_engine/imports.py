@@ -95,7 +95,7 @@ def _run(work, source, progress=None, **settings):
             finally:
                 process.kill()
     if "made" not in found:
-        raise formats.DataError(found.get("error") or _too_large(settings["name"]))
+        raise formats.DataError(found.get("error") or _lost(settings["name"], process.returncode))
     return found["made"]
 
 
@@ -103,6 +103,14 @@ def _too_large(name):
     return (
         f"{name} needs more memory than the {_memory() / 2**30:.1f} GiB that an import of this page may take: "
         "import it on the command line, or raise OAL_IMPORT_MEMORY (bytes)."
+    )
+
+
+def _lost(name, code):
+    """What is said where the process ended without a word: libraries end it so where they get no memory."""
+    return (
+        f"The process that read {name} ended without a word (exit code {code}), perhaps for want of memory: "
+        f"it may take {_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY); what the server prints may say more."
     )
 
 
