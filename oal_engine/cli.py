@@ -6,7 +6,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
@@ -19,7 +19,20 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from . import bundle, cli_backups, cli_comparisons, feeds, formats, metrics, readers, retrace, spending, stream, tables
+from . import (
+    bundle,
+    cli_backups,
+    cli_comparisons,
+    feeds,
+    formats,
+    metrics,
+    readers,
+    retrace,
+    sources,
+    spending,
+    stream,
+    tables,
+)
 from . import datasets as data
 from . import model as models
 from .algorithms import ALGORITHMS, declared, strategy
@@ -53,7 +66,12 @@ MeshNumber = Annotated[
 Identity = Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed; empty: the line number).")]
 Feature = Annotated[list[str] | None, typer.Option("--feature", help="Column of numbers (default: all that are).")]
 Reader = Annotated[str | None, typer.Option("--reader", help=f"Format: {', '.join(readers.READERS)}.")]
-Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(readers.ENCODINGS)}.")]
+Encoding = Annotated[str, typer.Option("--encoding", help=f"Encoding: {', '.join(sources.ENCODINGS)}.")]
+DEFAULTS = ", ".join(f"{name}={number:,}" for name, number in asdict(sources.LIMITS).items())
+Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=NUMBER", help=f"What a file may hold at most; several may be ({DEFAULTS})."),
+]
 Tokenizer = Annotated[str, typer.Option("--tokenizer", help="words, or tweets (keeps #, @ and emoji).")]
 Scale = Annotated[str | None, typer.Option("--scale", help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")]
 DATASET = ("id", "name", "kind", "items", "features", "positives", "negatives", "classes")
@@ -73,23 +91,44 @@ def columns_of(
     multiclass=False,
     mesh_tree=None,
     mesh_number=None,
+    limits=sources.LIMITS,
 ):
     """The columns named on the command line, completed by what the file seems to hold."""
     if bool(mesh_tree) != bool(mesh_number):
         raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
     if mesh_tree and (positive or contains or multiclass):
         raise ValueError("--mesh-tree says which labels are positive: no --positive, --contains or --multiclass then.")
-    guess = formats.peek(path, reader=reader, encoding=encoding).guess
+    guess = formats.peek(path, reader=reader, encoding=encoding, limits=limits).guess
     return formats.Columns(
         tuple(text) if text else () if feature else guess.text,
         label or guess.label,
         guess.id if identity is None else identity or None,
         tuple(feature) if feature else guess.features,
-        readers.mesh_terms(mesh_tree, mesh_number) if mesh_tree else tuple(positive or ()),
+        readers.mesh_terms(mesh_tree, mesh_number, limits=limits) if mesh_tree else tuple(positive or ()),
         contains,
         multiclass,
         mesh_tree is not None,
     )
+
+
+def limits_of(settings):
+    """The limits of a file with those that were set on the command line."""
+    values = {key: int(number(value, f"--limit {key}", "a number")) for key, value in _pairs("--limit", settings)}
+    for key, value in values.items():
+        if key not in asdict(sources.LIMITS):
+            raise ValueError(f"--limit has no {key}. It has {', '.join(asdict(sources.LIMITS))}.")
+        if value < 1:
+            raise ValueError(f"--limit {key} must be >= 1. Got {value}.")
+    return replace(sources.LIMITS, **values)
+
+
+def _pairs(option, settings):
+    """The keys and values of an option that is given as KEY=VALUE."""
+    for setting in settings or ():
+        key, equals, value = map(str.strip, setting.partition("="))
+        if not equals or not key:
+            raise ValueError(f"{option} must be KEY=VALUE. Got {setting}.")
+        yield key, value
 
 
 @app.command(name="import")
@@ -108,19 +147,22 @@ def import_(
     scale: Scale = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
+    limit: Limit = None,
     tokenizer: Tokenizer = "tweets",
     db: Db = None,
     as_json: Json = False,
 ):
     """Import a file of texts or vectors as a data set."""
+    limits = limits_of(limit)
     columns = columns_of(
-        file, text, label, identity, feature, positive, contains, reader, encoding, multiclass, mesh_tree, mesh_number
-    )
+        file, text, label, identity, feature, positive, contains, reader, encoding, multiclass, mesh_tree, mesh_number,
+        limits,
+    )  # fmt: skip
     store = Store(db)
     data.sweep(store)
     with progress_bar() as progress:
         dataset, items = data.import_file(
-            store, file, name, columns, scale or "l2", progress, reader, encoding, tokenizer=tokenizer
+            store, file, name, columns, scale or "l2", progress, reader, encoding, limits, tokenizer=tokenizer
         )
     if as_json:
         about = store.dataset(dataset)
@@ -138,6 +180,7 @@ def append(
     identity: Annotated[str | None, typer.Option("--id", help="Column of ids.")] = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
+    limit: Limit = None,
     db: Db = None,
     as_json: Json = False,
 ):
@@ -150,15 +193,14 @@ def append(
     data.sweep(store)
     dataset = data.Dataset(store, name)
     named = said(text=text, label=label, id=identity)
+    options = {"reader": reader, "encoding": encoding, "limits": limits_of(limit)}
     taken = feeds.Taken()
     with progress_bar() as progress, _stoppable() as stopped:
         if file == "-":
             lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
-            lots = feeds.append_lines(dataset, lines, named, reader=reader, stopped=stopped)
+            lots = feeds.append_lines(dataset, lines, named, stopped=stopped, **options)
         else:
-            lots = feeds.append_file(
-                dataset, file, named, reader=reader, encoding=encoding, progress=progress, stopped=stopped
-            )
+            lots = feeds.append_file(dataset, file, named, progress=progress, stopped=stopped, **options)
         for lot in lots:
             taken += lot
             if file == "-" and lot.skipped:
@@ -279,17 +321,13 @@ def replay(
     scale: Scale = None,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
+    limit: Limit = None,
     tokenizer: Tokenizer = "tweets",
     db: Db = None,
     as_json: Json = False,
 ):
     """Replay a labelled data set through an algorithm and print both evaluations."""
-    values = {}
-    for setting in settings or ():
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise ValueError(f"--set must be KEY=VALUE. Got {setting}.")
-        values[key.strip()] = number(value, key.strip(), "a number")
+    values = {key: number(value, key, "a number") for key, value in _pairs("--set", settings)}
     chosen = strategy(algorithm, learner, rule, values)
     if metric not in ("sum", "cost"):
         raise ValueError(f"--metric must be sum or cost. Got {metric}.")
@@ -297,7 +335,7 @@ def replay(
         raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
     weights = metrics.Weights(alpha_p, c_p)
     if Path(source).is_file():
-        multiclass = multiclass or (chosen.multiclass and not positive)
+        multiclass, limits = multiclass or (chosen.multiclass and not positive), limits_of(limit)
         columns = columns_of(
             source,
             text,
@@ -311,8 +349,9 @@ def replay(
             multiclass,
             mesh_tree,
             mesh_number,
+            limits,
         )
-        items = formats.read(source, columns, reader=reader, encoding=encoding)
+        items = formats.read(source, columns, reader=reader, encoding=encoding, limits=limits)
         table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:
         table = data.Dataset(Store(db, read_only=True), source)
@@ -448,15 +487,17 @@ def predict(
     texts: Annotated[bool, typer.Option("--texts", help="Each prediction with its text.")] = False,
     reader: Reader = None,
     encoding: Encoding = "utf-8",
+    limit: Limit = None,
 ):
     """Predict new texts or vectors with a model that a session has learned, line by line."""
     made, live, skipped = models.read(model), file == "-", {}
     columns = formats.Columns(tuple(text or ()), id=identity, features=() if made.text else tuple(made.names))
     kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
+    options = {"reader": reader, "encoding": encoding, "limits": limits_of(limit)}
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
-        with formats.open_entries(source, columns, reader=reader, encoding=encoding, progress=bar) as opened:
+        with formats.open_entries(source, columns, progress=bar, **options) as opened:
             tables.write(models.predicted(made, *opened, skipped, texts, lot), kind, target, lot=lot)
     if skipped:
         print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)

@@ -18,6 +18,7 @@ from time import monotonic
 import numpy as np
 
 from . import formats, rows, scaling, vectorizer
+from .sources import LIMITS
 
 AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
 
@@ -97,10 +98,13 @@ def add(store, name, made, source, columns=None):
         return store.add_dataset(about, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
-def import_file(store, path, name, columns=None, scale="l2", progress=None, reader=None, encoding="utf-8", **settings):
+def import_file(
+    store, path, name, columns=None, scale="l2", progress=None, reader=None, encoding="utf-8", limits=LIMITS, **settings
+):
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
-    columns = columns or formats.peek(path, reader=reader, encoding=encoding).guess
-    items = formats.read(path, columns, reader=reader, encoding=encoding, progress=_phase(progress, "reading"))
+    options = {"reader": reader, "encoding": encoding, "limits": limits}
+    columns = columns or formats.peek(path, **options).guess
+    items = formats.read(path, columns, progress=_phase(progress, "reading"), **options)
     return add(store, name, table(items, scale, progress, **settings), path, columns), items
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from . import formats, rows, scaling
+from .sources import LIMITS, feed_lines
 
-BATCH = 1000  # lines of a feed
+BATCH, WEIGHT, AHEAD = 1000, 2**22, 16  # lines of a feed and their characters, and lines read while some are stored
 CHUNK = 10_000  # items of a file: others who write wait while so many are stored
 PAUSE, LONGEST = 0.1, 0.4  # seconds without a line, and since the first, after which a feed's lines are appended
 
@@ -128,13 +129,15 @@ def _counts(about, y):
 # From a file
 
 
-def append_file(dataset, path, named=None, *, name=None, reader=None, encoding="utf-8", progress=None, stopped=None):
+def append_file(
+    dataset, path, named=None, *, name=None, reader=None, encoding="utf-8", progress=None, stopped=None, limits=LIMITS
+):
     """Append the items of a file in any format, some thousands at a time: yields what became of each lot.
 
     named: columns {"text": (...), "label": ..., "id": ...} that go before those of the import. progress: a function of
     (phase, done, total). stopped: an Event that ends it after a lot.
     """
-    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding)
+    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
     kept = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id} | _kept(dataset)
     kept |= {key: None for key in ("label", "id") if kept[key] not in head.columns}
     if head.reader == "txt":
@@ -147,6 +150,7 @@ def append_file(dataset, path, named=None, *, name=None, reader=None, encoding="
         encoding=encoding,
         progress=progress and partial(progress, "reading"),
         known=dataset.label_words,
+        limits=limits,
     )
     skipped, total = items.skipped, len(items.ids)
     for first in range(0, max(1, total), CHUNK):
@@ -185,7 +189,7 @@ def _columns(dataset, found):
 # From a feed
 
 
-def append_lines(dataset, file, named=None, *, reader=None, stopped=None):
+def append_lines(dataset, file, named=None, *, reader=None, encoding="utf-8", stopped=None, limits=LIMITS):
     """Append the lines of an open binary file as they come: yields what became of each batch.
 
     Lines are JSON objects where the first one begins so (or reader is jsonl), else texts (or reader is txt). named: as
@@ -195,13 +199,14 @@ def append_lines(dataset, file, named=None, *, reader=None, stopped=None):
         raise formats.DataError(f"a feed must be read as jsonl or txt. Got {reader}.")
     as_json = None if reader is None else reader == "jsonl"
     columns = None
-    for batch in batches(file, stopped or Event()):
-        lines = [(number, line) for number, line in batch if line.strip(b"\xef\xbb\xbf \t\r\n")]
-        if lines and columns is None:
-            as_json = lines[0][1].lstrip(b"\xef\xbb\xbf \t")[:1] == b"{" if as_json is None else as_json
+    for batch in batches(feed_lines(file, "the feed", encoding, limits), stopped or Event()):
+        lines = [(number, line) for number, line in batch if line.strip(" \t\r\n") or not line]
+        if columns is None and (first := next((line for _, line in lines if line), "")):
+            as_json = first.lstrip(" \t")[:1] == "{" if as_json is None else as_json
             columns = _feed_columns(dataset, named or {}, as_json)
         if lines:
-            yield append(dataset, formats.read_lines(lines, columns, dataset.label_words, as_json))
+            read = formats.read_lines(lines, columns or formats.Columns(features=()), dataset.label_words, as_json)
+            yield append(dataset, read)
 
 
 def _feed_columns(dataset, named, as_json):
@@ -218,10 +223,10 @@ def _feed_columns(dataset, named, as_json):
     return _columns(dataset, kept)
 
 
-def batches(file, stopped):
-    """Lists of (number, line) of an open binary file: what came until it paused, or in half a second, or a thousand."""
-    lines, batch, begun, line = Queue(2 * BATCH), [], 0.0, ()
-    Thread(target=_read, args=(file, lines, stopped), daemon=True).start()
+def batches(feed, stopped):
+    """Lists of the lines (number, text) of a feed: what came until it paused, or in half a second, or a thousand."""
+    lines, batch, begun, weight, line, failures = Queue(AHEAD), [], 0.0, 0, (), []
+    Thread(target=_read, args=(feed, lines, stopped, failures), daemon=True).start()
     while line is not None:
         try:
             line = lines.get(timeout=PAUSE)
@@ -230,17 +235,22 @@ def batches(file, stopped):
         if line:
             begun = begun if batch else time.monotonic()
             batch.append(line)
-        if batch and (not line or len(batch) == BATCH or time.monotonic() > begun + LONGEST):
+            weight += len(line[1])
+        if batch and (not line or len(batch) == BATCH or weight > WEIGHT or time.monotonic() > begun + LONGEST):
             yield batch
-            batch = []
+            batch, weight = [], 0
+    if failures:
+        raise failures[0]
 
 
-def _read(file, lines, stopped):
-    """Put the lines of a file into a queue, and None at its end."""
+def _read(feed, lines, stopped, failures):
+    """Put the lines of a feed into a queue, and None at its end, also where it fails."""
     try:
-        for line in enumerate(file, 1):
+        for line in feed:
             lines.put(line)
             if stopped.is_set():
                 return
+    except Exception as error:  # for the thread that appends to say
+        failures.append(error)
     finally:
         lines.put(None)

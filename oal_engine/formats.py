@@ -19,18 +19,17 @@ from .readers import (
     BROKEN,
     NON_FINITE,
     READERS,
-    SAMPLE,
-    DataError,
     Table,
+    first_rows,
     is_number,
+    is_whole,
     live_source,
-    name_of,
-    open_source,
     reader_for,
     record,
     some,
     word_of,
 )
+from .sources import LIMITS, SAMPLE, DataError, Limits, name_of, open_source
 
 PAIRS = (
     ("1", "-1"),
@@ -43,6 +42,8 @@ PAIRS = (
     ("included", "excluded"),
 )  # (positive, negative)
 EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-numeric row", "half a character"
+OVERLONG = "overlong line"
+LARGEST = 1e150  # of a number to append: it is scaled by its square, and a table that is there must stay finite
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
 LABEL_NAMES = (
@@ -114,12 +115,21 @@ class Peek(NamedTuple):
     numeric: tuple[str, ...]
 
 
-def peek(path, rows: int = 20, *, name: str | None = None, reader: str | None = None, encoding: str = "utf-8") -> Peek:
+def peek(
+    path,
+    rows: int = 20,
+    *,
+    name: str | None = None,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    limits: Limits = LIMITS,
+) -> Peek:
     """The first rows of a file (a path, or an open binary file and its name) and a guess of its columns."""
-    reader = reader_for(path, reader, name=name)
-    with open_source(path, name, encoding, limit=SAMPLE) as source:
+    reader = reader_for(path, reader, name=name, encoding=encoding, limits=limits)
+    with open_source(path, name, encoding, limit=SAMPLE, limits=limits) as source:
         columns, table_rows, vectors = READERS[reader].table(source)
-        sample = [list(map(word_of, cells)) for _, cells in islice(table_rows, SAMPLE) if not isinstance(cells, str)]
+        found = ((line, _words(cells)) for line, cells in islice(table_rows, SAMPLE))
+        sample = [words for _, words in first_rows(found, SAMPLE) if not isinstance(words, str)]
     if not sample:
         raise DataError(f"{name_of(path, name)} has no row that the {reader} reader can read.")
     words = dict(zip(columns, zip(*sample)))
@@ -131,6 +141,14 @@ def peek(path, rows: int = 20, *, name: str | None = None, reader: str | None = 
         values = sparse.coo_array(vectors[[at]])
         row["features"] = " ".join(f"{k + 1}:{value:g}" for k, value in zip(values.col[:12], values.data))
     return Peek(reader, columns, preview, _guess(words, numeric), numeric)
+
+
+def _words(cells: Sequence | str) -> list[str] | str:
+    """Cells as words, or the reason to skip them."""
+    try:
+        return cells if isinstance(cells, str) else list(map(word_of, cells))
+    except RecursionError:  # an object in an object in an object
+        return BROKEN
 
 
 def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Columns:
@@ -181,6 +199,7 @@ def open_entries(
     reader: str | None = None,
     encoding: str = "utf-8",
     progress: Callable[[int, int], None] | None = None,
+    limits: Limits = LIMITS,
 ) -> Iterator[tuple[Table, Iterator[tuple[int, tuple | str, int]]]]:
     """A table and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its place
     among the vectors.
@@ -189,12 +208,12 @@ def open_entries(
     those texts are taken that the first rows suggest.
     """
     if hasattr(path, "read"):
-        reader, source = live_source(path, "the standard input", reader, encoding)
+        reader, source = live_source(path, "the standard input", reader, encoding, limits)
         opened, guess = nullcontext(source), None
     else:
-        head = peek(path, 0, reader=reader, encoding=encoding)
+        head = peek(path, 0, reader=reader, encoding=encoding, limits=limits)
         reader, guess = head.reader, head.guess
-        opened = open_source(path, None, encoding, progress=progress)
+        opened = open_source(path, None, encoding, progress=progress, limits=limits)
     with opened as source:
         table = READERS[reader].table(source)
         if guess is None:  # by the first good row alone
@@ -204,7 +223,8 @@ def open_entries(
                 if not isinstance(row[1], str):
                     break
             table = table._replace(rows=chain(first, rows))
-            words = {column: (word_of(cell),) for _, cells in first[-1:] for column, cell in zip(table.columns, cells)}
+            words = [_words(cells) for _, cells in first[-1:]]
+            words = {column: (word,) for cells in words for column, word in zip(table.columns, cells)}
             guess = _guess(words, ())
         if table.vectors is not None:
             columns = Columns(id="id" if "id" in table.columns else None, features=())
@@ -236,6 +256,7 @@ def read(
     encoding: str = "utf-8",
     progress: Callable[[int, int], None] | None = None,
     known: dict[str, int] | None = None,
+    limits: Limits = LIMITS,
 ) -> Items:
     """The items of a file (a path, or an open binary file and its name), without those that must be skipped.
 
@@ -243,9 +264,9 @@ def read(
     label words mean in the data set that the items are appended to: then there may be none, an id may be "" or come
     twice, and other words are no labels.
     """
-    head = peek(path, 0, name=name, reader=reader, encoding=encoding)
+    head = peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
     columns = columns or head.guess
-    with open_source(path, name, encoding, progress=progress) as source:
+    with open_source(path, name, encoding, progress=progress, limits=limits) as source:
         table = READERS[head.reader].table(source)
         if table.vectors is not None:  # such a format says itself which are its labels and ids
             label, id = (column if column in table.columns else None for column in ("label", "id"))
@@ -266,28 +287,29 @@ def read(
             raise DataError(f"{what} need a label column; {source.name} has {some(table.columns) or 'none'}.")
         if table.vectors is not None and known is not None:
             columns = replace(columns, text=(), features=())
-        return _items(table, columns, source.name, known)
+        return _items(table, columns, source.name, known, limits)
 
 
-def read_lines(lines: Iterable[tuple[int, bytes]], columns: Columns, known: dict[str, int], as_json: bool) -> Items:
-    """The items to append of some lines (number, content): each a JSON object with these columns, or else a text."""
+def read_lines(lines: Iterable[tuple[int, str]], columns: Columns, known: dict[str, int], as_json: bool) -> Items:
+    """The items to append of some lines (number, content): each a JSON object with these columns, or else a text; and
+    of lines that are too long, which have no content."""
     wanted = [column for column in (*columns.text, columns.label, columns.id, *(columns.features or ())) if column]
     table = Table(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
     return _items(table, columns, "the feed", known)
 
 
-def _cells(line: bytes, wanted: list[str], as_json: bool) -> list | str:
-    try:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError:
+def _cells(line: str, wanted: list[str], as_json: bool) -> list | str:
+    if not line:
+        return OVERLONG
+    if not is_whole(line):
         return BROKEN
     if not as_json:
-        return [text]
-    found = record(text)
+        return [line.rstrip("\r\n")]
+    found = record(line)
     return BROKEN if found is None else [found.get(column) for column in wanted]
 
 
-def _items(table: Table, columns: Columns, name: str, known: dict[str, int] | None) -> Items:
+def _items(table: Table, columns: Columns, name: str, known: dict[str, int] | None, limits: Limits = LIMITS) -> Items:
     select = _selector(table.columns, columns, name, str if known is None else lambda line: "")
     ids, seen, texts, labels, numbers, kept = [], set(), [], [], array("d"), []
     skipped, words, row = {}, {}, -1
@@ -296,12 +318,16 @@ def _items(table: Table, columns: Columns, name: str, known: dict[str, int] | No
         row += not isinstance(cells, str)
         if not isinstance(item, str) and item[0] in seen:
             item = DUPLICATE
+        elif known is not None and not isinstance(item, str) and any(abs(value) > LARGEST for value in item[3]):
+            item = NON_FINITE
         if isinstance(item, str):
             count, first = skipped.get(item, (0, line))
             skipped[item] = count + 1, first
             continue
         id, text, label, values = item
         ids.append(id)
+        if len(ids) > limits.items:
+            limits.check("items", len(ids), name)
         if known is None:
             seen.add(id)
         texts.append(text)
@@ -350,19 +376,22 @@ def _selector(
     def select(line, cells):
         if isinstance(cells, str):
             return cells
-        text = "\n".join(part for at in text_at if (part := word_of(cells[at])).strip())
+        try:
+            text = "\n".join(part for at in text_at if (part := word_of(cells[at])).strip())
+            id, label = ("" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at))
+        except RecursionError:  # an object in an object in an object
+            return BROKEN
         if text_at and not text:
             return EMPTY
         try:
             numbers = [float(cells[at]) for at in features_at]
         except (ValueError, TypeError):
             return NON_NUMERIC
+        except OverflowError:  # a whole number beyond all floats
+            return NON_FINITE
         if not all(map(isfinite, numbers)):
             return NON_FINITE
-        id, label = ("" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at))
-        try:
-            f"{id}{text}{label}".encode()
-        except UnicodeEncodeError:
+        if not is_whole(f"{id}{text}{label}"):
             return SURROGATE
         return id or made(line), text, label, numbers
 

@@ -18,8 +18,9 @@ from scipy import sparse
 from . import __version__, calibration, learners, rows, scaling, stream, vectorizer
 from .calibration import Calibration
 from .jsonlines import LinesError, checked, lines, number, or_none, whole, words
-from .readers import DataError, some
+from .readers import some
 from .session import MOST_CLASSES
+from .sources import DataError
 from .tables import CHUNK, Table
 
 FORMAT = 1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import algorithms, datasets, formats, metrics, readers, rows, stream
+from . import algorithms, datasets, formats, metrics, rows, sources, stream
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
@@ -161,9 +161,9 @@ def shuffles(rounds, count):
 def recorded(path, rounds):
     """The orders of visit of a file, one a line, rows counted from 1."""
     try:
-        with readers.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
+        with sources.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
             orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
-    except readers.UNREADABLE as error:
+    except sources.UNREADABLE as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"the orders {path} cannot be read: {reason}.") from None
     if not orders:

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import io
 import json
-import lzma
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from itertools import chain, islice, pairwise
-from math import isnan
+from math import isnan, prod
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from .sources import CHUNK, COMPRESSIONS, HARMLESS, LIMITS, DataError, Source, allow_more, name_of, open_source, text_of
 from .tables import HEADS, unguarded
 
-ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # offered; any of Python's works
-COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-UNREADABLE = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
-BROKEN, NON_FINITE = "broken line", "non-finite row"  # why a reader skips a row
+BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 OHSUMED = {
     ".I": "sequence",
     ".U": "medline_id",
@@ -37,15 +29,7 @@ OHSUMED = {
     ".W": "abstract",
     ".A": "authors",
 }  # tag: column
-SAMPLE = 1000  # rows that decide on a header and on the guess of the columns
-CHUNK = 5000  # lines parsed at a time, and between two reports of progress
-
-# csv's own limit, 128 kB, cuts long articles; without any, a quote that is never closed would swallow the file.
-csv.field_size_limit(max(csv.field_size_limit(), 1 << 24))
-
-
-class DataError(ValueError):
-    """A file that cannot be imported as asked; the message is one sentence for the person who asked."""
+WEIGHT = 2**24  # about so many bytes of rows are held at once
 
 
 class Table(NamedTuple):
@@ -59,119 +43,127 @@ class Table(NamedTuple):
     vectors: sparse.csr_array | np.ndarray | None = None
 
 
-class Source(NamedTuple):
-    """An open, decompressed file; `limit` is the number of lines that are wanted, None for all, and `ahead` how many
-    rows may be read before the first is given out."""
-
-    binary: BinaryIO
-    name: str
-    encoding: str
-    limit: int | None
-    tick: Callable[[], None]
-    ahead: int = SAMPLE
-
-    def lines(self) -> Iterator[str]:
-        """The lines with their ends as they stand in the file."""
-        encoding, done = "utf-8-sig" if self.encoding == "utf-8" else self.encoding, 0
-        try:
-            text = io.TextIOWrapper(self.binary, encoding, newline="")
-        except LookupError:
-            raise DataError(f"There is no encoding {encoding!r}; choose from {', '.join(ENCODINGS)}.") from None
-        try:
-            for done, line in enumerate(islice(text, self.limit), 1):
-                if done % CHUNK == 0:
-                    self.tick()
-                yield line
-        except UnicodeError as error:  # it comes for a whole block, of which no line was yielded yet
-            good = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
-            number = done + 1 + good.decode(encoding, "ignore").count("\n")
-            raise DataError(
-                f"Line {number} of {self.name} is not {self.encoding}: choose the encoding of the file, "
-                f"such as {', '.join(ENCODINGS)}."
-            ) from error
-        finally:
-            if not self.binary.closed:
-                text.detach()  # or the wrapper would close an upload, which is not ours
-
-
-def live_source(binary: BinaryIO, name: str, reader: str | None = None, encoding: str = "utf-8") -> tuple[str, Source]:
+def live_source(
+    binary: BinaryIO, name: str, reader: str | None = None, encoding: str = "utf-8", limits=LIMITS
+) -> tuple[str, Source]:
     """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
     out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
-    reader = reader_for(name, reader) if reader else _recognised(binary.peek(1).partition(b"\n")[0], name)
-    whole = reader in ("parquet", "npy", "npz")
-    return reader, Source(io.BytesIO(binary.read()) if whole else binary, name, encoding, None, lambda: None, 1)
+    reader = reader_for(name, reader) if reader else _recognised(binary.peek(1).partition(b"\n")[0], name, encoding)
+    if reader in ("parquet", "npy", "npz"):
+        taken = binary.read(limits.size + 1)
+        limits.check("size", len(taken), name)
+        binary = io.BytesIO(taken)
+    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits)
 
 
-@contextmanager
-def open_source(path, name, encoding="utf-8", limit=None, progress=None) -> Iterator[Source]:
-    """Open a path, or an open binary file and its name, decompressed."""
-    name = name_of(path, name)
-    decompress = COMPRESSIONS.get(Path(name).suffix.lower(), nullcontext)
-    try:
-        with nullcontext(path) if hasattr(path, "read") else open(path, "rb") as raw:
-            size = raw.seek(0, io.SEEK_END)
-            raw.seek(0)
-            with decompress(raw) as binary:
-                yield Source(binary, name, encoding, limit, lambda: progress and progress(raw.tell(), size))
-    except (DataError, BrokenPipeError):  # a pipe is what is written to meanwhile
-        raise
-    except UNREADABLE as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise DataError(f"{name} cannot be read: {reason.rstrip('. ')}.") from error
-    if progress:
-        progress(size, size)
-
-
-def name_of(path, name) -> str:
-    """What a file is called in messages: the name given, or the path's."""
-    return Path(name or getattr(path, "name", path)).name
+def first_rows(rows: Iterator[tuple[int, Sequence | str]], most: int) -> list[tuple[int, Sequence | str]]:
+    """The first rows, or lines: so many at most, fewer where they are large."""
+    taken, weight = [], 0
+    for row in islice(rows, most):
+        taken.append(row)
+        weight += len(row[1]) if isinstance(row[1], str) else sum(8 + len(cell) for cell in row[1])
+        if weight > WEIGHT:
+            break
+    return taken
 
 
 # ---- Readers: source -> table
 
 
-def _csv(source: Source) -> Table:
-    lines = source.lines()
+def _csv(source: Source, **dialect) -> Table:
+    # To look ahead, whole rows are taken: where only so many lines were, the last row would seem to be cut.
+    lines = source._replace(limit=None).lines()
     first = next(lines, "")
-    return _delimited(chain([first], lines), source.ahead, delimiter=_delimiter(first))
+    return _delimited(source, chain([first], lines), delimiter=_delimiter(first), **dialect)
 
 
 def _delimiter(line: str) -> str:
     return ";" if ";" in line and "," not in line else ","
 
 
+def _unquoted(source: Source) -> Table:
+    return _csv(source, quoting=csv.QUOTE_NONE)
+
+
 def _tsv(source: Source) -> Table:
-    return _delimited(source.lines(), source.ahead, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return _delimited(source, source.lines(), delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
-def _delimited(lines: Iterable[str], ahead: int, **dialect) -> Table:
-    records = _records(csv.reader(lines, strict=True, **dialect))
-    sample = list(islice(records, ahead))
-    good = [at for at, (_, cells) in enumerate(sample) if cells != BROKEN]
+def _delimited(source: Source, lines: Iterable[str], **dialect) -> Table:
+    # csv's own limit, 128 kB, cuts long articles.
+    csv.field_size_limit(max(csv.field_size_limit(), source.limits.line))
+    records = _records(source, lines, dialect)
+    sample = first_rows(records, source.ahead)
+    good = [at for at, (_, cells) in enumerate(sample) if not isinstance(cells, str)]
     if not good:
-        return Table([], sample)
+        return Table([], chain(sample, records))
     first, *rest = (sample[at][1] for at in good)
+    source.limits.check("columns", len(first), source.name)
     columns = [f"c{number}" for number in range(1, len(first) + 1)]
     if _is_header(first, rest):
         del sample[good[0]]
-        columns = [cell if cell and cell not in first[:at] else columns[at] for at, cell in enumerate(first)]
+        named = dict(zip(reversed(first), reversed(range(len(first)))))  # where each name comes first
+        columns = [cell if cell and named[cell] == at else columns[at] for at, cell in enumerate(first)]
     rows = chain(sample, records)
     if tuple(columns[:5]) in HEADS:
-        rows = ((line, cells if cells == BROKEN else unguarded(cells)) for line, cells in rows)
-    return Table(columns, ((line, cells if len(cells) == len(columns) else BROKEN) for line, cells in rows))
+        rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
+    return Table(
+        columns,
+        ((line, cells if isinstance(cells, str) or len(cells) == len(columns) else BROKEN) for line, cells in rows),
+    )
 
 
-def _records(reader) -> Iterator[tuple[int, list[str] | str]]:
+def _records(source: Source, lines: Iterable[str], dialect: dict) -> Iterator[tuple[int, list[str] | str]]:
+    """The cells of each row with the number of its first line; what an unclosed quote swallows is no row."""
+    taken: list[str] = []  # the lines of the row at hand
+    width = 0
+
+    def watched():
+        length, most = 0, source.limits.line
+        for line in lines:
+            length = length + len(line) if taken else len(line)
+            taken.append(line)
+            if length > most:
+                stop_swallowing(cut=True)
+                source.limits.check("line", length, f"The row at line {at:,} of {source.name}")
+            yield line
+
+    def stop_swallowing(cut):
+        """DataError where the rows that a quote swallowed are rows by themselves."""
+        below = len(taken) - 1
+        cells = width or _width(taken[0], dialect)
+        if below > source.limits.quoted and (cut or cells > 1):
+            rows = sum(_width(line, dialect) == cells for line in taken[1:])
+            if rows >= 0.9 * below:
+                raise DataError(
+                    f"Line {at:,} of {source.name} opens a quote that swallows the next {below:,} lines, which look "
+                    "like rows: close it, or read the file in the format csv-unquoted, where a quote is a character "
+                    f"like any other ({allow_more('quoted')})."
+                )
+
+    reader, at = csv.reader(watched(), strict=True, **dialect), 1
     while True:
-        line = reader.line_num + 1
+        taken.clear()
+        at = reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error:
             cells = BROKEN
+        if len(taken) > 1:
+            stop_swallowing(cut=cells == BROKEN)
+            if cells == BROKEN:
+                yield from ((at, UNCLOSED) for _ in taken)
+                continue
         if cells:  # a blank line is no record
-            yield line, cells
+            width = width or (0 if cells == BROKEN else len(cells))
+            yield at, cells
+
+
+def _width(line: str, dialect: dict) -> int:
+    """How many cells a line has by itself, 0 where it has none."""
+    return len(next(csv.reader([line], **dialect), ()))
 
 
 def _is_header(first: list[str], rest: list[list[str]]) -> bool:
@@ -194,16 +186,25 @@ def is_number(cell: str) -> bool:
 
 
 def _jsonl(source: Source) -> Table:
-    records = ((number, record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
-    sample = list(islice(records, source.ahead))
-    columns = list(dict.fromkeys(key for _, found in sample if found for key in found))
+    lines = ((number, line) for number, line in enumerate(source.lines(), 1) if not line.isspace())
+    sample, columns = first_rows(lines, source.ahead), {}
+    for _, line in sample:
+        columns |= dict.fromkeys(filter(is_whole, record(line) or ()))
+        source.limits.check("columns", len(columns), source.name)
+    found = ((number, record(line)) for number, line in chain(sample, lines))
     return Table(
-        columns,
-        (
-            (number, BROKEN if found is None else [found.get(column) for column in columns])
-            for number, found in chain(sample, records)
-        ),
+        list(columns),
+        ((number, BROKEN if cells is None else [cells.get(column) for column in columns]) for number, cells in found),
     )
+
+
+def is_whole(text: str) -> bool:
+    """Whether no character of a text is a half of one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def record(line: str) -> dict | None:
@@ -252,11 +253,11 @@ def _tagged(record: list[str]) -> list[str] | str:
     return cells if cells[0].isdigit() else BROKEN
 
 
-def mesh_terms(tree, number: str, *, name: str | None = None) -> tuple[str, ...]:
+def mesh_terms(tree, number: str, *, name: str | None = None, limits=LIMITS) -> tuple[str, ...]:
     """The descriptors at a MeSH tree number or below it, from a file (a path, or an open one and its name) of lines
     `descriptor;tree number`, in their order there."""
     above = number.strip(" .").upper() + "."
-    with open_source(tree, name) as source:
+    with open_source(tree, name, limits=limits) as source:
         entries = (line.strip().rpartition(";") for line in source.lines())
         found = dict.fromkeys(term for term, _, place in entries if term and f"{place}.".startswith(above))
     if not found:
@@ -269,15 +270,20 @@ def mesh_terms(tree, number: str, *, name: str | None = None) -> tuple[str, ...]
 def _svmlight(source: Source) -> Table:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if line.partition("#")[0].strip())
     matrices, labels, numbers, broken = [sparse.csr_array((0, 0))], [], [], []
-    while chunk := list(islice(lines, CHUNK)):
+    limits = source.limits
+    while chunk := first_rows(lines, CHUNK):
         for matrix, targets, good in _parsed(chunk, broken):
+            if matrix.shape[1] > limits.features:
+                row = np.searchsorted(matrix.indptr, np.argmax(matrix.indices), "right") - 1
+                limits.check("features", matrix.shape[1], f"Line {good[row]:,} of {source.name}")
             matrices.append(matrix)
             labels += [[target] for target in targets.tolist()]
             numbers += good
+        limits.check("items", len(labels) + len(broken), source.name)
     width = max(matrix.shape[1] for matrix in matrices)
     for matrix in matrices:
         matrix.resize(matrix.shape[0], width)
-    return _vectors(sparse.vstack(matrices, format="csr"), ["label"], labels, numbers, broken)
+    return _vectors(source, sparse.vstack(matrices, format="csr"), ["label"], labels, numbers, broken)
 
 
 def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple]:
@@ -300,7 +306,7 @@ def _foreign(reader: Callable[[Source], Table]) -> Callable[[Source], Table]:
     def table(source):
         try:
             return reader(source)
-        except DataError:
+        except (DataError, MemoryError):
             raise
         except Exception as error:  # the libraries' parsers fail on a damaged file in any way
             raise ValueError(error) from error
@@ -310,14 +316,38 @@ def _foreign(reader: Callable[[Source], Table]) -> Callable[[Source], Table]:
 
 @_foreign
 def _npy(source: Source) -> Table:
-    return _vectors(np.lib.format.read_array(source.binary, allow_pickle=False))
+    binary = source.whole()
+    start = binary.tell()
+    _declared(source, binary, binary.seek(0, io.SEEK_END))
+    binary.seek(start)
+    return _vectors(source, np.lib.format.read_array(binary, allow_pickle=False))
+
+
+def _declared(source: Source, array: BinaryIO, size: int) -> None:
+    """DataError where an open .npy file says that it holds more numbers than are allowed, or than it can."""
+    array.seek(0)
+    version = np.lib.format.read_magic(array)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(array)
+    source.limits.check("size", prod(shape) * max(8, dtype.itemsize), source.name)
+    if not dtype.hasobject and prod(shape) * dtype.itemsize > size - array.tell():
+        raise ValueError(f"it is cut: its header tells of an array of shape {shape}")
 
 
 @_foreign
 def _npz(source: Source) -> Table:
-    with np.lib.npyio.NpzFile(source.binary, allow_pickle=False) as arrays:
+    binary = source.whole()
+    packed = binary.seek(0, io.SEEK_END)
+    with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
+        sizes = [member.file_size for member in arrays.zip.infolist()]
+        _unpacks_to(source, sum(sizes), packed)
+        for member in arrays.zip.infolist():
+            if member.filename.endswith(".npy"):
+                with arrays.zip.open(member) as array:
+                    _declared(source, array, member.file_size)
         if {"format", "shape", "data"} <= set(arrays):
-            return _vectors(sparse.load_npz(source.binary))
+            _fits(source, arrays["shape"].tolist())
+            return _vectors(source, sparse.load_npz(binary))
         keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
         found = {what: arrays[key] for what, names in keys.items() for key in names if key in arrays}
         if "X" not in found:
@@ -329,13 +359,26 @@ def _npz(source: Source) -> Table:
                     f"{source.name} needs one {what} for each of the {len(matrix):,} rows of X, not an "
                     f"array of shape {values.shape}."
                 )
-        return _vectors(matrix, list(found), list(zip(*(values.tolist() for values in found.values()))))
+        return _vectors(source, matrix, list(found), list(zip(*(values.tolist() for values in found.values()))))
 
 
-def _vectors(matrix, columns=(), cells=(), lines=(), broken=()) -> Table:
+def _unpacks_to(source: Source, size: int, packed: int) -> None:
+    """DataError where a file tells of more bytes than are allowed."""
+    source.limits.check("size", size, source.name)
+    if size > HARMLESS:
+        source.limits.check("ratio", size / packed, source.name)
+
+
+def _fits(source: Source, shape: Sequence[int]) -> None:
+    for limit, size in zip(("items", "features"), shape):
+        source.limits.check(limit, size, source.name)
+
+
+def _vectors(source: Source, matrix, columns=(), cells=(), lines=(), broken=()) -> Table:
     """The table of a numeric matrix, of which rows with NaN or infinity are left out."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(f"its array must be a table of numbers, not {matrix.dtype} of shape {matrix.shape}")
+    _fits(source, matrix.shape)
     if sparse.issparse(matrix):
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format()  # compiled loops follow every index blindly
@@ -356,11 +399,37 @@ def _vectors(matrix, columns=(), cells=(), lines=(), broken=()) -> Table:
 
 @_foreign
 def _parquet(source: Source) -> Table:
+    import pyarrow
     from pyarrow import parquet
 
-    file = parquet.ParquetFile(source.binary)
-    batches = (zip(*(column.to_pylist() for column in batch.columns)) for batch in file.iter_batches(CHUNK))
-    return Table(file.schema_arrow.names, enumerate(chain.from_iterable(batches), 1))
+    binary = source.whole()
+    packed = binary.seek(0, io.SEEK_END)
+    about = parquet.read_metadata(binary)
+    source.limits.check("columns", about.num_columns, source.name)
+    source.limits.check("items", about.num_rows, source.name)
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    _unpacks_to(source, sum(group.total_byte_size for group in groups), packed)
+    # What a list holds beyond one value a row takes no bytes in the file where it is nothing.
+    listed = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
+    _unpacks_to(source, 8 * listed, packed)
+    schema = about.schema.to_arrow_schema()
+    # A text that many rows share is kept once: a dictionary is not written out.
+    texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
+    file = parquet.ParquetFile(binary, read_dictionary=texts)
+    lot = max(1, min(CHUNK, WEIGHT // (8 * max(1, about.num_columns))))
+    return Table(schema.names, enumerate(_parquet_rows(source, file.iter_batches(lot), packed), 1))
+
+
+def _parquet_rows(source: Source, batches: Iterable, packed: int) -> Iterator[list | str]:
+    size = 0
+    for row in chain.from_iterable(zip(*batch.columns) for batch in batches):
+        try:
+            cells = [cell.as_py() for cell in row]
+        except (ValueError, OverflowError):  # such as a time that no calendar has
+            cells = BROKEN
+        size += sum(len(cell) for cell in cells if isinstance(cell, str))
+        _unpacks_to(source, size, packed)
+        yield cells
 
 
 def _looks_ohsumed(lines: list[str]) -> bool:
@@ -400,11 +469,14 @@ READERS: dict[str, Reader] = {
         (".tsv", ".tab"), lambda head, lines: _looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv
     ),
     "csv": Reader((".csv",), lambda head, lines: _looks_delimited(lines, delimiter=_delimiter(lines[0])), _csv),
+    "csv-unquoted": Reader((), lambda head, lines: False, _unquoted),
     "txt": Reader((), lambda head, lines: "\0" not in "".join(lines), _txt),
 }
 
 
-def reader_for(path, reader: str | None = None, *, name: str | None = None) -> str:
+def reader_for(
+    path, reader: str | None = None, *, name: str | None = None, encoding: str = "utf-8", limits=LIMITS
+) -> str:
     """The name of the reader for a file: as asked, else by its suffix below .gz, .bz2 or .xz, else by its content."""
     if reader in READERS:
         return reader
@@ -414,19 +486,23 @@ def reader_for(path, reader: str | None = None, *, name: str | None = None) -> s
     for known, spec in READERS.items():
         if suffixes and suffixes[-1] in spec.suffixes:
             return known
-    with open_source(path, name) as source:
-        return _recognised(source.binary.read(1 << 16), name_of(path, name))
+    with open_source(path, name, limits=limits) as source:
+        return _recognised(source.binary.read(1 << 16), name_of(path, name), encoding)
 
 
-def _recognised(head: bytes, name: str) -> str:
+def _recognised(head: bytes, name: str, encoding: str) -> str:
     """The first reader that knows the first bytes of a file."""
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    lines = [line for line in head.decode(encoding, "replace").splitlines() if line.strip()][:50]
+    if encoding == "utf-8":
+        encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text = text_of(io.BytesIO(head), encoding, errors="replace").read()
+    lines = [line for line in text.splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut
     for known, spec in READERS.items():
         if lines and spec.recognises(head, lines):
             return known
-    raise DataError(f"{name} is {'in no known format' if lines else 'empty'}; the readers are {', '.join(READERS)}.")
+    wide = " (its zeros may be UTF-16: then choose the encoding)" if "\0" in text else ""
+    what = f"in no known format{wide}" if lines else "empty"
+    raise DataError(f"{name} is {what}; the readers are {', '.join(READERS)}.")
 
 
 def word_of(cell) -> str:

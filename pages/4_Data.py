@@ -1,8 +1,10 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
+from pathlib import Path
+
 import streamlit as st
 
-from oal_engine import datasets, feeds, formats, readers
+from oal_engine import datasets, formats, imports, readers, sources
 from oal_engine.scaling import SCALINGS
 from oal_engine.vectorizer import TOKENIZERS
 from ui.access import files_folder, served_file
@@ -11,7 +13,6 @@ from ui.page import store as open_store
 
 UPLOAD, SERVER = "Upload", "File on the server"
 NEW, MORE = "A new data set", "More items of one"
-PREVIEW = 20  # rows
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PHASES = {
@@ -96,7 +97,7 @@ def mesh_terms():
     if not (tree and number):
         return ()
     try:
-        return readers.mesh_terms(tree[0], number, name=tree[1])
+        return once("terms", tree, number, make=lambda: imports.mesh_terms(*tree, number))
     except PROBLEMS as error:
         complain(error)
         return ()
@@ -110,10 +111,11 @@ def import_form(store):
     source, name = file
     left, right = st.columns(2)
     reader = left.selectbox("Format", ["recognised", *readers.READERS], key="reader")
-    encoding = right.selectbox("Encoding", readers.ENCODINGS, key="encoding")
+    encoding = right.selectbox("Encoding", sources.ENCODINGS, key="encoding")
     reader = None if reader == "recognised" else reader
     try:
-        peek = formats.peek(source, PREVIEW, name=name, reader=reader, encoding=encoding)
+        with st.spinner("Looking at the file…"):
+            peek = once("peek", file, reader, encoding, make=lambda: imports.peek(source, name, reader, encoding))
     except PROBLEMS as error:
         complain(error)
         return
@@ -130,20 +132,13 @@ def import_form(store):
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
-    if checked and (items := attempt(lambda bar: read(source, name, columns, reader, encoding, bar))):
-        note(items.report())
-    if sent:
-
-        def work(bar):
-            items = read(source, name, columns, reader, encoding, bar)
-            made = datasets.table(items, scale, bar, **({"tokenizer": tokenizer} if items.texts is not None else {}))
-            datasets.add(store, title, made, name, columns)
-            return items
-
-        if items := attempt(work):
-            st.session_state["imported"] = f"{title}: {items.report()}"
-            st.session_state["imports"] = st.session_state.get("imports", 0) + 1
-            st.rerun()
+    described = source, name, columns, reader, encoding
+    if checked and (report := attempt(lambda bar: imports.check(*described, bar))):
+        note(report)
+    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, scale, tokenizer, bar))):
+        st.session_state["imported"] = f"{title}: {report}"
+        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
+        st.rerun()
 
 
 def append_form(store):
@@ -153,28 +148,21 @@ def append_form(store):
     if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
         return
     source, name = file
-    if st.button("Add items", key="append"):
-
-        def work(bar):
-            dataset = datasets.Dataset(store, which)
-            return sum(feeds.append_file(dataset, source, name=name, progress=bar), feeds.Taken())
-
-        if taken := attempt(work):
-            st.session_state["imported"] = f"{names[which]}: {taken}."
-            st.rerun()
+    if st.button("Add items", key="append") and (
+        taken := attempt(lambda bar: imports.append(store, source, name, which, bar))
+    ):
+        st.session_state["imported"] = f"{names[which]}: {taken}."
+        st.rerun()
 
 
-def read(source, name, columns, reader, encoding, bar):
-    if hasattr(source, "seek"):
-        source.seek(0)
-    return formats.read(
-        source,
-        columns,
-        name=name,
-        reader=reader,
-        encoding=encoding,
-        progress=lambda done, total: bar("reading", done, total),
-    )
+def once(what, file, *settings, make):
+    """What is made of a file, kept while the file and the settings stay the same."""
+    source, name = file
+    about = source.stat() if isinstance(source, Path) else None
+    key = name, settings, getattr(source, "file_id", None) or (source, about.st_mtime_ns, about.st_size)
+    if st.session_state.get(what, (None,))[0] != key:
+        st.session_state[what] = key, make()
+    return st.session_state[what][1]
 
 
 def attempt(work):

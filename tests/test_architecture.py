@@ -14,7 +14,7 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # the lowest first; a module imports from lower levels only
-    {"dispatch", "parameters", "tables", "calibration", "jsonlines", "terminal"},
+    {"dispatch", "parameters", "tables", "calibration", "jsonlines", "terminal", "sources"},
     {"rows", "draws"},
     {"learners"},
     {"query_rules", "metrics", "statistics", "vectorizer", "scaling", "readers", "learned"},
@@ -24,7 +24,7 @@ LEVELS = [  # the lowest first; a module imports from lower levels only
     {"runs", "demo", "feeds", "race", "protocols", "contests"},
     {"session"},
     {"published", "experiments", "retrace", "bundle", "model"},
-    {"reproduce", "cluster", "jobs", "figures", "backups"},
+    {"reproduce", "cluster", "jobs", "figures", "backups", "imports"},
     {"report"},
     {"session_report"},
     {"export", "cli_comparisons", "cli_backups"},

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets, formats, metrics, readers, stream
+from oal_engine import cli, datasets, formats, metrics, sources, stream
 from oal_engine.algorithms import strategy
 
 # learner, parameters, and in percent: mean and sample deviation of sum, mean sensitivity, mean specificity
@@ -29,7 +29,7 @@ def files(shared):
 def test_german_as_published(files, learner, values, sum_, deviation, sensitivity, specificity):
     """Table 2 of the ACOG paper comes out to its last printed digit: rho = T_n / T_p, rows of unit length."""
     table = datasets.table(formats.read(files[0]))
-    with readers.COMPRESSIONS[".xz"](files[1], "rt") as lines:
+    with sources.COMPRESSIONS[".xz"](files[1], "rt") as lines:
         orders = [np.array(line.split(), int) - 1 for line in lines]
     found = []
     for order in orders:
