@@ -249,5 +249,5 @@ def test_an_unacknowledged_event_is_sent_again_with_the_later_ones():
         assert [undo] == [event["id"] for event in someone.pending]
         assert [label] == list(someone.acknowledged)
 
-    ThreadPoolExecutor(1).submit(asyncio.run, act()).result()  # in a thread of its own: Playwright runs a loop in this one
+    ThreadPoolExecutor(1).submit(asyncio.run, act()).result()  # Playwright runs a loop in this one
     assert [["label"], ["label", "undo"]] == sent
