@@ -99,7 +99,7 @@ def running(command, health, folder, home=None, **environment):
             if time.monotonic() > end or server.poll() is not None:
                 raise Missing(f"{command[0]} did not answer at {health} within {PATIENCE} seconds.")
             time.sleep(0.1)
-        yield
+        yield server
     except BaseException:
         print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
         raise
@@ -144,23 +144,42 @@ def table(items, heads, *columns):
 # The tools
 
 
-@contextmanager
-def studio(strategy, _, folder, items):
-    """The real app, on a session over the items; a database that lies in the folder already is used again."""
-    store, name, port = Store(folder / "studio.db"), f"{len(items):,} texts", free_port()
+def imported(folder, items):
+    """A store with the items in it, and the id of their data set; a database that lies in the folder is used again."""
+    store, name = Store(folder / "studio.db"), f"{len(items):,} texts"
     if not store.has_dataset(name):
         path = folder / "items.csv"
         heads = ("id", "text", "label")
         path.write_bytes(table(items, heads, lambda k, _: k, lambda _, x: x.text, lambda _, x: int(x.relevant)))
         datasets.import_file(store, path, name, formats.Columns(("text",), "label", "id", positive=("1",)))
         path.unlink()
-    about = STRATEGIES[strategy] | {"positive_name": NAMES[True], "negative_name": NAMES[False], "budget": BUDGET}
-    session = create(store, store.dataset(name)["id"], **about)
-    store.close()
+    return store, store.dataset(name)["id"]
+
+
+def session(store, dataset, strategy):
+    """The id of a new session in which a strategy asks."""
+    names = {"positive_name": NAMES[True], "negative_name": NAMES[False]}
+    return create(store, dataset, **STRATEGIES[strategy] | names | {"budget": BUDGET})
+
+
+@contextmanager
+def serving(database, folder):
+    """The real app on a database: the address of its home page, and its process."""
+    port = free_port()
     command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
     base = f"http://127.0.0.1:{port}"
-    with running(command, f"{base}/_stcore/health", folder, ROOT, OAL_DB=str(store.path.resolve())):
-        yield f"{base}/Label?session={session}"
+    with running(command, f"{base}/_stcore/health", folder, ROOT, OAL_DB=str(database.resolve())) as server:
+        yield base, server
+
+
+@contextmanager
+def studio(strategy, _, folder, items):
+    """The real app, on a session over the items."""
+    store, dataset = imported(folder, items)
+    made = session(store, dataset, strategy)
+    store.close()
+    with serving(store.path, folder) as (base, _):
+        yield f"{base}/Label?session={made}"
 
 
 def enter_studio(page, address):

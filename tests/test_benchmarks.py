@@ -1,10 +1,13 @@
 """The benchmarks run, and a replay keeps its promise on memory; how fast anything is is not tested."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from random import Random
 
 import pytest
 from conftest import ROOT
@@ -15,6 +18,7 @@ import estimates
 import growth
 import label_latency
 import labeling_tools
+import load
 import throughput
 from common import Shape, fitting
 from labeling_tools import Item, Tool, ours
@@ -190,3 +194,60 @@ def test_synthetic_texts_follow_their_law():
     assert 20 <= sum(item.relevant for item in items) <= 60
     assert 400 <= len(set(terms)) <= 500
     assert terms.count("w0") > 5 * terms.count("w20") > 0
+
+
+def test_many_annotators_lose_nothing():
+    """Annotators without browsers label in the real app: all that is acknowledged is stored once and verifies, and the
+    times and the memory are told."""
+    found = run("load.py", "--annotators", "2", "--minutes", "0.1", "--items", "300", "--pause", "0.2")
+    counts = "lost", "doubled", "unacknowledged", "unverified", "ended"
+    assert (0,) * len(counts) == tuple(found[name] for name in counts)
+    assert {} == found["problems"]
+    assert 10 < found["events"]["label"]
+    times = found["acknowledged_ms"]
+    assert 0 < times["p50"] <= times["p95"] <= times["p99"]
+    assert 2 == len(found["memory_mb"])
+    assert 100 < min(found["memory_mb"])
+    assert "| lost |" in "\n".join(load.lines(found))
+
+
+def test_what_is_lost_or_doubled_is_counted():
+    """A row that was acknowledged and is not stored is lost; one that is stored twice, otherwise than it was sent, or
+    by nobody, is doubled."""
+    one, two, other = ("note", "1", 5, "words", "ann"), ("undo", "2", 7), ("note", "1", 5, "other words", "ann")
+    assert {"lost": 0, "doubled": 0} == load.compared([one, two], [one], [one])
+    assert {"lost": 1, "doubled": 0} == load.compared([one, two], [one, two], [one])
+    assert {"lost": 0, "doubled": 1} == load.compared([one, two], [one], [one, one])
+    assert {"lost": 1, "doubled": 1} == load.compared([one], [one], [other])
+
+
+def test_an_unacknowledged_event_is_sent_again_with_the_later_ones():
+    """An annotator goes on over prepared questions, sends what is unsaved along, and waits where an undo is unsaved."""
+    sent = []
+
+    class Page:
+        tasks = asyncio
+
+        async def set_state(self, component, key, events):
+            sent.append([event["action"] for event in events])
+
+    def place(question):
+        return {"question": {"id": question, "item": question}}
+
+    async def act():
+        someone = load.Annotator(1, "ann", [0] * 9, Random(0))
+        ahead = {"1": {label: place(2) for label in ("-1", "0", "1")}}
+        payload = {"acked": [], "branches": ahead, "place": place(1), "error": None, "previous": None}
+        someone.receive(load.CARD, payload)
+        await someone.push(Page(), {"action": "label", "question": 1, "label": -1})
+        assert 2 == someone.place["question"]["id"]
+        await someone.push(Page(), {"action": "undo", "question": 1})
+        assert someone.place is None
+        assert not list(someone.keys())
+        label, undo = (event["id"] for event in someone.pending)
+        someone.receive(load.CARD, payload | {"acked": [label]})
+        assert [undo] == [event["id"] for event in someone.pending]
+        assert [label] == list(someone.acknowledged)
+
+    ThreadPoolExecutor(1).submit(asyncio.run, act()).result()  # Playwright runs a loop in this one
+    assert [["label"], ["label", "undo"]] == sent

@@ -151,7 +151,7 @@ def test_the_charts_beside_the_card_follow_the_answers(label, store):
         expect(drawn).to_have_count(3)
         for chart, now in zip(drawn.all(), expected):
             expect(chart).to_have_attribute("aria-label", now.alt)
-            ends = [[trace.name, float(trace.x[-1]), float(trace.y[-1])] for trace in now.figure.data]
+            ends = [[trace["name"], float(trace["x"][-1]), float(trace["y"][-1])] for trace in now.figure["data"]]
             card.page.wait_for_function(ENDS, arg=[chart.locator(".js-plotly-plot").element_handle(), ends])
             assert chart.locator("path.js-line").count() == len(ends)
 

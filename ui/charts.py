@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
 from oal_engine import metrics
@@ -27,14 +26,15 @@ ESTIMATED = "4px 3px"  # dashes of a line that is estimated, not exact
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, its key on the page, its title, unit and legend (name, color), and what it shows in words. bands: the
-    lower and upper ends of the lines where they are estimated."""
+    """A figure of plotly as a dict, which is checked when it is drawn and not before, for that takes time; its key on
+    the page, its title, unit and legend (name, color), and what it shows in words. bands: the lower and upper ends of
+    the lines where they are estimated."""
 
     key: str
     title: str
     unit: str
     legend: list
-    figure: go.Figure
+    figure: dict
     alt: str
     now: tuple  # the last value of each line, in words
     bands: tuple = ()
@@ -99,22 +99,23 @@ def _chart(key, title, x, lines, format, end, unit="items", y=None):
     )
     hover = f"%{{y:{'.3f' if format == '.2f' else format}}}"
     bands = [band for _, _, _, *band in lines if band]
-    figure = go.Figure(
-        [
+    figure = {
+        "data": [
             *(_band(x, color, *band) for _, color, _, *band in lines if band),
             *(
-                go.Scatter(
-                    x=x,
-                    y=values,
-                    name=html.escape(name),
-                    mode="lines",
-                    line={"color": color, "width": 2, "dash": ESTIMATED if bands else "solid"},
-                    hovertemplate=hover,
-                )
+                {
+                    "type": "scatter",
+                    "x": x,
+                    "y": values,
+                    "name": html.escape(name),
+                    "mode": "lines",
+                    "line": {"color": color, "width": 2, "dash": ESTIMATED if bands else "solid"},
+                    "hovertemplate": hover,
+                }
                 for name, color, values, *_ in lines
             ),
         ],
-        {
+        "layout": {
             "height": HEIGHT,
             "margin": {"l": 44, "r": 12, "t": 9, "b": 22, "autoexpand": False},
             "hovermode": "x unified",
@@ -123,7 +124,7 @@ def _chart(key, title, x, lines, format, end, unit="items", y=None):
             "xaxis": {"range": [0, end], "fixedrange": True, "nticks": 6},
             "yaxis": {"rangemode": "tozero", "tickformat": format, "fixedrange": True, "nticks": 4} | (y or {}),
         },
-    )
+    }
     legend = [(name, color) for name, color, *_ in lines]
     now = tuple(_now(values[-1], format) if len(values) else "" for _, _, values, *_ in lines)
     last = ", ".join(f"{name} {value}" for (name, _), value in zip(legend, now) if value)
@@ -138,14 +139,15 @@ def _now(value, format):
 
 def _band(x, color, low, high):
     """The area between two lines."""
-    return go.Scatter(
-        x=np.concatenate((x, x[::-1])),
-        y=np.concatenate((high, low[::-1])),
-        fill="toself",
-        fillcolor=f"rgba({', '.join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))}, 0.16)",
-        line={"width": 0},
-        hoverinfo="skip",
-    )
+    return {
+        "type": "scatter",
+        "x": np.concatenate((x, x[::-1])),
+        "y": np.concatenate((high, low[::-1])),
+        "fill": "toself",
+        "fillcolor": f"rgba({', '.join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))}, 0.16)",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+    }
 
 
 def show(chart):

@@ -4,7 +4,6 @@ algorithm beside the session."""
 from datetime import datetime
 from itertools import zip_longest
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from oal_engine import estimates, learned, retrace
@@ -153,13 +152,14 @@ def _answered(entry):
 
 def _drawn(chart):
     """A chart as the browser draws it."""
+    traces = chart.figure["data"][len(chart.bands) :]
     lines = [
-        {"name": name, "color": color, "x": [float(x) for x in trace.x], "y": [float(y) for y in trace.y],
+        {"name": name, "color": color, "x": [float(x) for x in trace["x"]], "y": [float(y) for y in trace["y"]],
          "band": [[float(y) for y in end] for end in band or ()]}
-        for (name, color), trace, band in zip_longest(chart.legend, chart.figure.data[len(chart.bands) :], chart.bands)
+        for (name, color), trace, band in zip_longest(chart.legend, traces, chart.bands)
     ]  # fmt: skip
     highest = max((y for line in lines for y in line["y"]), default=0)
-    kind = chart.figure.layout.yaxis.tickformat
+    kind = chart.figure["layout"]["yaxis"]["tickformat"]
     nice = (0.05, 0.1, 0.2, 0.5, 1) if kind != "d" else [k * 10**p for p in range(8) for k in (1, 2, 5)]
     return {
         "title": chart.title,
@@ -207,10 +207,11 @@ def what_if(session, version, chosen):
 def compared(trace, other):
     """The charts of a session with the lines of another algorithm drawn into them."""
     for own, new in zip(charts.of_session(trace), charts.of_session(other)):
-        figure = go.Figure(own.figure)
-        for line in new.figure.data:
-            figure.add_trace(line)
-            figure.data[-1].update(name=f"other: {line.name}", line={"dash": "4px 3px"})
+        dashed = [
+            line | {"name": f"other: {line['name']}", "line": line["line"] | {"dash": "4px 3px"}}
+            for line in new.figure["data"]
+        ]
+        figure = own.figure | {"data": own.figure["data"] + dashed}
         legend = [*own.legend, ("dashed: the other", "transparent")]
         alt = f"{own.alt} The other algorithm: {new.alt}"
         yield charts.Chart(f"other-{own.key}", own.title, own.unit, legend, figure, alt, own.now)

@@ -1,0 +1,287 @@
+"""Many annotators at once in the real app, each in a session of their own: whether all that it acknowledges is stored
+exactly once, how long that takes from the key, and what it costs the server.
+
+An annotator is a page without a browser, of which dozens fit on one machine: the card's part is played here, the
+frontend's in streamlit_page.py. All of them run in this process, the server in another.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Annotated
+from uuid import uuid4
+
+import numpy as np
+import psutil
+import typer
+from common import SEED, table
+from label_latency import zipf
+from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
+from streamlit_page import open_page
+
+from oal_engine import retrace
+
+CARD = "oal_card"
+PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
+AIM = 300  # milliseconds from a key to its acknowledgement, at p95
+VOCABULARY = 20_000
+RETRY, SLOWEST_RETRY = 2, 30  # seconds, as the card sends again what is not acknowledged
+SKIPS, NOTES, UNDOS, PREFERENCES = 0.03, 0.05, 0.03, 0.01  # shares of the keys
+SIZES = 5  # of the text
+
+
+class Annotator:
+    """A person at the card: labels by the truth at a pace, and leaves notes, undos and preferences."""
+
+    def __init__(self, session, name, truth, rng):
+        self.session, self.name, self.truth, self.rng = session, name, truth, rng
+        self.payload, self.pending, self.branches = None, [], {}
+        self.sent, self.acknowledged, self.problems = {}, {}, []
+        self.opened = asyncio.Event()
+
+    async def work(self, address, start, until, pause):
+        """Open the session's page, wait for the `start`, and label `until` a time; then wait for what is unsaved."""
+        query = f"{address}/Label?session={self.session}&annotator={self.name}"
+        async with open_page(query, self.receive, self.problems.append) as page:
+            await asyncio.wait_for(self.opened.wait(), PATIENCE)
+            await start.wait()
+            while perf_counter() < until() and not self.ended:
+                await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))
+                for event in self.keys():
+                    await self.push(page, event)
+            end = perf_counter() + PATIENCE
+            while self.pending and perf_counter() < end:
+                await asyncio.sleep(0.1)
+
+    async def push(self, page, event):
+        """Send an event with those that are not acknowledged, and again until it is."""
+        event = {"id": uuid4().hex} | event
+        self.pending.append(event)
+        self.sent[event["id"]] = perf_counter(), event
+        page.tasks.create_task(self._post(page, event["id"]))
+        await asyncio.sleep(0)
+
+    async def _post(self, page, event):
+        delay = RETRY
+        while self.pending and event == self.pending[-1]["id"]:  # a newer one takes these along
+            await page.set_state(CARD, "events", list(self.pending))
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, SLOWEST_RETRY)
+
+    def receive(self, component, payload):
+        """Take what the card is told."""
+        if component != CARD:
+            return
+        for id in payload["acked"]:
+            if id in self.sent and id not in self.acknowledged:
+                self.acknowledged[id] = perf_counter() - self.sent[id][0]
+        self.pending = [event for event in self.pending if event["id"] not in self.acknowledged]
+        self.branches = (self.branches if self.pending else {}) | payload["branches"]
+        self.payload = payload
+        if payload["error"]:
+            self.problems.append(payload["error"])
+        self.opened.set()
+
+    @property
+    def place(self):
+        """The place after what is not acknowledged, or None where that is not known yet."""
+        place = self.payload["place"]
+        for event in self.pending:
+            if event["action"] in ("note", "preferences"):
+                continue
+            outcomes = self.branches.get(str(event["question"]), {})
+            place = outcomes.get(str(event.get("label", 0))) if event["action"] != "undo" else None
+            if place is None:
+                return None
+        return place
+
+    @property
+    def ended(self):
+        """Whether there is nothing left to ask."""
+        return not self.pending and self.payload["place"]["question"] is None
+
+    def keys(self):
+        """What is done at an item: an undo, or an answer, before it perhaps a note or a preference."""
+        place = self.place
+        if place is None or place["question"] is None:  # waits, as the card does
+            return
+        question, item = place["question"]["id"], place["question"]["item"]
+        if self.rng.random() < UNDOS and (last := self._last()):
+            yield {"question": last, "action": "undo", "seconds": 1.0}
+            return
+        if self.rng.random() < NOTES:
+            yield {"question": question, "item": item, "action": "note", "text": f"a note {self.rng.random()}"}
+        if self.rng.random() < PREFERENCES:
+            yield {"action": "preferences", "changes": {"size": self.rng.randrange(SIZES)}}
+        answer = {"question": question, "seconds": 1.0, "highlighted": False}
+        skips = self.rng.random() < SKIPS
+        yield answer | ({"action": "skip"} if skips else {"action": "label", "label": 1 if self.truth[item] else -1})
+
+    def _last(self):
+        answers = [event["question"] for event in self.pending if event["action"] in ("label", "skip")]
+        return answers[-1] if answers else self.payload["previous"]
+
+
+# What is stored, against what was acknowledged
+
+
+def row(event, name):
+    """The row that an event of an annotator is to leave, in short; None for preferences, which are replaced."""
+    match event["action"]:
+        case "undo":
+            return "undo", event["id"], event["question"]
+        case "note":
+            return "note", event["id"], event["item"], event["text"], name
+        case "label" | "skip":
+            return "answer", event["id"], event["question"], event.get("label", 0), name
+
+
+def stored(store, session):
+    """The rows of a session's answers, undos and notes, in short."""
+    _, labels, notes, _ = store.history(session)
+    for label in labels:
+        yield "answer", label["event"], label["question"], label["label"], label["annotator"]
+        if label["undone_by"]:
+            yield "undo", label["undone_by"], label["question"]
+    for note in notes:
+        yield "note", note["event"], note["item"], note["text"], note["annotator"]
+
+
+def compared(sent, acknowledged, found):
+    """How many rows that were acknowledged are not found as they were sent, and how many are found that nobody sent,
+    or more than once."""
+    sent, acknowledged, found = Counter(sent), Counter(acknowledged), Counter(found)
+    return {"lost": (acknowledged - found).total(), "doubled": (found - sent).total()}
+
+
+def reckoned(store, annotators):
+    """What all annotators sent against what is stored, and the sessions that do not verify."""
+    sent, acknowledged, found, wrong = [], [], [], 0
+    for one in annotators:
+        rows = {id: row(event, one.name) for id, (_, event) in one.sent.items()}
+        sent += filter(None, rows.values())
+        acknowledged += filter(None, map(rows.get, one.acknowledged))
+        found += stored(store, one.session)
+        preferred = [one.sent[id][1]["changes"] for id, kept in rows.items() if kept is None]
+        wrong += bool(preferred) and store.preferences(one.name) != preferred[-1]
+    counts = compared(sent, acknowledged, found)
+    verified = [retrace.verify(store, one.session).verified for one in annotators]
+    return counts | {"lost": counts["lost"] + wrong, "unverified": verified.count(False)}
+
+
+# The load
+
+
+async def labeling(address, server, annotators, seconds, pause):
+    """Let all annotators work for so many seconds; what it cost this process and the server, in seconds and MB."""
+    start, begun = asyncio.Event(), []
+    process = psutil.Process(server.pid)
+
+    def used():
+        return sum(process.cpu_times()[:2])
+
+    async with asyncio.TaskGroup() as tasks:
+        for one in annotators:
+            tasks.create_task(one.work(address, start, lambda: begun[0] + seconds, pause))
+        for one in annotators:
+            await one.opened.wait()
+        begun.append(perf_counter())
+        before, own, memory = used(), process_time(), [megabytes(process)]
+        start.set()
+        while (left := begun[0] + seconds - perf_counter()) > 0:
+            await asyncio.sleep(min(60, left))
+            memory.append(megabytes(process))
+        after = used()
+        shares = {"server_cores": (after - before) / seconds, "client_cores": (process_time() - own) / seconds}
+        costs = {"server_cpu_seconds": after - before} | shares
+    return {name: round(cost, 2) for name, cost in costs.items()} | {"memory_mb": memory}
+
+
+def megabytes(process):
+    return round(process.memory_info().rss / 2**20)
+
+
+def spread(seconds):
+    return {name: round(1000 * float(np.percentile(seconds, at)), 1) for name, at in PERCENTILES.items()}
+
+
+def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES)):
+    """Start the app on a database of its own, let them label, and say what came of it."""
+    texts, source = zipf(items, VOCABULARY)
+    truth = [item.relevant for item in texts]
+    with TemporaryDirectory(prefix="oal-load-") as temporary:
+        folder = Path(temporary)
+        store, dataset = imported(folder, texts)
+        chosen = [strategies[k % len(strategies)] for k in range(annotators)]
+        people = [
+            Annotator(session(store, dataset, strategy), f"annotator-{k}", truth, Random(SEED + k))
+            for k, strategy in enumerate(chosen, 1)
+        ]
+        load = round(os.getloadavg()[0], 1)
+        with serving(store.path, folder) as (address, server):
+            costs = asyncio.run(labeling(address, server, people, 60 * minutes, pause))
+        log = (folder / "server.log").read_text(errors="replace")
+        counts = reckoned(store, people)
+        store.close()
+    problems = Counter(problem for one in people for problem in one.problems)
+    problems.update({"a traceback in the server's log": log.count("Traceback (most recent call last)")})
+    times = [time for one in people for time in one.acknowledged.values()]
+    kinds = Counter(one.sent[id][1]["action"] for one in people for id in one.acknowledged)
+    return {
+        "annotators": annotators,
+        "minutes": minutes,
+        "items": items,
+        "source": source,
+        "events": dict(kinds),
+        "ended": sum(one.ended for one in people),
+        "unacknowledged": sum(len(one.pending) for one in people),
+        **counts,
+        "errors": problems.total(),
+        "problems": dict(+problems),
+        "acknowledged_ms": spread(times),
+        "load": load,
+        **costs,
+    }
+
+
+def lines(found):
+    """What a run found, in words."""
+    events = ", ".join(f"{count:,} {name}" for name, count in found["events"].items())
+    yield f"{found['annotators']} annotators for {found['minutes']:g} minutes, {found['items']:,} texts: {events}."
+    yield ""
+    counts = "lost", "doubled", "unacknowledged", "unverified", "errors", "ended"
+    costs = "server_cores", "client_cores", "server_cpu_seconds", "load"
+    times = found["acknowledged_ms"]
+    yield from table([*counts], [[found[name] for name in counts]])
+    yield from table(
+        [*(f"acknowledged, {at} (ms)" for at in times), *(name.replace("_", " ") for name in costs)],
+        [[*map(round, times.values()), *(found[name] for name in costs)]],
+    )
+    yield f"Memory of the server at the start and every minute: {', '.join(map(str, found['memory_mb']))} MB."
+    yield f"Aim: acknowledged within {AIM} ms at p95; {'met' if times['p95'] <= AIM else 'missed'}."
+    yield from (f"{count:,} times: {problem}" for problem, count in found["problems"].items())
+
+
+def main(
+    annotators: Annotated[int, typer.Option(min=1, help="People who label, each in a session of their own.")] = 20,
+    minutes: Annotated[float, typer.Option(min=0.01, help="How long they do.")] = 10.0,
+    items: Annotated[int, typer.Option(min=100, help="Synthetic texts to label.")] = 5000,
+    pause: Annotated[float, typer.Option(min=0.05, help="Seconds from a label to the next, on average.")] = 1.0,
+    strategy: Annotated[list[str], typer.Option(help="What asks, in turns.")] = tuple(STRATEGIES),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Let many annotators label at once, and compare what was acknowledged with what is stored."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
+    found = run(annotators, minutes, items, pause, strategy)
+    print(json.dumps(found) if as_json else "\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,150 @@
+"""A page of a Streamlit app without a browser: what Streamlit's frontend sends over its websocket, and what it keeps.
+
+As in a browser, a component's state goes with a rerun of its own fragment, fragments that rerun by themselves are asked
+for by timers, and large messages that were sent before come as a hash of what is kept here.
+"""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
+
+
+@dataclass
+class Kept:
+    """A message that may come as its hash alone, and the run of the script that it was last used in."""
+
+    message: ForwardMsg
+    run: int
+
+
+@dataclass
+class Component:
+    """A component on the page: its id, its fragment, and its state as the frontend keeps it."""
+
+    id: str
+    fragment: str
+    state: dict = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def open_page(address, on_data, on_problem):
+    """Open a page until the end of the block.
+
+    on_data: gets the name and the data of a component whenever one comes. on_problem: gets, in words, each exception on
+    the page and the loss of the connection.
+    """
+    parts = urlsplit(address)
+    stream, origin = f"ws://{parts.netloc}/_stcore/stream", f"http://{parts.netloc}"
+    as_browser = {"origin": origin, "subprotocols": ["streamlit"], "max_size": None, "ping_interval": None}
+    async with connect(stream, **as_browser) as socket, asyncio.TaskGroup() as tasks:
+        page = Page(socket, tasks, parts.path.strip("/"), parts.query, on_data, on_problem)
+        listening = tasks.create_task(page.listen())
+        try:
+            await page.rerun()
+            yield page
+        finally:
+            listening.cancel()
+            page.stop_timers(list(page.timers))
+
+
+class Page:
+    """The frontend's side of one page."""
+
+    def __init__(self, socket, tasks, name, query, on_data, on_problem):
+        self.socket, self.tasks, self.name, self.query = socket, tasks, name, query
+        self.on_data, self.on_problem = on_data, on_problem
+        self.script, self.components, self.timers = "", {}, {}
+        self.cache, self.runs, self.longest = {}, 0, 0
+
+    async def rerun(self, fragment="", by_timer=False):
+        """Ask for a run of the page's script, or of one fragment, with the state of every component."""
+        message = BackMsg()
+        asked = message.rerun_script
+        asked.query_string, asked.fragment_id, asked.is_auto_rerun = self.query, fragment, by_timer
+        asked.page_script_hash, asked.page_name = self.script, "" if self.script else self.name
+        asked.cached_message_hashes.extend(self.cache)
+        for component in self.components.values():
+            if component.state:
+                asked.widget_states.widgets.add(id=component.id, json_value=json.dumps(component.state))
+        with suppress(ConnectionClosed):  # which `listen` tells
+            await self.socket.send(message.SerializeToString())
+
+    async def set_state(self, name, key, value):
+        """Set a part of a component's state, as `setStateValue` does."""
+        component = self.components[name]
+        component.state[key] = value
+        await self.rerun(component.fragment)
+
+    async def listen(self):
+        """Take what the server sends."""
+        with suppress(ConnectionClosed):
+            async for data in self.socket:
+                self._take(ForwardMsg.FromString(data))
+        self.on_problem("the server closed the connection")
+
+    def _take(self, message):
+        if message.HasField("ref_hash"):
+            kept = self.cache[message.ref_hash]
+            kept.run, message = self.runs, kept.message
+        elif message.metadata.cacheable:
+            self.cache[message.hash] = Kept(message, self.runs)
+        match message.WhichOneof("type"):
+            case "new_session":
+                self.script = message.new_session.page_script_hash
+                self.longest = message.new_session.config.max_cached_message_age
+            case "delta":
+                self._draw(message.delta)
+            case "auto_rerun":
+                self._start_timer(message.auto_rerun)
+            case "stop_auto_rerun":
+                self.stop_timers(message.stop_auto_rerun.fragment_ids)
+            case "script_finished" if message.script_finished != EARLY:
+                self._forget(message.metadata.run.fragment_ids)
+
+    def _draw(self, delta):
+        element = delta.new_element
+        match element.WhichOneof("type"):
+            case "bidi_component":
+                drawn = element.bidi_component
+                component = self.components.setdefault(drawn.component_name, Component(drawn.id, delta.fragment_id))
+                component.id, component.fragment = drawn.id, delta.fragment_id
+                self.on_data(drawn.component_name, json.loads(drawn.json))
+            case "exception":
+                self.on_problem(f"{element.exception.type}: {element.exception.message}")
+
+    def _forget(self, fragments):
+        """Forget messages that the last runs did not use; a run of some fragments says nothing about other messages."""
+        self.runs += 1
+        self.cache = {
+            hash: kept
+            for hash, kept in self.cache.items()
+            if self.runs - kept.run <= self.longest or (fragments and kept.message.delta.fragment_id not in fragments)
+        }
+
+    def _start_timer(self, wanted):
+        known = self.timers.get(wanted.fragment_id)
+        if known and known[0] == wanted.interval:
+            return
+        self.stop_timers([wanted.fragment_id])
+        task = self.tasks.create_task(self._tick(wanted.fragment_id, wanted.interval))
+        self.timers[wanted.fragment_id] = wanted.interval, task
+
+    async def _tick(self, fragment, interval):
+        while True:
+            await asyncio.sleep(interval)
+            await self.rerun(fragment, by_timer=True)
+
+    def stop_timers(self, fragments):
+        """Stop what asks for fragments from time to time."""
+        for fragment in fragments:
+            if fragment in self.timers:
+                self.timers.pop(fragment)[1].cancel()
