@@ -13,6 +13,7 @@ import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -83,7 +84,7 @@ def _run(work, source, progress=None, **settings):
                 with suppress(BrokenPipeError):
                     print(json.dumps([work, settings]), file=process.stdin, flush=True)
                 lines = Queue()
-                Thread(target=lambda: [lines.put(line) for line in (*process.stdout, "")], daemon=True).start()
+                Thread(target=lambda: [lines.put(line) for line in chain(process.stdout, [""])], daemon=True).start()
                 while not found:
                     with suppress(Empty):
                         if not (line := lines.get(timeout=PAUSE)):

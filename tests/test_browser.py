@@ -436,7 +436,7 @@ def test_what_cannot_be_stored_is_kept_and_sent_again(label, store):
         store.db.execute("CREATE TRIGGER broken BEFORE INSERT ON labels BEGIN SELECT abs(-9223372036854775808); END")
     try:
         card.press("x")
-        card.says(re.compile(r"^Not saved yet\. .*the disk is full\..* It is kept here and sent again\.$"))
+        card.says(re.compile(r"^Not saved yet\. .*integer overflow\..* It is kept here and sent again\.$"))
         expect(card.root).to_have_attribute("data-unsaved", "1")
         assert history(store, session) == []
     finally:

@@ -45,11 +45,11 @@ def held(database):
 def refusing(database):
     """The database takes no label."""
     with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as other:
-        other.execute("CREATE TRIGGER full BEFORE INSERT ON labels BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+        other.execute("CREATE TRIGGER broken BEFORE INSERT ON labels BEGIN SELECT abs(-9223372036854775808); END")
         try:
             yield
         finally:
-            other.execute("DROP TRIGGER full")
+            other.execute("DROP TRIGGER broken")
 
 
 @pytest.mark.parametrize("name", ["", "&annotator=anna"])

@@ -108,12 +108,12 @@ def work_then(store, texts, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("trouble", "refused", "spared", "sentence"), [
-    ("damaged", "Home Label Replay", "Compare Data", "malformed"),
+    ("damaged", "Home Label Replay", "Compare Data", "damaged"),
     ("rows gone", "Label Replay", "Home Compare Data", "No such file"),
-    ("locked", "Label", "Home Compare Data", "locked"),
+    ("locked", "", "Home Label Replay Compare Data", "locked"),
 ])  # fmt: skip
 def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
-    """A damaged file, rows that are gone and a lock that lasts are one sentence on the pages that need them."""
+    """A damaged file and rows that are gone are one sentence on the pages that need them; a lock keeps no page shut."""
     name = {path: name for name, path in LINKS.items()}[page]
     with work_then(trouble) as session:
         at = run(page, session=str(session))

@@ -94,7 +94,7 @@ def _let_in():
         complain(standing.problem)
         if logged_in():
             st.button("Log out", on_click=st.logout)
-        st.stop()
+    st.stop()
 
 
 def owns():
