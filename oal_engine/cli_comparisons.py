@@ -15,8 +15,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
 
-from . import experiments, metrics, specifications
+from . import experiments, specifications
 from . import reproduce as reproduction
+from .kernel import metrics
 from .store import Store
 from .terminal import Db, Json, draw, number, progress_bar, said, show
 

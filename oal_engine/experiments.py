@@ -15,10 +15,11 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from . import __version__, datasets, demo, formats, metrics, statistics
+from . import __version__, datasets, demo, formats, statistics
 from .contests import FOLDS, Contest, Line, Source, asked_of, evaluate, job_key, replayed, weights_of
 from .datasets import Dataset
-from .parameters import named
+from .kernel import metrics
+from .kernel.parameters import named
 from .specifications import (
     CLASS_METRICS,
     ExperimentError,

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from . import model, rows, session_report
+from . import model, session_report
+from .kernel import rows
 from .session import Session
 from .tables import Table, chunks, whole, write
 

@@ -15,9 +15,10 @@ from itertools import islice
 import numpy as np
 from scipy import sparse
 
-from . import __version__, calibration, learners, rows, scaling, stream, vectorizer
+from . import __version__, calibration, scaling, vectorizer
 from .calibration import Calibration
 from .jsonlines import LinesError, checked, lines, number, or_none, whole, words
+from .kernel import learners, rows, stream
 from .readers import some
 from .session import MOST_CLASSES
 from .sources import DataError

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import algorithms, datasets, formats, metrics, rows, sources, stream
+from . import datasets, formats, sources
+from .kernel import algorithms, metrics, rows, stream
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 from . import figures
 from .figures import METRICS, NAMES, TITLES, budget_name, number
-from .metrics import EVALUATIONS
+from .kernel.metrics import EVALUATIONS
 from .specifications import PROTOCOLS
 from .tables import guarded
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import __version__, learned, metrics, stream
-from .algorithms import ALGORITHMS
-from .learners import weights
-from .query_rules import paceable
+from . import __version__, learned
+from .kernel import metrics, stream
+from .kernel.algorithms import ALGORITHMS
+from .kernel.learners import weights
+from .kernel.query_rules import paceable
 from .runs import SKIP, Asked, Departed, Place, Progress, Run, answered
 from .session import effective_rho
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import __version__, metrics, rows, spending, stream
-from .algorithms import strategy
-from .learners import weights
+from . import __version__
+from .kernel import metrics, rows, spending, stream
+from .kernel.algorithms import strategy
+from .kernel.learners import weights
 from .runs import SKIP, Asked, Run, SessionError, answered
 from .store import now
 

@@ -12,9 +12,10 @@ from statistics import median
 
 import numpy as np
 
-from . import estimates, figures, learned, learners, metrics
+from . import estimates, figures, learned
 from .experiments import versions
 from .figures import NAMES, STYLES, TITLES, number, plain
+from .kernel import learners, metrics
 from .report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 
 STRONGEST = 15  # terms of each class

@@ -17,11 +17,12 @@ from playwright.sync_api import expect
 from scipy import sparse
 from test_session import POSITIVE, SKIP, begin, bits, label_until_the_end, say, stream_of, take_back, truth
 
-from oal_engine import bundle, datasets, feeds, formats, rows
-from oal_engine.algorithms import strategy
+from oal_engine import bundle, datasets, feeds, formats
 from oal_engine.datasets import Dataset
 from oal_engine.feeds import Taken
 from oal_engine.jsonlines import LinesError
+from oal_engine.kernel import rows
+from oal_engine.kernel.algorithms import strategy
 from oal_engine.retrace import Trace, verify, what_if
 from oal_engine.session import Session, create
 from oal_engine.store import Store

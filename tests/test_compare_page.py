@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
 from oal_engine import datasets, experiments, formats, jobs, report, specifications
-from oal_engine.algorithms import ALGORITHMS
-from oal_engine.learners import is_multiclass
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import is_multiclass
 from oal_engine.store import Store
 
 WAIT = 60  # seconds

@@ -11,14 +11,8 @@ import pytest
 from comparing import ROUNDS, spec, stored, table
 from conftest import ROOT
 
-from oal_engine import (
-    cli,
-    contests,
-    datasets,
-    experiments,
-    metrics,
-    specifications,
-)
+from oal_engine import cli, contests, datasets, experiments, specifications
+from oal_engine.kernel import metrics
 from oal_engine.specifications import Specification, specification
 from oal_engine.store import Store
 

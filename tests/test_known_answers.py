@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets, formats, metrics, sources, stream
-from oal_engine.algorithms import strategy
+from oal_engine import cli, datasets, formats, sources
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.algorithms import strategy
 
 # learner, parameters, and in percent: mean and sample deviation of sum, mean sensitivity, mean specificity
 GERMAN = [

@@ -10,8 +10,8 @@ from conftest import ROOT
 from streamlit.testing.v1 import AppTest
 
 from oal_engine import datasets, formats
-from oal_engine.algorithms import ALGORITHMS, declared
-from oal_engine.learners import is_multiclass
+from oal_engine.kernel.algorithms import ALGORITHMS, declared
+from oal_engine.kernel.learners import is_multiclass
 from oal_engine.session import Session, create
 from ui.forms import OWN
 from ui.page import PAGES as LINKS

@@ -11,12 +11,13 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import datasets, experiments, figures, jobs, metrics, report, specifications
-from oal_engine.algorithms import ALGORITHMS
+from oal_engine import datasets, experiments, figures, jobs, report, specifications
 from oal_engine.demo import DEMOS
 from oal_engine.figures import AXES, NAMES, TITLES, budget_name, number
-from oal_engine.learners import is_multiclass
-from oal_engine.query_rules import QUERY_RULES, partners
+from oal_engine.kernel import metrics
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import is_multiclass
+from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from oal_engine.specifications import PROTOCOLS
 
 from .forms import AIMS

@@ -7,7 +7,7 @@ from itertools import zip_longest
 import streamlit as st
 
 from oal_engine import estimates, learned, retrace
-from oal_engine.algorithms import strategy
+from oal_engine.kernel.algorithms import strategy
 from oal_engine.runs import Asked, Place
 
 from . import charts, messages
