@@ -15,8 +15,9 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
-from . import retrace, tables
+from . import retrace
 from .datasets import Dataset, importing
+from .output import tables
 from .store import Store, StoreError
 
 DATABASE, ROWS = "studio.db", "studio.rows"

@@ -11,9 +11,9 @@ import numpy as np
 
 from . import __version__
 from .datasets import Dataset
-from .jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
 from .kernel import metrics
 from .kernel.algorithms import ALGORITHMS, Strategy
+from .output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
 from .session import create
 from .store import ConflictError
 

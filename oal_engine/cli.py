@@ -19,17 +19,18 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from . import bundle, cli_backups, cli_comparisons, feeds, formats, readers, retrace, sources, tables
+from . import bundle, cli_backups, cli_comparisons, feeds, formats, readers, retrace, sources
 from . import datasets as data
 from . import model as models
 from .export import TABLES, WHATS
 from .export import export as write_export
-from .jsonlines import LinesError
 from .kernel import metrics, spending, stream
 from .kernel.algorithms import ALGORITHMS, declared, strategy
 from .kernel.learners import LEARNERS, is_multiclass
 from .kernel.parameters import parameters
 from .kernel.query_rules import QUERY_RULES, partners
+from .output import tables
+from .output.jsonlines import LinesError
 from .protocols import recorded
 from .scaling import SCALINGS
 from .store import Store

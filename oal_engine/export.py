@@ -4,8 +4,8 @@ import numpy as np
 
 from . import model, session_report
 from .kernel import rows
+from .output.tables import Table, chunks, whole, write
 from .session import Session
-from .tables import Table, chunks, whole, write
 
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,

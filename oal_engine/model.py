@@ -17,12 +17,12 @@ from scipy import sparse
 
 from . import __version__, calibration, scaling, vectorizer
 from .calibration import Calibration
-from .jsonlines import LinesError, checked, lines, number, or_none, whole, words
 from .kernel import learners, rows, stream
+from .output.jsonlines import LinesError, checked, lines, number, or_none, whole, words
+from .output.tables import CHUNK, Table
 from .readers import some
 from .session import MOST_CLASSES
 from .sources import DataError
-from .tables import CHUNK, Table
 
 FORMAT = 1
 MOST_WORDS = 20  # of a term; more would let a file from elsewhere take any time

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from . import figures
 from .figures import METRICS, NAMES, TITLES, budget_name, number
 from .kernel.metrics import EVALUATIONS
+from .output.tables import guarded
 from .specifications import PROTOCOLS
-from .tables import guarded
 
 
 @dataclass(frozen=True)

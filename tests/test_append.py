@@ -20,9 +20,9 @@ from test_session import POSITIVE, SKIP, begin, bits, label_until_the_end, say, 
 from oal_engine import bundle, datasets, feeds, formats
 from oal_engine.datasets import Dataset
 from oal_engine.feeds import Taken
-from oal_engine.jsonlines import LinesError
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.output.jsonlines import LinesError
 from oal_engine.retrace import Trace, verify, what_if
 from oal_engine.session import Session, create
 from oal_engine.store import Store
