@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from common import machine, table
 
-from oal_engine import datasets, demo, estimates, formats
+from oal_engine import datasets, estimates
+from oal_engine.datasets import demo, formats
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
 

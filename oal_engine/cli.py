@@ -19,9 +19,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from . import bundle, cli_backups, cli_comparisons, feeds, formats, readers, retrace, sources
+from . import bundle, cli_backups, cli_comparisons, retrace
 from . import datasets as data
 from . import model as models
+from .datasets import feeds, formats, readers, sources
+from .datasets.scaling import SCALINGS
 from .export import TABLES, WHATS
 from .export import export as write_export
 from .kernel import metrics, spending, stream
@@ -32,7 +34,6 @@ from .kernel.query_rules import QUERY_RULES, partners
 from .output import tables
 from .output.jsonlines import LinesError
 from .protocols import recorded
-from .scaling import SCALINGS
 from .store import Store
 from .terminal import Db, Json, draw, number, progress_bar, said, show
 

@@ -17,9 +17,9 @@ from playwright.sync_api import expect
 from scipy import sparse
 from test_session import POSITIVE, SKIP, begin, bits, label_until_the_end, say, stream_of, take_back, truth
 
-from oal_engine import bundle, datasets, feeds, formats
-from oal_engine.datasets import Dataset
-from oal_engine.feeds import Taken
+from oal_engine import bundle, datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets.feeds import Taken
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.jsonlines import LinesError

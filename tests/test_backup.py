@@ -21,8 +21,8 @@ import pytest
 from conftest import ROOT
 from scipy import sparse
 
-from oal_engine import backups, cli, datasets, feeds, formats
-from oal_engine.datasets import Dataset
+from oal_engine import backups, cli, datasets
+from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.session import Session, create
 from oal_engine.store import Store
 

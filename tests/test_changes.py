@@ -13,8 +13,8 @@ import pytest
 from test_bundle import database, text_of
 from test_session import EVENTS, begin, label_until_the_end, other, path, say, store, stream_of, take_back, truth
 
-from oal_engine import bundle, datasets, feeds, formats, retrace
-from oal_engine.datasets import Dataset
+from oal_engine import bundle, datasets, retrace
+from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.kernel import rows
 from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.session import Session

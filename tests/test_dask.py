@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, contests, datasets, experiments, formats
+from oal_engine import cli, contests, datasets, experiments
+from oal_engine.datasets import formats
 from oal_engine.store import Store
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")

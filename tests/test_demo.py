@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from oal_engine import datasets, demo, formats, vectorizer
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats, vectorizer
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import cli, datasets, export, formats, model
+from oal_engine import cli, datasets, export, model
+from oal_engine.datasets import formats
 from oal_engine.output import tables
 from oal_engine.runs import SKIP
 from oal_engine.session import Session, create

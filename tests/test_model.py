@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import calibration, cli, datasets, demo, model
+from oal_engine import calibration, cli, datasets, model
+from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.model import ModelError
 from oal_engine.session import Session, create

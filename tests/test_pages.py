@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import datasets, formats
+from oal_engine import datasets
+from oal_engine.datasets import formats
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
 from oal_engine.session import Session, create

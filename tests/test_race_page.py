@@ -9,7 +9,8 @@ from conftest import ROOT
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import datasets, formats, race
+from oal_engine import datasets, race
+from oal_engine.datasets import formats
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.store import Store

@@ -7,7 +7,8 @@ import pytest
 from conftest import ROOT, SHARED
 from scipy.sparse import csr_array
 
-from oal_engine import cli, datasets, formats, protocols, published, reproduce
+from oal_engine import cli, datasets, protocols, published, reproduce
+from oal_engine.datasets import formats
 from oal_engine.kernel import algorithms, rows, stream
 
 GERMAN = published.BLOCKS["acog-german"]

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from oal_engine import datasets, export, formats, session
+from oal_engine import datasets, export, session
 from oal_engine import store as store_module
+from oal_engine.datasets import formats
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable

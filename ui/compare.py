@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from oal_engine import datasets, experiments, figures, jobs, report, specifications
-from oal_engine.demo import DEMOS
+from oal_engine.datasets.demo import DEMOS
 from oal_engine.figures import AXES, NAMES, TITLES, budget_name, number
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from oal_engine.demo import DEMOS
+from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS, is_multiclass

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from . import datasets, formats, vectorizer
+from .. import datasets
+from . import formats, vectorizer
 
 FOLDER = Path(__file__).parent.parent / "data"
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .output.tables import HEADS, unguarded
+from ..output.tables import HEADS, unguarded
 from .sources import CHUNK, COMPRESSIONS, HARMLESS, LIMITS, DataError, Source, allow_more, name_of, open_source, text_of
 
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row

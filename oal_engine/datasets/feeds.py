@@ -15,8 +15,8 @@ from threading import Event, Thread
 import numpy as np
 from scipy import sparse
 
+from ..kernel import rows
 from . import formats, scaling
-from .kernel import rows
 from .sources import LIMITS, feed_lines
 
 BATCH, WEIGHT, AHEAD = 1000, 2**22, 16  # lines of a feed and their characters, and lines read while some are stored

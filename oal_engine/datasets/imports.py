@@ -152,8 +152,8 @@ def _check(file, progress, **settings):
 
 
 def _import(file, progress, database, title, scale, tokenizer, **settings):
-    from . import datasets
-    from .store import Store
+    from .. import datasets
+    from ..store import Store
 
     items = _items(file, progress, **settings)
     words = {} if items.texts is None else {"tokenizer": tokenizer}
@@ -163,8 +163,9 @@ def _import(file, progress, database, title, scale, tokenizer, **settings):
 
 
 def _append(file, progress, database, name, dataset):
-    from . import datasets, feeds
-    from .store import Store
+    from .. import datasets
+    from ..store import Store
+    from . import feeds
 
     found = datasets.Dataset(Store(database), dataset)
     return str(sum(feeds.append_file(found, file, name=name, progress=progress), feeds.Taken()))

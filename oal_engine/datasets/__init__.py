@@ -17,8 +17,8 @@ from time import monotonic
 
 import numpy as np
 
+from ..kernel import rows
 from . import formats, scaling, vectorizer
-from .kernel import rows
 from .sources import LIMITS
 
 AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
