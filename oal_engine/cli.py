@@ -19,13 +19,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from . import bundle, cli_backups, cli_comparisons, retrace
+from . import cli_backups, cli_comparisons
 from . import datasets as data
-from . import model as models
 from .datasets import feeds, formats, readers, sources
 from .datasets.scaling import SCALINGS
-from .export import TABLES, WHATS
-from .export import export as write_export
 from .kernel import metrics, spending, stream
 from .kernel.algorithms import ALGORITHMS, declared, strategy
 from .kernel.learners import LEARNERS, is_multiclass
@@ -34,6 +31,10 @@ from .kernel.query_rules import QUERY_RULES, partners
 from .output import tables
 from .output.jsonlines import LinesError
 from .protocols import recorded
+from .sessions import bundle, retrace
+from .sessions import model as models
+from .sessions.export import TABLES, WHATS
+from .sessions.export import export as write_export
 from .store import Store
 from .terminal import Db, Json, draw, number, progress_bar, said, show
 

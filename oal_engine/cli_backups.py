@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from . import backups
+from .sessions import backups
 from .store import Store, default_path
 from .terminal import Db, Json
 

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import calibration, cli, datasets, model
+from oal_engine import cli, datasets
 from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
-from oal_engine.model import ModelError
-from oal_engine.session import Session, create
+from oal_engine.sessions import calibration, model
+from oal_engine.sessions.model import ModelError
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 

@@ -12,7 +12,7 @@ from oal_engine.datasets import sweep
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.runs import SessionError
+from oal_engine.sessions.runs import SessionError
 from oal_engine.store import Store
 
 from . import access

@@ -13,11 +13,11 @@ from time import perf_counter
 
 import numpy as np
 
-from . import __version__
-from .datasets import Dataset, relabelled
-from .kernel import metrics, rows, spending, stream
-from .kernel.algorithms import Strategy
-from .kernel.learners import weights
+from .. import __version__
+from ..datasets import Dataset, relabelled
+from ..kernel import metrics, rows, spending, stream
+from ..kernel.algorithms import Strategy
+from ..kernel.learners import weights
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 POINTS = 200  # rounds of a stream at which the curves have a point, besides every question

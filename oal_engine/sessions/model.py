@@ -15,14 +15,15 @@ from itertools import islice
 import numpy as np
 from scipy import sparse
 
-from . import __version__, calibration
+from .. import __version__
+from ..datasets import scaling, vectorizer
+from ..datasets.readers import some
+from ..datasets.sources import DataError
+from ..kernel import learners, rows, stream
+from ..output.jsonlines import LinesError, checked, lines, number, or_none, whole, words
+from ..output.tables import CHUNK, Table
+from . import calibration
 from .calibration import Calibration
-from .datasets import scaling, vectorizer
-from .datasets.readers import some
-from .datasets.sources import DataError
-from .kernel import learners, rows, stream
-from .output.jsonlines import LinesError, checked, lines, number, or_none, whole, words
-from .output.tables import CHUNK, Table
 from .session import MOST_CLASSES
 
 FORMAT = 1

@@ -12,11 +12,12 @@ from statistics import median
 
 import numpy as np
 
-from . import estimates, figures, learned
-from .experiments import versions
-from .figures import NAMES, STYLES, TITLES, number, plain
-from .kernel import learners, metrics
-from .report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
+from .. import figures
+from ..experiments import versions
+from ..figures import NAMES, STYLES, TITLES, number, plain
+from ..kernel import learners, metrics
+from ..report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
+from . import estimates, learned
 
 STRONGEST = 15  # terms of each class
 SHOWN = 500  # corrections and notes; all of them are in the table of labels

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import __version__, learned
-from .kernel import metrics, stream
-from .kernel.algorithms import ALGORITHMS
-from .kernel.learners import weights
-from .kernel.query_rules import paceable
+from .. import __version__
+from ..kernel import metrics, stream
+from ..kernel.algorithms import ALGORITHMS
+from ..kernel.learners import weights
+from ..kernel.query_rules import paceable
+from . import learned
 from .runs import SKIP, Asked, Departed, Place, Progress, Run, answered
 from .session import effective_rho
 

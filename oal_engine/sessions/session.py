@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import __version__
-from .kernel import metrics, rows, spending, stream
-from .kernel.algorithms import strategy
-from .kernel.learners import weights
+from .. import __version__
+from ..kernel import metrics, rows, spending, stream
+from ..kernel.algorithms import strategy
+from ..kernel.learners import weights
+from ..store import now
 from .runs import SKIP, Asked, Run, SessionError, answered
-from .store import now
 
 DIGEST_EVERY = 50  # answers between two stored digests
 BRANCH_LIMIT = 96 * 2**20  # bytes of the copies of a learner for all possible answers, where they are prepared

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from ..kernel import rows
+from ..output.tables import Table, chunks, whole, write
 from . import model, session_report
-from .kernel import rows
-from .output.tables import Table, chunks, whole, write
 from .session import Session
 
 LABELS = {

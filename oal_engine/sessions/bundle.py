@@ -9,13 +9,13 @@ import json
 
 import numpy as np
 
-from . import __version__
-from .datasets import Dataset
-from .kernel import metrics
-from .kernel.algorithms import ALGORITHMS, Strategy
-from .output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
+from .. import __version__
+from ..datasets import Dataset
+from ..kernel import metrics
+from ..kernel.algorithms import ALGORITHMS, Strategy
+from ..output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
+from ..store import ConflictError
 from .session import create
-from .store import ConflictError
 
 FORMAT = 2
 SETTINGS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
 
-from .kernel.metrics import EVALUATIONS, METRICS
+from ..kernel.metrics import EVALUATIONS, METRICS
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)

@@ -15,10 +15,10 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
+from ..datasets import Dataset, importing
+from ..output import tables
+from ..store import Store, StoreError
 from . import retrace
-from .datasets import Dataset, importing
-from .output import tables
-from .store import Store, StoreError
 
 DATABASE, ROWS = "studio.db", "studio.rows"
 MEMBER = re.compile(r"studio\.db|studio\.rows/\w+/(rows\.json|(y|indptr|indices|values)\.npy)", re.ASCII)
