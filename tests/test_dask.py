@@ -9,12 +9,13 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, contests, datasets, experiments
+from oal_engine import cli, datasets, experiments
 from oal_engine.datasets import formats
+from oal_engine.experiments import contests
 from oal_engine.store import Store
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
-from oal_engine import cluster  # noqa: E402
+from oal_engine.experiments import cluster  # noqa: E402
 
 QUIET = logging.CRITICAL + 1  # Dask says much when a worker dies
 SPECIFICATION = experiments.specification(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from oal_engine import datasets, race
+from oal_engine import datasets
 from oal_engine.datasets import formats
+from oal_engine.experiments import race
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.rows import as_rows, matrix

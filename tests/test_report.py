@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from oal_engine import experiments, figures, report
-from oal_engine.experiments import Comparison, Line
+from oal_engine import experiments
+from oal_engine.experiments import Comparison, Line, figures, report
 
 EVIL = '<script>x</script> & $y$ _z% {\\a} ~^#|" \x07\u0001 =1+1 漢\u202e'
 ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}

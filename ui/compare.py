@@ -11,14 +11,15 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import datasets, experiments, figures, jobs, report, specifications
+from oal_engine import datasets, experiments
 from oal_engine.datasets.demo import DEMOS
-from oal_engine.figures import AXES, NAMES, TITLES, budget_name, number
+from oal_engine.experiments import figures, jobs, report, specifications
+from oal_engine.experiments.figures import AXES, NAMES, TITLES, budget_name, number
+from oal_engine.experiments.specifications import PROTOCOLS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import is_multiclass
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
-from oal_engine.specifications import PROTOCOLS
 
 from .forms import AIMS
 from .page import complain, entry, guarded, literal, note, one_row, owns

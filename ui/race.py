@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from oal_engine import race as races
 from oal_engine.datasets import Dataset
+from oal_engine.experiments import race as races
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 
 from .component import component

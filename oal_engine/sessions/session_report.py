@@ -12,11 +12,10 @@ from statistics import median
 
 import numpy as np
 
-from .. import figures
-from ..experiments import versions
-from ..figures import NAMES, STYLES, TITLES, number, plain
+from ..experiments import figures, versions
+from ..experiments.figures import NAMES, STYLES, TITLES, number, plain
+from ..experiments.report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..kernel import learners, metrics
-from ..report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from . import estimates, learned
 
 STRONGEST = 15  # terms of each class

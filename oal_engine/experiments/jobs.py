@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from . import experiments
-from .store import Store
+from .. import experiments
+from ..store import Store
 
 NICE = 10  # whoever labels goes first
 LOST = "the process ended without a word; what it had finished is kept."

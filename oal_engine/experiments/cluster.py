@@ -6,8 +6,9 @@ from pathlib import Path
 
 from distributed import Client, Security, WorkerPlugin
 
-from . import contests, experiments
-from .datasets import fingerprint, mapped
+from .. import experiments
+from ..datasets import fingerprint, mapped
+from . import contests
 
 OURS = experiments.versions()
 PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker

@@ -15,11 +15,12 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from . import __version__, datasets, statistics
+from .. import __version__, datasets
+from ..datasets import Dataset, demo, formats
+from ..kernel import metrics
+from ..kernel.parameters import named
+from . import statistics
 from .contests import FOLDS, Contest, Line, Source, asked_of, evaluate, job_key, replayed, weights_of
-from .datasets import Dataset, demo, formats
-from .kernel import metrics
-from .kernel.parameters import named
 from .specifications import (
     CLASS_METRICS,
     ExperimentError,

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import __version__
-from .datasets import mapped, relabelled
-from .kernel import metrics, stream
-from .kernel.algorithms import Strategy
+from .. import __version__
+from ..datasets import mapped, relabelled
+from ..kernel import metrics, stream
+from ..kernel.algorithms import Strategy
 from .specifications import ESTIMATES, FREE, Specification, chosen, outlined, settings, smoothing
 
 FOLDS = 5

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 
-from .kernel import metrics
-from .kernel.algorithms import strategy
-from .kernel.parameters import Parameter
+from ..kernel import metrics
+from ..kernel.algorithms import strategy
+from ..kernel.parameters import Parameter
 
 TENS = "10^-5..10^5"
 USUAL = dict.fromkeys(("C", "eta", "r", "delta", "delta_plus", "delta_minus", "b", "beta", "tau"), TENS) | {

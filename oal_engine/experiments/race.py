@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .kernel import metrics, stream
-from .kernel.algorithms import ALGORITHMS, strategy
-from .kernel.draws import draws
-from .kernel.learners import is_multiclass, weights
-from .kernel.query_rules import looks, probability
-from .kernel.rows import as_rows, length, matrix, read_only
+from ..kernel import metrics, stream
+from ..kernel.algorithms import ALGORITHMS, strategy
+from ..kernel.draws import draws
+from ..kernel.learners import is_multiclass, weights
+from ..kernel.query_rules import looks, probability
+from ..kernel.rows import as_rows, length, matrix, read_only
 
 ROUNDS = 1500  # of a race: more cannot be watched
 POINTS = 250  # of a curve

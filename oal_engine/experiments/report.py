@@ -5,10 +5,10 @@ import io
 import json
 from dataclasses import asdict, dataclass, replace
 
+from ..kernel.metrics import EVALUATIONS
+from ..output.tables import guarded
 from . import figures
 from .figures import METRICS, NAMES, TITLES, budget_name, number
-from .kernel.metrics import EVALUATIONS
-from .output.tables import guarded
 from .specifications import PROTOCOLS
 
 
