@@ -30,7 +30,7 @@ from .kernel.parameters import parameters
 from .kernel.query_rules import QUERY_RULES, partners
 from .output import tables
 from .output.jsonlines import LinesError
-from .protocols import recorded
+from .reproduction.protocols import recorded
 from .sessions import bundle, retrace
 from .sessions import model as models
 from .sessions.export import TABLES, WHATS

@@ -16,9 +16,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from . import experiments
-from . import reproduce as reproduction
 from .experiments import specifications
 from .kernel import metrics
+from .reproduction import reproduce as reproduction
 from .store import Store
 from .terminal import Db, Json, draw, number, progress_bar, said, show
 

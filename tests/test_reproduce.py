@@ -7,9 +7,10 @@ import pytest
 from conftest import ROOT, SHARED
 from scipy.sparse import csr_array
 
-from oal_engine import cli, datasets, protocols, published, reproduce
+from oal_engine import cli, datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import algorithms, rows, stream
+from oal_engine.reproduction import protocols, published, reproduce
 
 GERMAN = published.BLOCKS["acog-german"]
 LETTER = published.BLOCKS["dada-letter"]

@@ -3,7 +3,7 @@
 To add a table, or the part of one that a data file serves, name it in BLOCKS.
 """
 
-from .kernel import algorithms
+from ..kernel import algorithms
 from .protocols import TRIALS, Block, Figure, Part, acog, dada, oa3, oaal, paa
 
 SUM, COST, COST_100, F1 = Figure("sum", 100), Figure("cost"), Figure("cost", 0.01), Figure("f1")

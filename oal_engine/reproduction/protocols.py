@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import datasets
-from .datasets import formats, sources
-from .kernel import algorithms, metrics, rows, stream
+from .. import datasets
+from ..datasets import formats, sources
+from ..kernel import algorithms, metrics, rows, stream
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
