@@ -589,7 +589,7 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
 
 def test_the_command_line_appends_a_file(store, texts, tmp_path, monkeypatch, capsys):
     """The summary is one object with --json, and a data set that is not there is said in a sentence."""
-    from oal_engine import cli
+    from oal_engine.cli import main as cli
 
     path = tmp_path / "more.csv"
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")

@@ -21,7 +21,8 @@ import pytest
 from conftest import ROOT
 from scipy import sparse
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.sessions import backups
 from oal_engine.sessions.session import Session, create

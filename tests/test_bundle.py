@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from test_retrace import labelled
 from test_session import say, stream_of, truth
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import LinesError
 from oal_engine.sessions import bundle

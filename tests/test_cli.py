@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.kernel import metrics, spending, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, strategy

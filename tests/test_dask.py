@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets, experiments
+from oal_engine import datasets, experiments
+from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.experiments import contests
 from oal_engine.store import Store

@@ -11,7 +11,8 @@ import pytest
 from comparing import ROUNDS, spec, stored, table
 from conftest import ROOT
 
-from oal_engine import cli, datasets, experiments
+from oal_engine import datasets, experiments
+from oal_engine.cli import main as cli
 from oal_engine.experiments import contests, specifications
 from oal_engine.experiments.specifications import Specification, specification
 from oal_engine.kernel import metrics

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.output import tables
 from oal_engine.sessions import export, model

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import formats, sources
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import calibration, model

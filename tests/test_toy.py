@@ -12,7 +12,8 @@ from conftest import ROOT
 from promises import LEARNER_PROMISES, RULE_PROMISES, compiled_afresh, fitting
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import cli, datasets
+from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import Parameter

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from .sessions import backups
-from .store import Store, default_path
+from ..sessions import backups
+from ..store import Store, default_path
 from .terminal import Db, Json
 
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]

@@ -15,11 +15,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
 
-from . import experiments
-from .experiments import specifications
-from .kernel import metrics
-from .reproduction import reproduce as reproduction
-from .store import Store
+from .. import experiments
+from ..experiments import specifications
+from ..kernel import metrics
+from ..reproduction import reproduce as reproduction
+from ..store import Store
 from .terminal import Db, Json, draw, number, progress_bar, said, show
 
 Data = Annotated[list[str] | None, typer.Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
@@ -171,7 +171,7 @@ def _executor(wanted, store, folder, workers, processes, scheduler):
     """The workers that options name: threads, processes, or a Dask cluster."""
     if scheduler:
         try:
-            from .experiments import cluster
+            from ..experiments import cluster
         except ModuleNotFoundError:
             raise ValueError("--scheduler needs Dask: pip install -r requirements-dask.txt.") from None
         return cluster.executor(scheduler, experiments.sources(wanted, store, folder))

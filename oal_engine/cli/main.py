@@ -19,23 +19,24 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from . import cli_backups, cli_comparisons
-from . import datasets as data
-from .datasets import feeds, formats, readers, sources
-from .datasets.scaling import SCALINGS
-from .kernel import metrics, spending, stream
-from .kernel.algorithms import ALGORITHMS, declared, strategy
-from .kernel.learners import LEARNERS, is_multiclass
-from .kernel.parameters import parameters
-from .kernel.query_rules import QUERY_RULES, partners
-from .output import tables
-from .output.jsonlines import LinesError
-from .reproduction.protocols import recorded
-from .sessions import bundle, retrace
-from .sessions import model as models
-from .sessions.export import TABLES, WHATS
-from .sessions.export import export as write_export
-from .store import Store
+from .. import datasets as data
+from ..datasets import feeds, formats, readers, sources
+from ..datasets.scaling import SCALINGS
+from ..kernel import metrics, spending, stream
+from ..kernel.algorithms import ALGORITHMS, declared, strategy
+from ..kernel.learners import LEARNERS, is_multiclass
+from ..kernel.parameters import parameters
+from ..kernel.query_rules import QUERY_RULES, partners
+from ..output import tables
+from ..output.jsonlines import LinesError
+from ..reproduction.protocols import recorded
+from ..sessions import bundle, retrace
+from ..sessions import model as models
+from ..sessions.export import TABLES, WHATS
+from ..sessions.export import export as write_export
+from ..store import Store
+from . import backups as cli_backups
+from . import comparisons as cli_comparisons
 from .terminal import Db, Json, draw, number, progress_bar, said, show
 
 app = typer.Typer(
