@@ -9,7 +9,7 @@ import numpy as np
 from .. import datasets
 from . import formats, vectorizer
 
-FOLDER = Path(__file__).parent.parent / "data"
+FOLDER = Path(__file__).parents[2] / "data"
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def _run(work, source, progress=None, **settings):
     found, told = {}, ("reading", 0, 1)
     with opened(source) as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, str(file.fileno())], cwd=Path(__file__).parent.parent,
+            [sys.executable, "-m", __spec__.name, str(file.fileno())], cwd=Path(__file__).parents[2],
             env=os.environ | ALONE, pass_fds=[file.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         with process:

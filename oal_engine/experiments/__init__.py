@@ -6,7 +6,6 @@ A comparison is a set of contests, which any executor works on side by side; wha
 import hashlib
 import json
 import os
-import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,10 +14,12 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from .. import __version__, datasets
+from .. import datasets
 from ..datasets import Dataset, demo, formats
 from ..kernel import metrics
+from ..kernel.metrics import more_is_better
 from ..kernel.parameters import named
+from ..versions import versions
 from . import statistics
 from .contests import FOLDS, Contest, Line, Source, asked_of, evaluate, job_key, replayed, weights_of
 from .specifications import (
@@ -27,7 +28,6 @@ from .specifications import (
     Specification,
     chosen,
     grid,
-    more_is_better,
     settings,
     specification,
 )
@@ -374,13 +374,3 @@ def load(store, name):
     return Comparison(about["name"], spec, about["versions"], lines)
 
 
-def versions():
-    """What numbers may depend on."""
-    import numba
-
-    return {
-        "engine": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-    }

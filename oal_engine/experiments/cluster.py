@@ -8,9 +8,10 @@ from distributed import Client, Security, WorkerPlugin
 
 from .. import experiments
 from ..datasets import fingerprint, mapped
+from ..versions import versions
 from . import contests
 
-OURS = experiments.versions()
+OURS = versions()
 PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
 
 
@@ -43,7 +44,7 @@ def executor(address, sources):
 
 
 def _same_versions(client):
-    for worker, theirs in client.run(experiments.versions).items():
+    for worker, theirs in client.run(versions).items():
         for name, version in OURS.items():
             if theirs[name] != version:
                 raise experiments.ExperimentError(

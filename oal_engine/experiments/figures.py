@@ -3,39 +3,18 @@
 A view says what of a result is looked at; figures on a page of the app and in a file take it from here.
 """
 
-import io
-import re
-import threading
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
-from .specifications import more_is_better
+from ..kernel.metrics import more_is_better
+from ..output.plots import NAMES, STYLES, TITLES, drawn, plain
 
-TITLES = {
-    "sum": "Weighted sum", "f1": "F1", "cost": "Cost", "sensitivity": "Sensitivity", "specificity": "Specificity",
-    "precision": "Precision", "accuracy": "Accuracy", "macro_f1": "Macro F1", "macro_recall": "Balanced accuracy",
-}  # fmt: skip
-METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:]}  # by whether there are K classes
-NAMES = {"push": "push", "push_query": "push-and-query"}
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
-ON_PAGE = (4.8, 3.0)  # inches of a figure on a page: its words are read on a telephone too
 LONG = 20  # letters of a name: a legend of longer ones stands below the axes, where it hides no line
 RANKS = (7.2, 2.4)  # inches of a critical-difference diagram
 WIDE = 20  # times the smallest value: an axis of larger ones is logarithmic
 MOST = 8  # lines in one figure
-# Okabe and Ito's colours with a dash and a mark of their own: each line is told without its colour too.
-STYLES = (
-    ("#0072B2", "solid", "-", "circle", "o"),
-    ("#D55E00", "dash", "--", "square", "s"),
-    ("#009E73", "dashdot", "-.", "diamond", "D"),
-    ("#CC79A7", "dot", ":", "triangle-up", "^"),
-    ("#E69F00", "longdash", (0, (8, 3)), "x", "X"),
-    ("#56B4E9", "longdashdot", (0, (8, 2, 1, 2)), "cross", "P"),
-    ("#8A8F98", "8px 2px 2px 2px 2px 2px", (0, (6, 2, 1, 2, 1, 2)), "triangle-down", "v"),
-    ("#7A5C99", "2px 2px", (0, (1, 1)), "star", "*"),
-)  # colour, plotly's dash, matplotlib's, plotly's mark, matplotlib's
 
 
 @dataclass(frozen=True)
@@ -72,11 +51,6 @@ def leading(comparison, lines, most=MOST):
 def budget_name(budget):
     """A budget in words."""
     return "no limit of labels" if budget is None else f"{budget:,} labels"
-
-
-def number(metric, value):
-    """A value of a metric in digits that mean something: a cost counts items, all else are fractions."""
-    return f"{value:,.1f}" if metric == "cost" else f"{value:.3f}"
 
 
 def settings(values):
@@ -171,28 +145,6 @@ def level_groups(ranks):
 
 # ---- Figures as files
 
-LOCK = threading.Lock()  # matplotlib's settings are one for all threads
-LOOK = {
-    "text.parse_math": False, "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "savefig.dpi": 200,
-}  # fmt: skip
-
-
-def drawn(kind, draw, *arguments, size=(6.4, 3.8), ink=None):
-    """The bytes of a figure as png or svg; draw is given its axes and the arguments. ink: its colour on no ground."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    look = LOOK | {"svg.hashsalt": f"{draw.__name__}{arguments[1:]}"}
-    if ink:
-        look |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
-    with LOCK, rc_context(look), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a viewer of SVG has more fonts
-        figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
-        draw(figure.add_subplot(), *arguments)
-        figure.savefig(file, format=kind, transparent=bool(ink), metadata={"Date": None} if kind == "svg" else None)
-    return file.getvalue()
-
 
 def draw_curves(axes, comparison, view):
     """The curves of a view with bands of one standard deviation."""
@@ -256,11 +208,6 @@ def draw_ranks(axes, comparison, ranks):
     axes.spines["top"].set(visible=True, position=("data", 0))
     axes.set(xlim=(low - 0.2, max(high, low + apart) + 0.2), xticks=range(low, high + 1), yticks=[], ylim=(None, 2))
     axes.grid(False)
-
-
-def plain(words):
-    """Words of the data on one line, without what XML cannot hold."""
-    return " ".join(re.sub(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]", " ", str(words)).split())
 
 
 def figure(kind, comparison, view):

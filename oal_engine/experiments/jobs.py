@@ -29,7 +29,7 @@ def start(store, comparison):
         if status(store, comparison)["state"] == "running":
             return
         process = subprocess.Popen(
-            command, cwd=Path(__file__).parent.parent, start_new_session=True,
+            command, cwd=Path(__file__).parents[2], start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         store.put_job(comparison, process.pid, started(process.pid) or "")

@@ -82,7 +82,7 @@ class Specification:
     @property
     def sign(self):
         """+1 where more of the criterion is better, -1 where less is."""
-        return 1 if more_is_better(self.criterion) else -1
+        return 1 if metrics.more_is_better(self.criterion) else -1
 
     def _check_values(self):
         for name, low in (("permutations", 1), ("trials", 1), ("points", 1), ("seed", 0)):
@@ -161,11 +161,6 @@ def contents(path):
         return json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except ValueError as error:
         raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None
-
-
-def more_is_better(metric):
-    """Whether a larger value of a metric is a better one."""
-    return metric != "cost"
 
 
 # ---- Settings

@@ -118,3 +118,9 @@ def over(runs, statistic):
 def spread(runs):
     """The sample standard deviation of everything that runs measured, None of a single one."""
     return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None
+
+
+
+def more_is_better(metric):
+    """Whether a larger value of a metric is a better one."""
+    return metric != "cost"

@@ -9,7 +9,7 @@ from time import perf_counter
 from .protocols import oa3
 from .published import BLOCKS
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def listed():

@@ -12,10 +12,10 @@ from statistics import median
 
 import numpy as np
 
-from ..experiments import figures, versions
-from ..experiments.figures import NAMES, STYLES, TITLES, number, plain
-from ..experiments.report import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..kernel import learners, metrics
+from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
+from ..output.plots import NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
+from ..versions import versions
 from . import estimates, learned
 
 STRONGEST = 15  # terms of each class
@@ -44,12 +44,12 @@ def _heading(words):
     return f'<h2 dir="auto">{html.escape(words)}</h2>'
 
 
-def _figures(drawn):
-    return f"<figure>{''.join(map(inline, drawn))}</figure>"
+def _figures(files):
+    return f"<figure>{''.join(map(inline, files))}</figure>"
 
 
 def _drawn(title, unit, lines):
-    return figures.drawn("svg", _draw, unit, title, lines, size=figures.ON_PAGE, ink=INK)
+    return drawn("svg", _draw, unit, title, lines, size=ON_PAGE, ink=INK)
 
 
 def _draw(axes, unit, title, lines):
