@@ -15,7 +15,8 @@ from conftest import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # of wings, the lowest first; a wing imports from lower levels only
-    {"kernel", "output", "store", "versions"},
+    {"kernel", "output", "migrations", "versions"},
+    {"store"},
     {"datasets", "estimator"},
     {"sessions", "experiments", "reproduction"},
     {"cli", "cluster"},
