@@ -4,8 +4,8 @@ from datetime import datetime
 
 import streamlit as st
 
-from oal_engine import demo
-from oal_engine.session import create
+from oal_engine.datasets import demo
+from oal_engine.sessions.session import create
 from ui.forms import new_session
 from ui.page import annotator, complain, entry, guarded, note, open_page, owns
 from ui.page import store as open_store

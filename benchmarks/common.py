@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oal_engine import learners, query_rules, rows, stream
-from oal_engine.learners import LEARNERS
+from oal_engine.kernel import learners, query_rules, rows, stream
+from oal_engine.kernel.learners import LEARNERS
 
 SEED = 7
 POSITIVE = 0.1

@@ -21,7 +21,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oal_engine import experiments, specifications
+from oal_engine import experiments
+from oal_engine.experiments import specifications
 from oal_engine.store import Store
 
 A9A = Path(__file__).parents[2] / "shared" / "data" / "a9a.libsvm.xz"

@@ -19,8 +19,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from common import machine, table
 
-from oal_engine import datasets, demo, estimates, formats, metrics, rows, spending, stream
-from oal_engine.algorithms import strategy
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats
+from oal_engine.kernel import metrics, rows, spending, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions import estimates
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROUNDS = 20_000  # of a stream at most

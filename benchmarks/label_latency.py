@@ -23,7 +23,7 @@ from labeling_tools import OTHERS, OURS, PATIENCE, ROOT, STRATEGIES, Item, Missi
 from playwright.sync_api import Error, sync_playwright
 from requests import RequestException
 
-from oal_engine import demo, formats
+from oal_engine.datasets import demo, formats
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -17,8 +17,9 @@ from uuid import uuid4
 
 import requests
 
-from oal_engine import datasets, demo, formats
-from oal_engine.session import create
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats
+from oal_engine.sessions.session import create
 from oal_engine.store import Store
 
 OURS = "OAL Studio"

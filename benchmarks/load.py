@@ -26,7 +26,7 @@ from label_latency import zipf
 from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
 from streamlit_page import open_page
 
-from oal_engine import retrace
+from oal_engine.sessions import retrace
 
 CARD = "oal_card"
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}

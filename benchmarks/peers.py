@@ -19,8 +19,8 @@ import numpy as np
 from common import DELTA, SEED
 from scipy.sparse import csr_array
 
-from oal_engine import rows
-from oal_engine.draws import draws
+from oal_engine.kernel import rows
+from oal_engine.kernel.draws import draws
 
 C = 1.0
 BUDGET = 0.05  # of the strategies that take one

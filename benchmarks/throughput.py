@@ -13,8 +13,8 @@ import typer
 from common import Shape, fastest, fitting, machine, number, ours, own_rule, race, synthetic, table
 from peers import PEERS
 
-from oal_engine.learners import LEARNERS
-from oal_engine.parameters import named
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.parameters import named
 
 SHAPES = {
     "dense 200k x 54": Shape(200_000, 54, 54),

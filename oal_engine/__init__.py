@@ -9,9 +9,9 @@ __version__ = "0.2.0"
 
 
 def _machine_code_cache():
-    """Name a folder for numba's machine code after the sources: numba itself only watches the file of the cached
-    function and would run the old code of a learner edited elsewhere."""
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    """Name a folder for numba's machine code after the kernel's sources: numba itself only watches the file of the
+    cached function and would run the old code of a learner edited elsewhere."""
+    sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(base) / "oal-studio" / digest)

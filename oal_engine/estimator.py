@@ -5,9 +5,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import learners, metrics, rows, stream
-from .algorithms import ALGORITHMS, strategy
-from .parameters import Parameter
+from .kernel import learners, metrics, rows, stream
+from .kernel.algorithms import ALGORITHMS, strategy
+from .kernel.parameters import Parameter
 
 WHOLE = Parameter(0, "", low=0, whole=True)
 INPUT = {"accept_sparse": "csr", "dtype": np.float64}

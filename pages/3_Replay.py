@@ -4,7 +4,7 @@ import io
 
 import streamlit as st
 
-from oal_engine import bundle, retrace
+from oal_engine.sessions import bundle, retrace
 from ui import charts, replay
 from ui.downloads import downloads
 from ui.figures import figures, table, told

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from oal_engine import datasets, formats, imports, readers, sources
-from oal_engine.scaling import SCALINGS
-from oal_engine.vectorizer import TOKENIZERS
+from oal_engine import datasets
+from oal_engine.datasets import formats, imports, readers, sources
+from oal_engine.datasets.scaling import SCALINGS
+from oal_engine.datasets.vectorizer import TOKENIZERS
 from ui.access import files_folder, served_file
 from ui.page import complain, entry, guarded, literal, note, one_row, open_page, owns
 from ui.page import store as open_store

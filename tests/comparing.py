@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from oal_engine import datasets, formats
-from oal_engine.specifications import specification
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.experiments.specifications import specification
 from oal_engine.store import Store
 
 ROUNDS = 90

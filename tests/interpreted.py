@@ -8,11 +8,11 @@ from promises import assert_twins, data_for, fitting, run
 from scipy.sparse import csr_array
 from test_algorithms import replay
 
-from oal_engine import query_rules, rows, spending
-from oal_engine.algorithms import ALGORITHMS, declared, strategy
-from oal_engine.learners import LEARNERS
-from oal_engine.parameters import parameters
-from oal_engine.query_rules import QUERY_RULES
+from oal_engine.kernel import query_rules, rows, spending
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.parameters import parameters
+from oal_engine.kernel.query_rules import QUERY_RULES
 
 assert config.DISABLE_JIT
 rows.prefetch = lambda array, index: None  # an instruction of the processor, none of Python

@@ -17,10 +17,10 @@ from numba import njit
 from numba.core.caching import NullCache
 from scipy.sparse import csr_array
 
-from oal_engine import learners, metrics, query_rules, rows, spending, stream
-from oal_engine.learners import LEARNERS, is_multiclass
-from oal_engine.parameters import parameters
-from oal_engine.query_rules import QUERY_RULES
+from oal_engine.kernel import learners, metrics, query_rules, rows, spending, stream
+from oal_engine.kernel.learners import LEARNERS, is_multiclass
+from oal_engine.kernel.parameters import parameters
+from oal_engine.kernel.query_rules import QUERY_RULES
 
 CLASSES = 4
 SURELY = {"delta": 1e308}  # symmetric asks about every margin up to 1e300

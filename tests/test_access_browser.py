@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
-from oal_engine import demo
-from oal_engine.session import create
+from oal_engine.datasets import demo
+from oal_engine.sessions.session import create
 from oal_engine.store import Store
 
 SECRET = "a-secret-of-the-server-and-of-nobody-else"

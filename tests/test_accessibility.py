@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 from test_compare_page import compared, imported
 from test_replay_page import add_texts, answer
 
-from oal_engine import demo
-from oal_engine.session import Session, create
+from oal_engine.datasets import demo
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 SERIOUS = ("serious", "critical")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from oal_engine import rows, stream
-from oal_engine.algorithms import declared, strategy
-from oal_engine.parameters import Parameter
-from oal_engine.query_rules import QUERY_RULES, partners
+from oal_engine.kernel import rows, stream
+from oal_engine.kernel.algorithms import declared, strategy
+from oal_engine.kernel.parameters import Parameter
+from oal_engine.kernel.query_rules import QUERY_RULES, partners
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(80, 4)) * (RNG.random((80, 4)) < 0.8)

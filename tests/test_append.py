@@ -17,13 +17,15 @@ from playwright.sync_api import expect
 from scipy import sparse
 from test_session import POSITIVE, SKIP, begin, bits, label_until_the_end, say, stream_of, take_back, truth
 
-from oal_engine import bundle, datasets, feeds, formats, rows
-from oal_engine.algorithms import strategy
-from oal_engine.datasets import Dataset
-from oal_engine.feeds import Taken
-from oal_engine.jsonlines import LinesError
-from oal_engine.retrace import Trace, verify, what_if
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets.feeds import Taken
+from oal_engine.kernel import rows
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.output.jsonlines import LinesError
+from oal_engine.sessions import bundle
+from oal_engine.sessions.retrace import Trace, verify, what_if
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
@@ -587,7 +589,7 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
 
 def test_the_command_line_appends_a_file(store, texts, tmp_path, monkeypatch, capsys):
     """The summary is one object with --json, and a data set that is not there is said in a sentence."""
-    from oal_engine import cli
+    from oal_engine.cli import main as cli
 
     path = tmp_path / "more.csv"
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")

@@ -21,9 +21,11 @@ import pytest
 from conftest import ROOT
 from scipy import sparse
 
-from oal_engine import backups, cli, datasets, feeds, formats
-from oal_engine.datasets import Dataset
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.sessions import backups
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -13,8 +13,10 @@ from browser import DESKTOP, MARKUP, PHONE, RUN, Card, Server, listeners
 from conftest import ROOT
 from playwright.sync_api import Error, expect
 
-from oal_engine import datasets, formats, metrics
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.kernel import metrics
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 from ui import charts
 

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from test_retrace import labelled
 from test_session import say, stream_of, truth
 
-from oal_engine import bundle, cli, datasets, jsonlines
-from oal_engine.bundle import adopt, publish
-from oal_engine.jsonlines import LinesError
-from oal_engine.retrace import verify
-from oal_engine.session import Session
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.output import jsonlines
+from oal_engine.output.jsonlines import LinesError
+from oal_engine.sessions import bundle
+from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions.retrace import verify
+from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 
 

@@ -13,10 +13,12 @@ import pytest
 from test_bundle import database, text_of
 from test_session import EVENTS, begin, label_until_the_end, other, path, say, store, stream_of, take_back, truth
 
-from oal_engine import bundle, datasets, feeds, formats, retrace, rows
-from oal_engine.datasets import Dataset
-from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
-from oal_engine.session import Session
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.kernel import rows
+from oal_engine.sessions import bundle, retrace
+from oal_engine.sessions.runs import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 
 __all__ = ["other", "path", "store"]  # fixtures

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from oal_engine import cli, datasets, formats, metrics, spending, stream
-from oal_engine.algorithms import ALGORITHMS, strategy
-from oal_engine.export import LABELS
-from oal_engine.learners import LEARNERS
-from oal_engine.query_rules import QUERY_RULES
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats
+from oal_engine.kernel import metrics, spending, stream
+from oal_engine.kernel.algorithms import ALGORITHMS, strategy
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.sessions.export import LABELS
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "recall", "f1", "sum", "cost", "accuracy"]

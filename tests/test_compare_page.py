@@ -10,9 +10,11 @@ from conftest import ROOT
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import datasets, experiments, formats, jobs, report, specifications
-from oal_engine.algorithms import ALGORITHMS
-from oal_engine.learners import is_multiclass
+from oal_engine import datasets, experiments
+from oal_engine.datasets import formats
+from oal_engine.experiments import jobs, report, specifications
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import is_multiclass
 from oal_engine.store import Store
 
 WAIT = 60  # seconds

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from comparing import ROUNDS, spec, stored, table
 
-from oal_engine import contests, datasets, experiments, metrics, protocols, published, rows, stream
-from oal_engine.algorithms import strategy
+from oal_engine import datasets, experiments
+from oal_engine.experiments import contests
+from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
 
 

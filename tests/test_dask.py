@@ -9,11 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, contests, datasets, experiments, formats
+from oal_engine import datasets, experiments
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats
+from oal_engine.experiments import contests
 from oal_engine.store import Store
+from oal_engine.versions import versions
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
-from oal_engine import cluster  # noqa: E402
+from oal_engine.experiments import cluster  # noqa: E402
 
 QUIET = logging.CRITICAL + 1  # Dask says much when a worker dies
 SPECIFICATION = experiments.specification(
@@ -112,7 +116,7 @@ def test_only_the_same_rows_are_seen(store):
 
 def test_workers_of_another_version_are_refused(local, store, monkeypatch):
     """Bits are promised for the same versions only."""
-    monkeypatch.setattr(cluster, "OURS", experiments.versions() | {"engine": "9.9"})
+    monkeypatch.setattr(cluster, "OURS", versions() | {"engine": "9.9"})
     message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
         pass

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from oal_engine import datasets, formats, rows, scaling
-from oal_engine.datasets import Dataset
-from oal_engine.session import create
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, formats, scaling
+from oal_engine.kernel import rows
+from oal_engine.sessions.session import create
 from oal_engine.store import Store, StoreError
 
 TEXTS = [

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oal_engine import datasets, demo, formats, metrics, stream, vectorizer
-from oal_engine.algorithms import strategy
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats, vectorizer
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.algorithms import strategy
 
 DATA = Path(__file__).parent.parent / "data"
 make_demo = runpy.run_path(str(DATA / "make_demo.py"))

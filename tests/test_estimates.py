@@ -7,10 +7,12 @@ import pytest
 from test_session import begin as begin_any
 from test_session import label_until_the_end, say, stream_of, take_back, truth
 
-from oal_engine import datasets, estimates, metrics
-from oal_engine.estimates import NEEDED, curve, of_classes, of_session, side, windows
-from oal_engine.retrace import Trace
-from oal_engine.runs import SKIP
+from oal_engine import datasets
+from oal_engine.kernel import metrics
+from oal_engine.sessions import estimates
+from oal_engine.sessions.estimates import NEEDED, curve, of_classes, of_session, side, windows
+from oal_engine.sessions.retrace import Trace
+from oal_engine.sessions.runs import SKIP
 from oal_engine.store import Store
 
 ITEMS = 500

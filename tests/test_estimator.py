@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from oal_engine import learners, query_rules, rows, stream
-from oal_engine.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.estimator import OnlineActiveClassifier
+from oal_engine.kernel import learners, query_rules, rows, stream
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 
 TWO = ["PAA-I", "OA3-diag", "SOA3"]
 SEVERAL = ["MPAA-I", "MD-AMD"]

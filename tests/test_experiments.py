@@ -11,15 +11,11 @@ import pytest
 from comparing import ROUNDS, spec, stored, table
 from conftest import ROOT
 
-from oal_engine import (
-    cli,
-    contests,
-    datasets,
-    experiments,
-    metrics,
-    specifications,
-)
-from oal_engine.specifications import Specification, specification
+from oal_engine import datasets, experiments
+from oal_engine.cli import main as cli
+from oal_engine.experiments import contests, specifications
+from oal_engine.experiments.specifications import Specification, specification
+from oal_engine.kernel import metrics
 from oal_engine.store import Store
 
 

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import cli, datasets, export, formats, model, tables
-from oal_engine.runs import SKIP
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats
+from oal_engine.output import tables
+from oal_engine.sessions import export, model
+from oal_engine.sessions.runs import SKIP
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 EVIL = [

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy import sparse
 
-from oal_engine.formats import READERS, Columns, DataError, peek, read, reader_for
-from oal_engine.readers import mesh_terms, open_source
+from oal_engine.datasets.formats import READERS, Columns, DataError, peek, read, reader_for
+from oal_engine.datasets.readers import mesh_terms, open_source
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

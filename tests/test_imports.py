@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from oal_engine import formats, imports
+from oal_engine.datasets import formats, imports
 from oal_engine.store import Store
 
 COLUMNS = formats.Columns(("text",), "label", None, (), positive=("pos",))

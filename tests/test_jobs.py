@@ -7,7 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from oal_engine import datasets, experiments, formats, jobs
+from oal_engine import datasets, experiments
+from oal_engine.datasets import formats
+from oal_engine.experiments import jobs
 from oal_engine.store import Store, StoreError
 
 PATIENCE = 60  # seconds; what comes at once is not waited for

@@ -6,8 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import cli, datasets, formats, metrics, sources, stream
-from oal_engine.algorithms import strategy
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats, sources
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.algorithms import strategy
 
 # learner, parameters, and in percent: mean and sample deviation of sum, mean sensitivity, mean specificity
 GERMAN = [

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from test_pages import run, words
 
-from oal_engine import datasets, estimates, formats, learned
-from oal_engine.runs import SKIP, Progress, SessionError
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.sessions import estimates, learned
+from oal_engine.sessions.runs import SKIP, Progress, SessionError
+from oal_engine.sessions.session import Session, create
 from ui import feed, history, messages, pushed, spending, stopping
 from ui.desk import Desk
 

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from oal_engine import feeds, formats
-from oal_engine.formats import Columns, DataError, read
-from oal_engine.sources import LIMITED, LIMITS, Limits
+from oal_engine.datasets import feeds, formats
+from oal_engine.datasets.formats import Columns, DataError, read
+from oal_engine.datasets.sources import LIMITED, LIMITS, Limits
 
 MEMORY = 250 * 2**20  # bytes that a refusal may take
 SECONDS = 30  # far more than it takes where nobody else uses the machine

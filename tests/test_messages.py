@@ -7,7 +7,7 @@ import pytest
 from test_label_page import keep, listed, work
 from test_pages import run, words
 
-from oal_engine.session import Session
+from oal_engine.sessions.session import Session
 from oal_engine.store import StorageError
 from ui import messages
 from ui.page import Removed

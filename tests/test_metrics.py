@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import metrics as sk
 
-from oal_engine import metrics
-from oal_engine.metrics import METRICS, Weights, confusion, evaluate
+from oal_engine.kernel import metrics
+from oal_engine.kernel.metrics import METRICS, Weights, confusion, evaluate
 
 CLASSES = 4
 COUNTS = arrays(np.int64, metrics.COUNTS, elements=st.integers(0, 10**6))

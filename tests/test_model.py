@@ -18,9 +18,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import calibration, cli, datasets, demo, learners, model, rows, stream
-from oal_engine.model import ModelError
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import demo
+from oal_engine.kernel import learners, rows, stream
+from oal_engine.sessions import calibration, model
+from oal_engine.sessions.model import ModelError
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 
 

@@ -9,10 +9,11 @@ import pytest
 from conftest import ROOT
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import datasets, formats
-from oal_engine.algorithms import ALGORITHMS, declared
-from oal_engine.learners import is_multiclass
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.kernel.algorithms import ALGORITHMS, declared
+from oal_engine.kernel.learners import is_multiclass
+from oal_engine.sessions.session import Session, create
 from ui.forms import OWN
 from ui.page import PAGES as LINKS
 

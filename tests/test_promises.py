@@ -3,8 +3,8 @@
 import pytest
 from promises import EXCEPTIONS, LEARNER_PROMISES, RULE_PROMISES, fitting
 
-from oal_engine.learners import LEARNERS
-from oal_engine.query_rules import QUERY_RULES
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.query_rules import QUERY_RULES
 
 
 class TestLearners:

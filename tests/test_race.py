@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from oal_engine import datasets, formats, metrics, race, stream
-from oal_engine.algorithms import strategy
-from oal_engine.rows import as_rows, matrix
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.experiments import race
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.rows import as_rows, matrix
 from oal_engine.store import Store
 
 

@@ -9,8 +9,11 @@ from conftest import ROOT
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import datasets, formats, metrics, race, stream
-from oal_engine.query_rules import QUERY_RULES
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.experiments import race
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.store import Store
 from ui.race import RULES
 

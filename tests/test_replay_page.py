@@ -12,8 +12,10 @@ from test_pages import store as page_store  # noqa: F401
 from test_retrace import labelled
 from test_session import stream_of
 
-from oal_engine import bundle, datasets, export, feeds, formats, retrace
-from oal_engine.session import Session, create
+from oal_engine import datasets
+from oal_engine.datasets import feeds, formats
+from oal_engine.sessions import bundle, export, retrace
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
 from ui import messages, replay
 

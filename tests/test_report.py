@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from oal_engine import experiments, figures, report
-from oal_engine.experiments import Comparison, Line
+from oal_engine import experiments
+from oal_engine.experiments import Comparison, Line, figures, report
+from oal_engine.output.plots import METRICS
 
 EVIL = '<script>x</script> & $y$ _z% {\\a} ~^#|" \x07\u0001 =1+1 漢\u202e'
 ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}
@@ -147,7 +148,7 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert "default-src 'none'" in text
     assert all(line.algorithm in page.text and line.data in page.text for line in comparison.lines)
     assert comparison.name in page.text
-    metrics = figures.METRICS[bool(comparison.lines[0].classes)]
+    metrics = METRICS[bool(comparison.lines[0].classes)]
     swept = len([*figures.sweeps(comparison, figures.view(comparison))])
     wanted = len(comparison.blocks()) * (len(metrics) + 1 + swept)
     ranked = comparison.ranks()["critical_difference"] is not None
@@ -171,7 +172,7 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
 def test_the_best_is_marked_and_so_is_what_is_level_with_it():
     """By a paired t-test for each metric; the least cost is the best."""
     rows = report.table(made(), "one", 5, "push")
-    for metric in figures.METRICS[False]:
+    for metric in METRICS[False]:
         means = {row.name: row.cells[metric][0] for row in rows}
         best = (min if metric == "cost" else max)(means, key=means.get)
         assert [best] == [row.name for row in rows if row.cells[metric][2] == "best"]

@@ -7,7 +7,11 @@ import pytest
 from conftest import ROOT, SHARED
 from scipy.sparse import csr_array
 
-from oal_engine import algorithms, cli, datasets, formats, protocols, published, reproduce, rows, stream
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats
+from oal_engine.kernel import algorithms, rows, stream
+from oal_engine.reproduction import protocols, published, reproduce
 
 GERMAN = published.BLOCKS["acog-german"]
 LETTER = published.BLOCKS["dada-letter"]

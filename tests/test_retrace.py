@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from test_session import begin, label_until_the_end, say, stream_of, take_back, truth
 
-from oal_engine import datasets, metrics, retrace, rows, stream
-from oal_engine.algorithms import strategy
-from oal_engine.learners import weights
-from oal_engine.retrace import Trace, verify, what_if
-from oal_engine.session import create
+from oal_engine import datasets
+from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.learners import weights
+from oal_engine.sessions import retrace
+from oal_engine.sessions.retrace import Trace, verify, what_if
+from oal_engine.sessions.session import create
 from oal_engine.store import Store
 
 RUNS = [

@@ -17,12 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from oal_engine import datasets, export, formats, metrics, session, stream
+from oal_engine import datasets
 from oal_engine import store as store_module
-from oal_engine.learners import weights
-from oal_engine.query_rules import paceable
-from oal_engine.runs import NEGATIVE, POSITIVE, SKIP, SessionError
-from oal_engine.session import Session, create
+from oal_engine.datasets import formats
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.learners import weights
+from oal_engine.kernel.query_rules import paceable
+from oal_engine.sessions import export, session
+from oal_engine.sessions.runs import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import StorageError, Store, StoreError
 
 EVENTS = (f"event {number}" for number in count())

@@ -8,9 +8,9 @@ import pytest
 from test_report import EVIL, Page
 from test_session import begin, path, say, store, truth  # noqa: F401
 
-from oal_engine import estimates, session_report
-from oal_engine.estimates import Estimate, Estimates
-from oal_engine.runs import SKIP
+from oal_engine.sessions import estimates, session_report
+from oal_engine.sessions.estimates import Estimate, Estimates
+from oal_engine.sessions.runs import SKIP
 
 
 def shown(opened):

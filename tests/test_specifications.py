@@ -4,8 +4,9 @@ import pytest
 from comparing import spec, stored
 from conftest import ROOT
 
-from oal_engine import experiments, specifications
-from oal_engine.specifications import specification
+from oal_engine import experiments
+from oal_engine.experiments import specifications
+from oal_engine.experiments.specifications import specification
 
 
 @pytest.fixture

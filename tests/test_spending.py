@@ -7,7 +7,7 @@ import pytest
 from promises import assert_twins, data, data_for, run
 from scipy.sparse import csr_array
 
-from oal_engine import query_rules, spending, stream
+from oal_engine.kernel import query_rules, spending, stream
 
 ROUNDS, BUDGET = 400, 60
 

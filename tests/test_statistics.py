@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oal_engine import statistics
+from oal_engine.experiments import statistics
 
 TESTS = ("friedman", "critical_difference")
 

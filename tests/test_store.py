@@ -12,8 +12,8 @@ from itertools import count
 
 import pytest
 from conftest import ROOT
-from sqlite_utils import Migrations
 
+from oal_engine import migrations
 from oal_engine import store as store_module
 from oal_engine.store import ConflictError, StorageError, Store, StoreError
 
@@ -88,25 +88,18 @@ def rows(store):
 def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
     """A later version's steps run after those that a database has, each once, in the order of the file."""
     Store(path).close()
-    later, ran = Migrations("oal-studio"), []
-    for migration in store_module.migrations._migrations:
-        later(name=migration.name)(lambda db: ran.append("an old one"))
-    for name in ("m9999_b", "m9999_a"):
-        later(name=name)(lambda db, name=name: ran.append(name))
-    monkeypatch.setattr(store_module, "migrations", later)
+    names, ran = [*migrations.STEPS, "m9999_b", "m9999_a"], []
+    monkeypatch.setattr(migrations, "STEPS", {name: lambda db, name=name: ran.append(name) for name in names})
     for _ in range(2):
         Store(path).close()
     assert ["m9999_b", "m9999_a"] == ran
     applied = [row["name"] for row in Store(path).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-    assert [*(m.name for m in later._migrations)] == applied
+    assert names == applied
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     """Data set, session and labels of the first version open, have nothing of what came later, and work goes on."""
-    first = Migrations("oal-studio")
-    step = store_module.migrations._migrations[0]
-    first(name=step.name)(step.fn)
-    monkeypatch.setattr(store_module, "migrations", first)
+    monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
     monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
     old = Store(path)
     session = old.add_session(SESSION | {"dataset": old.add_dataset(DATASET, ITEMS, [("term", 2)])})
@@ -153,16 +146,12 @@ def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
     store = Store(path)
     store.add_dataset(DATASET, ITEMS)
     store.close()
-    later = Migrations("oal-studio")
-    for migration in store_module.migrations._migrations:
-        later(name=migration.name)(migration.fn)
 
-    @later()
-    def m9999_broken(db):
+    def broken(db):
         db.execute("DROP TABLE digests")
         raise OSError("disk full")
 
-    monkeypatch.setattr(store_module, "migrations", later)
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS | {"m9999_broken": broken})
     with pytest.raises(OSError, match="disk full"):
         Store(path)
     monkeypatch.undo()
@@ -197,20 +186,17 @@ def test_a_file_that_is_no_database_is_refused(path, content):
 
 def test_a_database_is_copied_before_a_migration(path, monkeypatch):
     """What a new version changes is kept beside the database as it was, once, and opens with the old version."""
-    old = Migrations("oal-studio")
-    for migration in store_module.migrations._migrations[:-1]:
-        old(name=migration.name)(migration.fn)
-    monkeypatch.setattr(store_module, "migrations", old)
+    *older, (last, _) = migrations.STEPS.items()
+    monkeypatch.setattr(migrations, "STEPS", dict(older))
     store = Store(path)
     store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS)})
     store.close()
     monkeypatch.undo()
     for _ in range(2):
         Store(path).close()
-    last = store_module.migrations._migrations[-1].name
     copies = [file for file in path.parent.iterdir() if file.suffix == ".db" and file != path]
     assert [f"studio.before-{last}.db"] == [copy.name for copy in copies]
-    monkeypatch.setattr(store_module, "migrations", old)
+    monkeypatch.setattr(migrations, "STEPS", dict(older))
     assert 1 == rows(Store(copies[0]))["sessions"]
 
 

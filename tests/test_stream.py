@@ -12,9 +12,9 @@ from conftest import ROOT
 from promises import assert_twins, data, data_for, run
 from scipy.sparse import csr_array, random_array
 
-from oal_engine import draws, learners, query_rules, rows, stream
-from oal_engine.learners import LEARNERS
-from oal_engine.query_rules import QUERY_RULES
+from oal_engine.kernel import draws, learners, query_rules, rows, stream
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.query_rules import QUERY_RULES
 
 
 def test_every_pair_equals_its_dense_twin():

@@ -12,11 +12,13 @@ from conftest import ROOT
 from promises import LEARNER_PROMISES, RULE_PROMISES, compiled_afresh, fitting
 from streamlit.testing.v1 import AppTest
 
-from oal_engine import cli, datasets, formats
-from oal_engine.learners import LEARNERS
-from oal_engine.parameters import Parameter
-from oal_engine.query_rules import QUERY_RULES
-from oal_engine.rows import add
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.parameters import Parameter
+from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.kernel.rows import add
 from oal_engine.store import Store
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oal_engine.vectorizer import TOKENIZERS, Vocabulary, fit
+from oal_engine.datasets.vectorizer import TOKENIZERS, Vocabulary, fit
 
 TWEETS = ["I'm so #happy today 😀", "so #happy with @Ann", "today was a state-of-the-art day", "I'm with @Ann 😀 😀"]
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 import numpy as np
 import streamlit as st
 
-from oal_engine import metrics
+from oal_engine.kernel import metrics
 
 POINTS = 400  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}

@@ -11,13 +11,17 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from oal_engine import datasets, experiments, figures, jobs, metrics, report, specifications
-from oal_engine.algorithms import ALGORITHMS
-from oal_engine.demo import DEMOS
-from oal_engine.figures import AXES, NAMES, TITLES, budget_name, number
-from oal_engine.learners import is_multiclass
-from oal_engine.query_rules import QUERY_RULES, partners
-from oal_engine.specifications import PROTOCOLS
+from oal_engine import datasets, experiments
+from oal_engine.datasets.demo import DEMOS
+from oal_engine.experiments import figures, jobs, report, specifications
+from oal_engine.experiments.figures import AXES, budget_name
+from oal_engine.experiments.specifications import PROTOCOLS
+from oal_engine.kernel import metrics
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import is_multiclass
+from oal_engine.kernel.query_rules import QUERY_RULES, partners
+from oal_engine.output.page import TABLE_STYLE
+from oal_engine.output.plots import METRICS, NAMES, STYLES, TITLES, drawn, number
 
 from .forms import AIMS
 from .page import complain, entry, guarded, literal, note, one_row, owns
@@ -87,7 +91,7 @@ def _new(store):
         "Budgets", BUDGETS, key="compare-budgets", help="Labels, separated by commas; empty for no limit."
     )
     permutations = middle.number_input("Runs", 1, 10_000, 10, key="compare-runs", help="Each over an order of its own.")
-    criteria = [*figures.METRICS[many]]
+    criteria = [*METRICS[many]]
     criterion = right.selectbox(
         "Criterion",
         criteria,
@@ -343,7 +347,7 @@ def _result(store, about, found):
     with right:
         _chart("ends", _ends(found, view), f"{TITLES[view.metric]} at the end for each budget of {_names(view)}.")
     st.html(
-        f"<style>{report.TABLE_STYLE}</style>"
+        f"<style>{TABLE_STYLE}</style>"
         + _table(str(store.path), *_mark(about), view.data, view.budget, view.evaluation, found)
     )
     _small(report.caption(found, view.evaluation))
@@ -363,7 +367,7 @@ def _view(found):
         "Data and budget", blocks, format_func=lambda each: f"{each[0]}, {budget_name(each[1])}", key="compare-block"
     )
     lines = blocks[block]
-    criteria = figures.METRICS[bool(next(iter(lines.values())).classes)]
+    criteria = METRICS[bool(next(iter(lines.values())).classes)]
     metric = columns[1].selectbox(
         "Metric", criteria, criteria.index(found.spec.criterion), format_func=TITLES.get, key="compare-shown"
     )
@@ -403,7 +407,7 @@ def _ranks(store, found, view):
         note("Ranks need at least two algorithms on at least two data sets or budgets.")
         return
     ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
-    svg = figures.drawn("svg", figures.draw_ranks, found, ranks, size=figures.RANKS, ink=ink).decode()
+    svg = drawn("svg", figures.draw_ranks, found, ranks, size=figures.RANKS, ink=ink).decode()
     told = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks["ranks"].items())
     with st.container(key="compare-ranks"):
         st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {told}")
@@ -530,7 +534,7 @@ def _sweep(sweep, view):
         axis = {"type": sweep.scale(key), "title": key, "tickvals": sweep.values[key], "ticktext": sweep.labels(key)}
         line = go.Scatter(
             x=sweep.values[key], y=sweep.mean, error_y=_bars(sweep.mean, sweep.spread), mode="lines+markers",
-            line={"color": figures.STYLES[0][0]}, hovertemplate=f"{key} %{{x}}: %{{y:.3f}}<extra></extra>",
+            line={"color": STYLES[0][0]}, hovertemplate=f"{key} %{{x}}: %{{y:.3f}}<extra></extra>",
         )  # fmt: skip
         return go.Figure(line, {"height": 340, "xaxis": axis, "yaxis": {"title": title}})
     row, column = sweep.best(view.metric)

@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 import numpy as np
 import streamlit as st
 
-from oal_engine import metrics
-from oal_engine.rows import nonzero
-from oal_engine.runs import SKIP, SessionError
-from oal_engine.session import Session
+from oal_engine.kernel import metrics
+from oal_engine.kernel.rows import nonzero
+from oal_engine.sessions.runs import SKIP, SessionError
+from oal_engine.sessions.session import Session
 from oal_engine.store import StorageError, StoreError
 
 from . import charts, messages

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from oal_engine import tables
+from oal_engine.output import tables
 
 CHOICES = {
     "labels": "Labels: every question with its answer",

@@ -1,6 +1,6 @@
 """Lists of items on the Label page: a Streamlit component (feed.js, feed.css) and what its lists share."""
 
-from oal_engine.rows import nonzero
+from oal_engine.kernel.rows import nonzero
 
 from . import messages
 from .card import mounted

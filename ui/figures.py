@@ -4,7 +4,7 @@ import html
 
 import streamlit as st
 
-from oal_engine import metrics
+from oal_engine.kernel import metrics
 
 SHOWN = {
     False: {"sum": "Sum", "f1": "F1", "sensitivity": "Sensitivity", "specificity": "Specificity",

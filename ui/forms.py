@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from oal_engine import metrics
-from oal_engine.algorithms import ALGORITHMS, declared, strategy
-from oal_engine.demo import DEMOS
-from oal_engine.learners import LEARNERS, is_multiclass
-from oal_engine.query_rules import QUERY_RULES, paceable, partners
+from oal_engine.datasets.demo import DEMOS
+from oal_engine.kernel import metrics
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel.learners import LEARNERS, is_multiclass
+from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners
 
 from .page import annotator
 

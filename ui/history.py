@@ -1,6 +1,6 @@
 """The answers of a session in a list: newest first, to look through and to correct."""
 
-from oal_engine.runs import SKIP
+from oal_engine.sessions.runs import SKIP
 
 from . import feed
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from oal_engine import learned
+from oal_engine.sessions import learned
 
 from .page import note
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import streamlit as st
 
-from oal_engine import metrics, rows, stream
-from oal_engine.algorithms import strategy
 from oal_engine.datasets import sweep
-from oal_engine.demo import DEMOS
-from oal_engine.runs import SessionError
+from oal_engine.datasets.demo import DEMOS
+from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions.runs import SessionError
 from oal_engine.store import Store
 
 from . import access

@@ -4,7 +4,7 @@ import html
 
 import streamlit as st
 
-from oal_engine import estimates
+from oal_engine.sessions import estimates
 
 from . import charts, spending, stopping
 from .figures import estimated, figures, table

@@ -6,7 +6,7 @@ import html
 import numpy as np
 import streamlit as st
 
-from oal_engine.runs import SessionError
+from oal_engine.sessions.runs import SessionError
 
 from . import feed
 from .guidelines import may_edit

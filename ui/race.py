@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from oal_engine import race as races
-from oal_engine.algorithms import ALGORITHMS, declared
 from oal_engine.datasets import Dataset
+from oal_engine.experiments import race as races
+from oal_engine.kernel.algorithms import ALGORITHMS, declared
 
 from .component import component
 from .forms import fields

@@ -6,9 +6,9 @@ from itertools import zip_longest
 
 import streamlit as st
 
-from oal_engine import estimates, learned, retrace
-from oal_engine.algorithms import strategy
-from oal_engine.runs import Asked, Place
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions import estimates, learned, retrace
+from oal_engine.sessions.runs import Asked, Place
 
 from . import charts, messages
 from .component import component

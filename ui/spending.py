@@ -1,6 +1,6 @@
 """How long the budget will last, in words."""
 
-from oal_engine import spending
+from oal_engine.kernel import spending
 
 RECENT = 50  # labels from which the rate is taken
 FEW = 10  # labels: with less there is no rate to speak of

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oal_engine import learned
+from oal_engine.sessions import learned
 
 CALM = 50  # labels over which the metric is looked at, and without a surprise that are worth a hint
 FLAT = 0.01

@@ -1,0 +1,81 @@
+"""The embedded demo streams: synthetic texts, written by this project, with their stored vocabularies."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import datasets
+from . import formats, vectorizer
+
+FOLDER = Path(__file__).parents[2] / "data"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo stream: its file and columns, and the settings of the session that shows it well."""
+
+    name: str
+    file: str
+    columns: formats.Columns
+    session: dict
+
+    @property
+    def vocabulary_file(self):
+        return FOLDER / Path(self.file).with_suffix(".vocabulary.json")
+
+
+DEMOS = {
+    "tweets": Demo(
+        "Demo: life satisfaction (synthetic)",
+        "tweets.csv",
+        formats.Columns(text=("text",), label="label", id="id", positive=("satisfaction",)),
+        {
+            "learner": "cspaa",
+            "rule": "asymmetric",
+            "parameters": {"C": 1, "delta_plus": 0.3, "delta_minus": 0.1},
+            "budget": 300,
+            "positive_name": "About life satisfaction",
+            "negative_name": "Something else",
+        },
+    ),
+    "abstracts": Demo(
+        "Demo: heart abstracts (synthetic)",
+        "abstracts.csv",
+        formats.Columns(text=("title", "abstract"), label="label", id="id", positive=("heart",)),
+        {
+            "algorithm": "OA3-diag",
+            "parameters": {"eta": 1, "gamma": 0.1, "delta_plus": 0.1, "delta_minus": 0.01},
+            "budget": 200,
+            "positive_name": "Concerns the heart",
+            "negative_name": "Something else",
+        },
+    ),
+}
+
+
+def write_vocabulary(demo):
+    """Find and store the vocabulary of a demo's file, after data/make_demo.py wrote it anew."""
+    found = vectorizer.fit(formats.read(FOLDER / demo.file, demo.columns).texts, tokenizer="tweets")
+    terms = [[term, int(count)] for term, count in zip(found.terms, found.document_frequency)]
+    text = json.dumps({"documents": found.documents, "settings": found.settings, "terms": terms}, ensure_ascii=False)
+    demo.vocabulary_file.write_text(text.replace("], [", "],\n[") + "\n", encoding="utf-8")
+
+
+def read_vocabulary(demo):
+    """The stored vocabulary of a demo."""
+    kept = json.loads(demo.vocabulary_file.read_text(encoding="utf-8"))
+    terms, counts = zip(*kept["terms"])
+    return vectorizer.Vocabulary(list(terms), np.array(counts, dtype=np.int64), kept["documents"], kept["settings"])
+
+
+def dataset(store, which, progress=None):
+    """The id of a demo's data set, imported at its first use."""
+    demo = DEMOS[which]
+    found = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
+    if found:
+        return found["id"]
+    items = formats.read(FOLDER / demo.file, demo.columns)
+    made = datasets.table(items, progress=progress, vocabulary=read_vocabulary(demo))
+    return datasets.add(store, demo.name, made, demo.file, demo.columns)

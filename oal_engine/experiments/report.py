@@ -1,0 +1,303 @@
+"""The result of a comparison as files: tables (CSV, Parquet, LaTeX), JSON, figures, and one page of HTML."""
+
+import html
+import io
+import json
+from dataclasses import asdict, dataclass, replace
+
+from ..kernel.metrics import EVALUATIONS
+from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
+from ..output.plots import METRICS, NAMES, ON_PAGE, TITLES, drawn, number, plain
+from ..output.tables import guarded
+from . import figures
+from .figures import budget_name
+from .specifications import PROTOCOLS
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
+
+    mark: best; level, where a paired t-test does not tell it from the best; or "".
+    """
+
+    name: str
+    algorithm: str
+    setting: str
+    asked: float
+    cells: dict
+
+
+def table(comparison, data, budget, evaluation):
+    """The Rows of a data set and budget, marked for each metric."""
+    lines = comparison.blocks()[data, budget]
+    metrics = METRICS[bool(next(iter(lines.values())).classes)]
+    tests = {metric: comparison.test(lines, metric, evaluation) for metric in metrics}
+
+    def cell(name, line, metric):
+        values, found = comparison.values(line, metric, evaluation), tests[metric][name]
+        mark = "best" if found["best"] else "level" if found["level"] and len(values) > 1 else ""
+        return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None, mark
+
+    return [
+        Row(
+            name,
+            line.algorithm,
+            figures.settings(line.setting),
+            float(line.counts[:, -1][..., 1].sum((1, 2)).mean()),
+            {metric: cell(name, line, metric) for metric in metrics},
+        )
+        for name, line in lines.items()
+    ]
+
+
+def runs(comparison):
+    """One dictionary for each line and run: what ran, and every metric of both evaluations at its end."""
+    for line in comparison.told()["results"]:
+        about = {key: line[key] for key in ("data", "algorithm", "budget", "tuned")}
+        about |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
+        for run in line["runs"]:
+            yield (
+                about
+                | {"seed": run["seed"], "queried": run["queried"]}
+                | {
+                    f"{evaluation}_{metric}": value
+                    for evaluation in EVALUATIONS
+                    for metric, value in run[evaluation].items()
+                    if not isinstance(value, dict)
+                }
+            )
+
+
+def frame(comparison):
+    """The runs as a pandas table."""
+    import pandas
+
+    found = pandas.DataFrame(runs(comparison))
+    return found.astype({"budget": "Int64"}) if len(found) else found
+
+
+def csv(comparison, view=None):
+    """The runs as CSV."""
+    return frame(comparison).map(guarded).to_csv(index=False).encode()
+
+
+def parquet(comparison, view=None):
+    """The runs as Parquet."""
+    file = io.BytesIO()
+    frame(comparison).to_parquet(file, index=False)
+    return file.getvalue()
+
+
+def told(comparison, view=None):
+    """Everything as JSON."""
+    return json.dumps(comparison.told(), ensure_ascii=False, indent=1).encode()
+
+
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+})  # fmt: skip
+
+
+def escaped(words):
+    """Words as LaTeX prints them, on one line."""
+    return plain(words).translate(LATEX)
+
+
+def latex(comparison, view=None):
+    """All blocks as one table of the package booktabs: the best in bold, what is level with it underlined."""
+    evaluation = view.evaluation if view else comparison.spec.evaluation
+    blocks, body = comparison.blocks(), []
+    columns = METRICS[bool(comparison.lines[0].classes)]
+    for data, budget in blocks:
+        body.append(rf"\midrule \multicolumn{{{len(columns) + 2}}}{{l}}"
+                    rf"{{\emph{{{escaped(data)}, {escaped(budget_name(budget))}}}}} \\")  # fmt: skip
+        for row in table(comparison, data, budget, evaluation):
+            cells = [_latex(metric, *cell) for metric, cell in row.cells.items()]
+            body.append(" & ".join([escaped(row.name), f"{row.asked:.0f}", *cells]) + r" \\")
+    head = " & ".join(["", "Labels", *(TITLES[metric] for metric in columns)])
+    return "\n".join([
+        r"% \usepackage{booktabs}", r"\begin{table}", r"\centering\small",
+        rf"\caption{{{escaped(comparison.name)}: {caption(comparison, evaluation, escaped)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(columns) + 1)}}}", r"\toprule", rf"{head} \\", *body, r"\bottomrule",
+        r"\end{tabular}", r"\end{table}", "",
+    ]).encode()  # fmt: skip
+
+
+def _latex(metric, mean, spread, mark):
+    words = number(metric, mean)
+    words = {"best": rf"\textbf{{{words}}}", "level": rf"\underline{{{words}}}"}.get(mark, words)
+    return words + ("" if spread is None else rf" {{\scriptsize$\pm${number(metric, spread)}}}")
+
+
+def caption(comparison, evaluation, literal=str):
+    """What a table of a comparison shows, in a sentence or two."""
+    spec = comparison.spec
+    marks = "the best is bold, what a paired t-test (Holm, 5 %) does not tell from it is underlined"
+    runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
+    told = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
+    return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. {told}: {PROTOCOLS[spec.tune]}.")
+
+
+def ranks_caption(ranks):
+    """What a critical-difference diagram shows, in a sentence or two."""
+    friedman = "" if ranks["friedman"] is None else f" Friedman's test of no difference: p = {ranks['friedman']:.4f}."
+    return (
+        f"Average ranks over {ranks['blocks']} data sets and budgets, 1 is best; joined names are closer than the "
+        f"critical difference of Nemenyi's test at 5 %.{friedman}"
+    )
+
+
+def block_table(rows):
+    """The Rows of a data set and budget as HTML: the best bold, what is level with it underlined."""
+
+    def cell(metric, mean, spread, mark):
+        words = number(metric, mean)
+        words = {"best": f"<b>{words}</b>", "level": f"<u>{words}</u>"}.get(mark, words)
+        below = "" if spread is None else f" <small>± {number(metric, spread)}</small>"
+        return f'<td class="{mark}">{words}{below}</td>'
+
+    return html_table(
+        ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), "Settings"],
+        [
+            [
+                head_cell(row.algorithm),
+                figure_cell(f"{row.asked:,.0f}"),
+                *(cell(metric, *found) for metric, found in row.cells.items()),
+                word_cell(row.setting),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def test_table(comparison, data, budget, metric, evaluation):
+    """The p-values of a data set and budget against the best, as HTML."""
+    found = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
+    told = {True: "best", False: "not distinguishable", None: "worse"}
+
+    def p(value):
+        return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+
+    return html_table(
+        ["", TITLES[metric], "paired t-test", "Wilcoxon", ""],
+        [
+            [
+                head_cell(name),
+                figure_cell(number(metric, each["mean"])),
+                figure_cell(p(each["t"])),
+                figure_cell(p(each["wilcoxon"])),
+                word_cell(told[True if each["best"] else False if each["level"] else None]),
+            ]
+            for name, each in found.items()
+        ],
+    )
+
+
+def trial_table(trials):
+    """What was tried when settings were tuned, as HTML."""
+    return html_table(
+        ["", "Data", "Budget", "Settings", "Criterion"],
+        [
+            [
+                head_cell(each["algorithm"]),
+                word_cell(each["data"]),
+                word_cell(budget_name(each["budget"])),
+                word_cell(figures.settings(each["settings"])),
+                figure_cell(f"{each['score']:.4f}"),
+            ]
+            for each in trials
+        ],
+    )
+
+
+def differences(one, other, metric, evaluation):
+    """(data, budget, name, mean of one, mean of the other) for the lines that two comparisons share."""
+    found = other.blocks()
+    return [
+        (*block, name, *(float(each.values(line, metric, evaluation).mean()) for each, line in pair))
+        for block, lines in one.blocks().items()
+        for name in lines
+        if name in found.get(block, ())
+        for pair in [((one, lines[name]), (other, found[block][name]))]
+    ]
+
+
+def difference_table(one, other, metric, evaluation):
+    """What two comparisons share, side by side, as HTML."""
+    return html_table(
+        ["", one.name, other.name, "Difference"],
+        [
+            [
+                head_cell(f"{name} · {data}, {budget_name(budget)}"),
+                *(figure_cell(number(metric, mean)) for mean in (left, right)),
+                figure_cell(("+" if right >= left else "−") + number(metric, abs(right - left))),
+            ]
+            for data, budget, name, left, right in differences(one, other, metric, evaluation)
+        ],
+    )
+
+
+# ---- Files
+
+
+def png(comparison, view=None):
+    """The figure of a view."""
+    return figures.figure("png", comparison, view or figures.view(comparison))
+
+
+def svg(comparison, view=None):
+    """The figure of a view, with its text as text."""
+    return figures.figure("svg", comparison, view or figures.view(comparison))
+
+
+SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
+
+
+def page(comparison, view=None):
+    """One page of HTML with tables, figures and the specification, which needs neither scripts nor a network."""
+    spec, evaluation = comparison.spec, view.evaluation if view else comparison.spec.evaluation
+    parts = [sentence(caption(comparison, evaluation))]
+    for block in comparison.blocks():
+        shown = figures.view(comparison, *block, evaluation=evaluation)
+        parts.append(f'<h2 dir="auto">{html.escape(block[0])}, {budget_name(block[1])}</h2>')
+        rows = table(comparison, *block, evaluation)
+        parts.append(block_table(rows))
+        others = [replace(shown, metric=metric) for metric in rows[0].cells if metric != shown.metric]
+        curves = [
+            drawn("svg", figures.draw_curves, comparison, each, size=ON_PAGE, ink=INK)
+            for each in (*(replace(shown, axis=axis) for axis in figures.AXES), *others)
+        ]
+        curves += [
+            drawn("svg", figures.draw_sweep, comparison, shown, sweep, size=ON_PAGE, ink=INK)
+            for sweep in figures.sweeps(comparison, shown)
+        ]
+        parts.append(f"<figure>{''.join(map(inline, curves))}</figure>")
+        tests = test_table(comparison, *block, shown.metric, evaluation)
+        parts.append(f"<details><summary>p-values against the best</summary>{tests}</details>")
+    ranks = comparison.ranks(None, evaluation)
+    if ranks["critical_difference"]:
+        parts.append(f"<h2>Average ranks over {ranks['blocks']} data sets and budgets</h2>")
+        diagram = drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS, ink=INK)
+        parts.append(f'<div class="wide" tabindex="0">{inline(diagram)}</div>')
+        parts.append(sentence(ranks_caption(ranks)))
+    if trials := comparison.trials():
+        parts.append(
+            f"<details><summary>Settings that were tried</summary>{trial_table(trials[:SHOWN_TRIALS])}</details>"
+        )
+    told = json.dumps(asdict(spec) | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
+    parts.append(f"<h2>Specification</h2><pre>{html.escape(told)}</pre>")
+    return document(comparison.name, parts)
+
+
+FILES = {
+    "csv": (csv, "text/csv", "CSV: a row for each line and run"),
+    "parquet": (parquet, "application/vnd.apache.parquet", "Parquet: the same"),
+    "tex": (latex, "text/x-tex", "LaTeX table"),
+    "png": (png, "image/png", "PNG: the figure as shown"),
+    "svg": (svg, "image/svg+xml", "SVG: the figure as shown"),
+    "json": (told, "application/json", "JSON: everything"),
+    "html": (page, "text/html", "HTML report"),
+}  # suffix -> what makes the bytes out of a comparison and a view, its type, and what it is

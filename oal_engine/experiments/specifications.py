@@ -1,0 +1,246 @@
+"""What a comparison runs: its specification, checked, and the settings that it tries of each algorithm."""
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+
+from ..kernel import metrics
+from ..kernel.algorithms import strategy
+from ..kernel.parameters import Parameter
+
+TENS = "10^-5..10^5"
+USUAL = dict.fromkeys(("C", "eta", "r", "delta", "delta_plus", "delta_minus", "b", "beta", "tau"), TENS) | {
+    "q": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+}  # the papers' grids, for parameters that a specification leaves to be tuned
+PROTOCOLS = {
+    "none": "every setting is run and shown",
+    "2:1": "settings are the best over streams out of two thirds of the items; the others are the test",
+    "cv": "settings are the best of a five-fold cross-validation: one pass over four folds, tested on the fifth",
+    "hindsight": "settings are the best on the very orders that are shown: a bound, not a fair comparison",
+}
+CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide between K classes
+FREE = {  # what a setting may hold beside the parameters of learner and rule
+    "rho": Parameter(1.0, "Weight of positives in the update.", above=0),
+    "alpha_p": Parameter(0.5, "Weight of sensitivity in sum.", above=0, below=1),
+    "c_p": Parameter(0.9, "Cost of a missed positive.", above=0, below=1),
+    "theta": Parameter(0.0, "Margins from here on predict positive."),
+}
+ESTIMATES = ("auto", "laplace")  # of rho: out of the labels of the data, or of those that were asked
+SMOOTHING = {"delta", "delta_plus", "delta_minus", "b", "beta", "tau", "q"}  # of a rule: what decides how much is asked
+
+
+class ExperimentError(ValueError):
+    """A specification that cannot be run, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What a comparison runs; `algorithms` maps a name (or learner + rule) to its parameters.
+
+    data: names of stored data sets, `demo:NAME`, files, or {name, file, label, ...} to import; `NAME=CLASS` sets one of
+    K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: the
+    smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget.
+    permutations: seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five and is
+    measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
+    """
+
+    data: tuple = ()
+    algorithms: dict = field(default_factory=dict)
+    budgets: tuple = (None,)
+    permutations: int = 10
+    seed: int = 0
+    tune: str = "none"
+    trials: int = 3
+    criterion: str = "f1"
+    evaluation: str = "push"
+    metric: str = "sum"
+    rho: float | str = "auto"
+    alpha_p: float = 0.5
+    c_p: float = 0.9
+    theta: float = 0.0
+    average: bool = False
+    points: int = 100
+    hit: float | None = None
+    held_out: bool = False
+
+    def __post_init__(self):
+        self._check_values()
+        self._check_data()
+        for name, values in tables(self.algorithms).items():
+            grid(name, values, self.tune)
+        if self.held_out and self.tune == "2:1":
+            raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
+        if self.hit is not None:
+            if not _is_number(self.hit) or not self.hit > 0:
+                raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
+            for name in self.algorithms:
+                smoothing(name)
+
+    @property
+    def sign(self):
+        """+1 where more of the criterion is better, -1 where less is."""
+        return 1 if metrics.more_is_better(self.criterion) else -1
+
+    def _check_values(self):
+        for name, low in (("permutations", 1), ("trials", 1), ("points", 1), ("seed", 0)):
+            _whole(getattr(self, name), f"{name} of a comparison", low)
+        for key in FREE:
+            _allowed("a comparison", key, getattr(self, key))
+        for name, allowed in (
+            ("tune", tuple(PROTOCOLS)),
+            ("evaluation", metrics.EVALUATIONS),
+            ("metric", ("sum", "cost")),
+            ("criterion", tuple(dict.fromkeys((*metrics.METRICS, *CLASS_METRICS)))),
+            ("average", (True, False)),
+            ("held_out", (True, False)),
+        ):
+            if getattr(self, name) not in allowed:
+                words = ", ".join(map(str, allowed))
+                raise ExperimentError(f"{name} of a comparison must be one of {words}. Got {getattr(self, name)}.")
+
+    def _check_data(self):
+        for name in ("data", "budgets"):
+            value = getattr(self, name)
+            if not isinstance(value, (list, tuple)) or not value:
+                raise ExperimentError(f"{name} of a comparison must be a list of at least one. Got {value}.")
+        for entry in self.data:
+            if not isinstance(entry, (str, dict)):
+                raise ExperimentError(f"a data set of a comparison must be a name or a table. Got {entry}.")
+        for budget in self.budgets:
+            if budget is not None:
+                _whole(budget, "a budget", 1)
+        if len(set(self.budgets)) < len(self.budgets):
+            raise ExperimentError(f"budgets of a comparison must differ. Got {', '.join(map(str, self.budgets))}.")
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _whole(value, what, low):
+    if type(value) is not int or not low <= value < 2**63:
+        raise ExperimentError(f"{what} must be a whole number >= {low}. Got {value}.")
+
+
+def _allowed(owner, key, value):
+    """Refuse what rho, alpha_p, c_p or theta cannot be."""
+    if key == "rho" and value in ESTIMATES:
+        return
+    if not _is_number(value):
+        words = "auto, laplace or " * (key == "rho")
+        raise ExperimentError(f"{key} of {owner} must be {words}a number. Got {value}.")
+    FREE[key].check(value, key, owner)
+
+
+def tables(algorithms):
+    """The algorithms of a specification, where they are {name: {key: values}}."""
+    if not isinstance(algorithms, dict) or not algorithms:
+        raise ExperimentError(f"algorithms of a comparison must be a table of at least one. Got {algorithms}.")
+    for name, values in algorithms.items():
+        if not isinstance(values, dict):
+            raise ExperimentError(f"the parameters of {name} must be a table. Got {values}.")
+    return algorithms
+
+
+def specification(values):
+    """A specification out of what JSON or TOML gives."""
+    known = {each.name for each in fields(Specification)}
+    for key in values:
+        if key not in known:
+            raise ExperimentError(f"a comparison has no setting {key}. It has {', '.join(sorted(known))}.")
+    return Specification(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def contents(path):
+    """What a specification in a JSON or TOML file says."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except ValueError as error:
+        raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None
+
+
+# ---- Settings
+
+
+def chosen(name, values=()):
+    """The strategy of an algorithm's name, or of `learner + rule`."""
+    values = {key: value for key, value in dict(values).items() if key not in FREE}
+    learner, plus, rule = name.partition("+")
+    return strategy(None, learner.strip(), rule.strip(), values) if plus else strategy(name, values=values)
+
+
+def powers(value):
+    """The values that one of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
+    if found:
+        try:
+            return [float(found[1]) ** k for k in range(int(found[2]), int(found[3]) + 1)]
+        except ArithmeticError:
+            raise ExperimentError(f"powers must be within the numbers of a computer. Got {value}.") from None
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def typed(text, key):
+    """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
+    if "^" in text:
+        return text
+    try:
+        return [part.strip() if part.strip() in ESTIMATES else float(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(
+            f"{key} must be a number, several (1, 10), or powers such as {TENS}. Got {text}."
+        ) from None
+
+
+def grid(name, values, tune):
+    """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
+    about = chosen(name)
+    if tune != "none" and not values:
+        usual = {key: USUAL.get(key.rpartition(".")[2]) for key in about.parameters}
+        values = {key: value for key, value in usual.items() if value}
+    if "rho" in values and about.rho is not None:
+        raise ExperimentError(f"rho of {name} is fixed at {about.rho:g}. Got {values['rho']}.")
+    return {key: _checked(name, key, powers(value)) for key, value in values.items()}
+
+
+def _checked(name, key, values):
+    if not values:
+        raise ExperimentError(f"{key} of {name} needs at least one value.")
+    for value in values:
+        if key in FREE:
+            _allowed(name, key, value)
+        elif _is_number(value):
+            chosen(name, {key: value})
+        else:
+            raise ExperimentError(f"{key} of {name} must be numbers or powers such as {TENS}. Got {value}.")
+    return list(dict.fromkeys(values))
+
+
+def has(name, key):
+    """Whether an algorithm has a parameter, or a setting that every one has."""
+    about = chosen(name)
+    both = key == "delta" and {"delta_plus", "delta_minus"} <= about.parameters.keys()
+    return key in FREE or key in about.parameters or both
+
+
+def settings(found):
+    """Every combination of the values of a grid."""
+    return [dict(zip(found, values)) for values in product(*found.values())]
+
+
+def smoothing(name):
+    """The keys of an algorithm's parameters that its rule asks more with the larger they are."""
+    about = chosen(name)
+    found = [key for key in about.parameters if key.removeprefix("rule.") in about.rule_parameters.keys() & SMOOTHING]
+    if not found:
+        raise ExperimentError(f"{name} has no smoothing that could hit a number of labels.")
+    return found
+
+
+def outlined(setting):
+    """A setting in words: C=0.1, delta=1."""
+    return ", ".join(f"{key}={value:g}" if _is_number(value) else f"{key}={value}" for key, value in setting.items())

@@ -1,0 +1,126 @@
+"""Metrics of both evaluations, out of the table of counts [pushed, class, asked].
+
+push: an item counts as shown where it was predicted positive. push_query: also where its label was asked.
+The class axis has negative, unknown, positive (y + 1); metrics are over the items whose class is known.
+All are fractions; a ratio without cases, such as the precision of nothing shown, is 0.
+
+With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2), where class 0 is unknown. push: an
+item passes as the class that was predicted. push_query: one that was asked passes as the class that it has.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .parameters import named
+
+COUNTS = (2, 3, 2)  # the shape of the table
+EVALUATIONS = ("push", "push_query")
+
+
+def empty(classes=0):
+    """A table of counts without any: (2, 3, 2), or (K, K + 1, 2) for K classes."""
+    return np.zeros((classes, classes + 1, 2) if classes else COUNTS, np.int64)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """sum = alpha_p sensitivity + (1 - alpha_p) specificity; cost = c_p FN + (1 - c_p) FP."""
+
+    alpha_p: float = 0.5
+    c_p: float = 0.9
+
+    def __post_init__(self):
+        for name in ("alpha_p", "c_p"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} of the metric weights must be > 0 and < 1. Got {getattr(self, name)}.")
+
+    def ratio(self, metric):
+        """The weight of a positive against a negative: alpha_p / alpha_n for sum, c_p / c_n for cost."""
+        shares = {"sum": self.alpha_p, "cost": self.c_p}
+        share = shares[named(shares, metric, "metric")]
+        return share / (1 - share)
+
+
+def _ratio(part, whole):
+    return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) != 0)
+
+
+METRICS = {
+    "sensitivity": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fn),
+    "specificity": lambda tp, fp, tn, fn, w: _ratio(tn, tn + fp),
+    "precision": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fp),
+    "recall": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fn),
+    "f1": lambda tp, fp, tn, fn, w: _ratio(2 * tp, 2 * tp + fp + fn),
+    "sum": lambda tp, fp, tn, fn, w: w.alpha_p * _ratio(tp, tp + fn) + (1 - w.alpha_p) * _ratio(tn, tn + fp),
+    "cost": lambda tp, fp, tn, fn, w: w.c_p * fn + (1 - w.c_p) * fp,
+    "accuracy": lambda tp, fp, tn, fn, w: _ratio(tp + tn, tp + fp + tn + fn),
+}
+
+
+def confusion(counts, evaluation):
+    """tp, fp, tn, fn of one evaluation; counts may have leading axes (a curve)."""
+    shown = counts[..., 1, :, :].sum(-1)
+    if evaluation == "push_query":
+        shown = shown + counts[..., 0, :, 1]
+    hidden = counts.sum((-3, -1)) - shown
+    return shown[..., 2], shown[..., 0], hidden[..., 0], hidden[..., 2]
+
+
+def evaluate(counts, evaluation, weights=Weights()):
+    """Confusion counts and every metric of one evaluation ('push' or 'push_query') by name."""
+    table = confusion(np.asarray(counts), evaluation)
+    found = dict(zip(("tp", "fp", "tn", "fn"), table))
+    return found | {name: metric(*table, weights) for name, metric in METRICS.items()}
+
+
+def class_confusion(counts, evaluation):
+    """How often each class (first of the last two axes) passed as each class, of items whose class is known."""
+    passed = counts[..., :, 1:, :].sum(-1)
+    if evaluation == "push_query":
+        asked = counts[..., :, 1:, 1]
+        passed = passed - asked + asked.sum(-2, keepdims=True) * np.eye(counts.shape[-3], dtype=counts.dtype)
+    return np.swapaxes(passed, -1, -2)
+
+
+def evaluate_classes(counts, evaluation):
+    """Metrics of K classes in one evaluation by name: accuracy, macro_f1 and balanced accuracy (macro_recall), and for
+    each class (last axis) its items, recall, precision and f1; averages are over the classes that occurred."""
+    table = class_confusion(np.asarray(counts), evaluation)
+    right = np.diagonal(table, axis1=-2, axis2=-1)
+    items, passed = table.sum(-1), table.sum(-2)
+    each = {"recall": _ratio(right, items), "precision": _ratio(right, passed), "f1": _ratio(2 * right, items + passed)}
+    occurred = ((items + passed) > 0).sum(-1)
+    return {
+        "accuracy": _ratio(right.sum(-1), items.sum(-1)),
+        "macro_f1": _ratio(each["f1"].sum(-1), occurred),
+        "macro_recall": _ratio(each["recall"].sum(-1), (items > 0).sum(-1)),
+        "items": items,
+        **each,
+    }
+
+
+def told(counts, evaluation, weights=Weights(), classes=()):
+    """The metrics of one table of counts as JSON has them: plain numbers, and those of each class by its name."""
+    if not classes:
+        return {name: value.item() for name, value in evaluate(counts, evaluation, weights).items()}
+    found = evaluate_classes(counts, evaluation)
+    return {key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in found.items()}
+
+
+def over(runs, statistic):
+    """A statistic over runs of everything that they measured, however it is nested."""
+    if isinstance(runs[0], dict):
+        return {key: over([run[key] for run in runs], statistic) for key in runs[0]}
+    return float(statistic(runs))
+
+
+def spread(runs):
+    """The sample standard deviation of everything that runs measured, None of a single one."""
+    return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None
+
+
+
+def more_is_better(metric):
+    """Whether a larger value of a metric is a better one."""
+    return metric != "cost"

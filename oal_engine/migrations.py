@@ -1,0 +1,158 @@
+"""The steps that bring a database up to date: dated, in order, and never changed once they are released.
+
+Write a new step at the end, and what it adds to old databases in tests/test_store.py.
+"""
+
+SET = "oal-studio"  # under which a database keeps the names of the steps that it has had
+STEPS = {}  # name -> step
+
+
+def step(function):
+    """Register a step under its name."""
+    STEPS[function.__name__] = function
+    return function
+
+
+@step
+def m2026_11_20_first(db):
+    """The tables of data sets, of sessions, and of their logs."""
+    for statement in """
+        CREATE TABLE datasets (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
+            items INTEGER NOT NULL, features INTEGER NOT NULL, positives INTEGER NOT NULL, negatives INTEGER NOT NULL,
+            positive TEXT NOT NULL, scaling TEXT NOT NULL, vectorizer TEXT, documents INTEGER, feature_names TEXT,
+            folder TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
+        CREATE TABLE items (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, position INTEGER NOT NULL,
+            id TEXT NOT NULL, text TEXT, label TEXT NOT NULL, y INTEGER NOT NULL,
+            PRIMARY KEY (dataset, position)) STRICT, WITHOUT ROWID;
+        CREATE UNIQUE INDEX items_id ON items (dataset, id);
+        CREATE TABLE vocabulary (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, column INTEGER NOT NULL,
+            term TEXT NOT NULL, document_frequency INTEGER NOT NULL,
+            PRIMARY KEY (dataset, column)) STRICT, WITHOUT ROWID;
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, dataset INTEGER NOT NULL REFERENCES datasets,
+            algorithm TEXT NOT NULL, learner TEXT NOT NULL, rule TEXT NOT NULL, parameters TEXT NOT NULL,
+            budget INTEGER NOT NULL CHECK (budget >= 0), seed INTEGER NOT NULL, shuffled INTEGER NOT NULL,
+            positive_name TEXT NOT NULL, negative_name TEXT NOT NULL, alpha_p REAL NOT NULL, c_p REAL NOT NULL,
+            metric TEXT NOT NULL, theta REAL NOT NULL, rho REAL NOT NULL, averaged INTEGER NOT NULL,
+            engine TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
+        CREATE TABLE questions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            number INTEGER, parent INTEGER NOT NULL, branch INTEGER NOT NULL,
+            round INTEGER NOT NULL, item INTEGER NOT NULL, margin REAL NOT NULL, probability REAL NOT NULL,
+            draw REAL NOT NULL, predicted INTEGER NOT NULL, asked_at TEXT NOT NULL,
+            UNIQUE (session, parent, branch), UNIQUE (session, number)) STRICT;
+        CREATE TABLE labels (
+            event TEXT PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
+            label INTEGER NOT NULL, annotator TEXT NOT NULL, answered_at TEXT NOT NULL, seconds REAL,
+            undone_at TEXT, undone_by TEXT UNIQUE) STRICT;
+        CREATE UNIQUE INDEX labels_question ON labels (question) WHERE undone_at IS NULL;
+        CREATE TABLE digests (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, answers INTEGER NOT NULL,
+            digest TEXT NOT NULL, PRIMARY KEY (session, answers)) STRICT, WITHOUT ROWID;
+        """.split(";"):
+        if statement.strip():
+            db.execute(statement)
+
+
+@step
+def m2026_11_20_classes(db):
+    """Data sets and sessions of K classes; NULL where there are a positive and a negative one."""
+    db.execute("ALTER TABLE datasets ADD COLUMN classes TEXT")  # JSON: name -> number of items, in the order of y
+    db.execute("ALTER TABLE sessions ADD COLUMN classes TEXT")  # JSON: the names in the order of y
+    db.execute("ALTER TABLE sessions ADD COLUMN positive_class TEXT")  # one of the data set's classes
+
+
+@step
+def m2026_11_20_comparisons(db):
+    """Comparisons, and every replay that one of them ran."""
+    db.execute("""
+        CREATE TABLE comparisons (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, specification TEXT NOT NULL,
+            versions TEXT NOT NULL, lines TEXT, created_at TEXT NOT NULL, finished_at TEXT) STRICT""")
+    db.execute("""
+        CREATE TABLE replays (
+            comparison INTEGER NOT NULL REFERENCES comparisons ON DELETE CASCADE, job TEXT NOT NULL,
+            shape TEXT NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (comparison, job)) STRICT, WITHOUT ROWID""")
+
+
+@step
+def m2026_11_20_jobs(db):
+    """The process that runs a comparison, or ran it last."""
+    db.execute("""
+        CREATE TABLE jobs (
+            comparison INTEGER PRIMARY KEY REFERENCES comparisons ON DELETE CASCADE, pid INTEGER NOT NULL,
+            started TEXT NOT NULL, state TEXT NOT NULL, known INTEGER, done INTEGER, total INTEGER, message TEXT,
+            begun_at TEXT) STRICT""")
+
+
+@step
+def m2026_11_20_annotators(db):
+    """What annotators leave besides answers, and what a session plans with its budget and its growing stream."""
+    for column in (
+        "items INTEGER NOT NULL DEFAULT 0",  # length of the stream when the session began: the part that is shuffled
+        "horizon INTEGER NOT NULL DEFAULT 0",  # rounds that audits and pacing plan for
+        "audit REAL NOT NULL DEFAULT 0",  # share of the budget for uniform random checks
+        "audit_trains INTEGER NOT NULL DEFAULT 1",
+        "pace REAL",  # share of the horizon in which the rest of the budget is spent evenly; NULL: as the rule wants
+        "owner TEXT NOT NULL DEFAULT ''",
+        "guidelines TEXT NOT NULL DEFAULT ''",
+        "feedback_trains INTEGER NOT NULL DEFAULT 0",
+    ):
+        db.execute(f"ALTER TABLE sessions ADD COLUMN {column}")
+    db.execute("UPDATE sessions SET items = (SELECT items FROM datasets WHERE datasets.id = dataset)")
+    db.execute("UPDATE sessions SET horizon = items")
+    db.execute("ALTER TABLE questions ADD COLUMN audit INTEGER NOT NULL DEFAULT 0")
+    # A label with a position corrects another: so many answers stood when it was given.
+    db.execute("ALTER TABLE labels ADD COLUMN position INTEGER")
+    db.execute("ALTER TABLE labels ADD COLUMN at_end INTEGER")  # where the stream had ended then; NULL: it had not
+    db.execute("ALTER TABLE labels ADD COLUMN highlighted INTEGER")  # whether terms were highlighted; NULL: not known
+    for statement in (
+        """CREATE TABLE notes (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, text TEXT NOT NULL, annotator TEXT NOT NULL, written_at TEXT NOT NULL) STRICT""",
+        "CREATE INDEX notes_session ON notes (session, item)",
+        """CREATE TABLE feedback (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, at_end INTEGER, annotator TEXT NOT NULL,
+            given_at TEXT NOT NULL) STRICT""",  # with a position it trained: so many answers stood then
+        "CREATE INDEX feedback_session ON feedback (session, item)",
+        """CREATE TABLE annotators (
+            name TEXT PRIMARY KEY, preferences TEXT NOT NULL) STRICT""",
+    ):
+        db.execute(statement)
+
+
+@step
+def m2026_11_20_growth(db):
+    """Data sets that grow: the columns that they were read from, and digests of what their items hold."""
+    db.execute("ALTER TABLE datasets ADD COLUMN columns TEXT")  # JSON: text, label, id
+    db.execute("ALTER TABLE datasets ADD COLUMN digested INTEGER NOT NULL DEFAULT 0")  # items whose digests are kept
+    db.execute("""
+        CREATE TABLE contents (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, digest BLOB NOT NULL,
+            PRIMARY KEY (dataset, digest)) STRICT, WITHOUT ROWID""")
+
+
+@step
+def m2026_11_21_log_version(db):
+    """How often the log of a session was ever changed, by whichever process."""
+    db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
+
+
+@step
+def m2026_11_21_checksums(db):
+    """What tells whether the files of rows are as they were written."""
+    db.execute("ALTER TABLE datasets ADD COLUMN checksums TEXT")  # JSON: file -> CRC-32; NULL: imported before
+
+
+def apply(db):
+    """Run the steps that a database has not had yet."""
+    from sqlite_utils import Migrations  # with pandas, which whoever only reads need not wait for
+
+    migrations = Migrations(SET)
+    for name, function in STEPS.items():
+        migrations(name=name)(function)
+    migrations.apply(db)

@@ -1,0 +1,1 @@
+"""Files and pages that the engine writes, whatever they hold."""

@@ -1,0 +1,1 @@
+"""A person's run over a stream: its log, and everything that is made of it."""

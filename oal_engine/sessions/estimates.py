@@ -1,0 +1,269 @@
+"""The metrics of a stream whose truth is not known, from the labels that were asked and their chances of being asked.
+
+An answer that was asked for with probability pi stands for 1/pi - 1 items of its side (pushed, or not pushed) that were
+not asked; how many these are is known exactly, and so are the answers. What is estimated is the share of positives
+among the items not asked of each side. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with the
+effective number of answers of a weighted sample (Korn and Graubard 1998); those of a metric are put together by the
+recovery of variances (Zou and Donner 2008). docs/estimates.md has what this was found to be worth.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, ndtri, stdtrit
+
+from ..kernel.metrics import EVALUATIONS, METRICS
+
+NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
+SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
+WORTH = 30  # answers of equal weight that those about items not pushed must be worth
+CERTAIN = ("margin", "positive")  # rules that never ask some items
+TAIL = 0.025  # of a 95 % interval
+BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric with its 95 % interval, all fractions."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What is known of a session without its truth: the positives answered of those needed, the round (from 0) with
+    which the window has closed or None, {evaluation: {metric: Estimate or None}}, and why there is none, or None."""
+
+    positives: int
+    needed: int
+    closed: int | None
+    metrics: dict
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Side:
+    """The pushed rounds of some windows, or those not pushed: positives and negatives answered, items not asked (that
+    can be labelled), the share of positives among these with its interval and the number of answers of equal weight
+    that it rests on, whether enough is known for it, and how many answers of equal weight (1 / pi) its own are worth
+    (Kish). Arrays, one number a window."""
+
+    positives: np.ndarray
+    negatives: np.ndarray
+    unasked: np.ndarray
+    rate: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    number: np.ndarray
+    told: np.ndarray
+    worth: np.ndarray
+
+
+def side(label, chance, own, answers, passed):
+    """A side of the windows after so many answers, with so many of its rounds passed in each.
+
+    label: +1, -1, or 0 for a skip, which is taken as an item that nobody can label. own: whether an answer is of this
+    side.
+    """
+    rest = own * (1 / chance - 1)  # items not asked that an answer stands for
+    yes, real = label > 0, label != 0
+
+    def until(values):
+        return np.concatenate([[0.0], np.cumsum(values)])[answers]
+
+    positives, negatives, asked = until(own & yes), until(own & (label < 0)), until(own)
+    weight, everything = until(rest * real), until(rest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unasked = (passed - asked) * np.where(everything > 0, weight / everything, 1.0)
+        rate = until(rest * yes) / weight
+        squares = until(rest * real / chance)
+        worth = until(own * real / chance) ** 2 / until(own * real / chance**2)
+        kish = weight**2 / squares
+        off = (until(rest * yes / chance) * (1 - 2 * rate) + squares * rate**2) / weight**2
+        number = np.fmin(kish, rate * (1 - rate) / off)
+    blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
+    rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
+    low, high = jeffreys(rate, number)
+    told = (unasked == 0) | (~blank & (positives >= SIDE))
+    return Side(positives, negatives, unasked, rate, low, high, number, told, np.nan_to_num(worth))
+
+
+def jeffreys(rate, number):
+    """The ends of Jeffreys' interval of a share that rests on so many answers of equal weight (0: on none)."""
+    hits = rate * number
+    low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
+    return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
+
+
+def table(shown, hidden, evaluation, shown_rate, hidden_rate):
+    """tp, fp, tn, fn with these shares of positives among the items that were not asked."""
+    tp = shown.positives + shown.unasked * shown_rate
+    fp = shown.negatives + shown.unasked * (1 - shown_rate)
+    tn, fn = hidden.unasked * (1 - hidden_rate), hidden.unasked * hidden_rate
+    if evaluation == "push":
+        return tp, fp, tn + hidden.negatives, fn + hidden.positives
+    return tp + hidden.positives, fp + hidden.negatives, tn, fn
+
+
+def interval(shown, hidden, evaluation, metric, weights):
+    """A metric of each window, and the ends of its interval: (3, windows)."""
+
+    def at(*rates):
+        return METRICS[metric](*table(shown, hidden, evaluation, *rates), weights)
+
+    value, below, above = at(shown.rate, hidden.rate), 0.0, 0.0
+    for ends in (
+        [at(end, hidden.rate) for end in (shown.low, shown.high)],
+        [at(shown.rate, end) for end in (hidden.low, hidden.high)],
+    ):
+        below = below + np.maximum(value - np.minimum(*ends), 0) ** 2
+        above = above + np.maximum(np.maximum(*ends) - value, 0) ** 2
+    return np.array([value, np.maximum(value - np.sqrt(below), 0), np.minimum(value + np.sqrt(above), 1)])
+
+
+def windows(pushed, label, chance, answers, rounds, pushes, weights):
+    """{evaluation: {metric: (3, windows)}} after so many answers, when so many rounds and pushes had passed; whether
+    each window has enough answers on both sides, and some item that was not asked; and both sides."""
+    shown = side(label, chance, pushed, answers, pushes)
+    hidden = side(label, chance, ~pushed, answers, rounds - pushes)
+    found = {
+        name: {metric: interval(shown, hidden, name, metric, weights) for metric in BINARY} for name in EVALUATIONS
+    }
+    enough = (shown.positives + hidden.positives >= NEEDED) & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
+    return found, enough & shown.told & hidden.told & (shown.unasked + hidden.unasked > 0), shown, hidden
+
+
+def of_classes(right, label, chance, answers, rounds):
+    """The accuracy of K classes in the same form, and its one side: a prediction that is wrong counts as the positive.
+
+    A variance known from few answers is itself uncertain: their number is lessened as Student's quantile is larger than
+    the normal one (Korn and Graubard 1998; degrees of freedom: the answers of equal weight, less one).
+    """
+    wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
+    lessened = wrong.number * (ndtri(TAIL) / stdtrit(np.maximum(wrong.number - 1, 1), TAIL)) ** 2
+    low, high = jeffreys(wrong.rate, lessened)
+    known = {"push": wrong.positives, "push_query": 0.0}
+    whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
+    found = {
+        name: {
+            "accuracy": np.array([1 - (known[name] + wrong.unasked * rate) / whole for rate in (wrong.rate, high, low)])
+        }
+        for name in EVALUATIONS
+    }
+    enough = (wrong.positives >= NEEDED) & (wrong.negatives >= SIDE) & (rarer(wrong) >= SIDE)
+    return found, enough & (wrong.unasked > 0), wrong
+
+
+def rarer(wrong):
+    """How many answers of equal weight those of the rarer kind, wrong or right, are worth for the items not asked."""
+    return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number
+
+
+class _Log:
+    """The answers of a session as arrays, and how many rounds and pushes had passed with each."""
+
+    def __init__(self, run):
+        state, plan = run._state, run._state.plan
+        self.run, self.certain = run, run.about["rule"] in CERTAIN and not (plan and plan.audits)
+        trail = dict(state.trail)  # rounds done: counts
+        log = [e for e in run.store.answers(run.id) if e["label"] is not None and e["round"] + 1 in trail]
+        limit = self._limit(log)
+        log = [e for e in log if e["round"] < limit]
+        self.size = len(log)
+        self.label = np.array([e["label"] for e in log], np.int64)
+        self.predicted = np.array([e["predicted"] for e in log], np.int64)
+        self.chance = np.array([e["probability"] for e in log], float)
+        self.rounds = np.array([0] + [e["round"] + 1 for e in log])
+        spent = state.spent >= run.about["budget"]
+        if state.question.t >= limit and not spent:  # what was not asked after the last answer had its chance too
+            self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
+        over = spent or limit <= min(state.question.t, run.rounds - 1)
+        self.closed = int(self.rounds[-1]) - 1 if over else None
+        self.pushes = np.array([0] + [0 if run.multiclass else trail[t][1].sum() for t in self.rounds[1:]])
+
+    def _limit(self, log):
+        """The first round from which on some items have no chance of being asked, though the budget is not spent: where
+        only audits give one, and these are over."""
+        state, plan, rounds = self.run._state, self.run._state.plan, self.run.rounds
+        if not plan or not log:
+            return rounds
+        audits = [e["round"] + 1 for e in log if e["audit"] and e["label"]]
+        if self.run.about["rule"] in CERTAIN:
+            return audits[-1] if audits and len(audits) >= plan.audits else min(rounds, plan.horizon)
+        if state.spent - state.audited >= plan.budget - plan.audits:
+            return min(rounds, max(plan.horizon, log[-1]["round"] + 1))
+        return rounds
+
+    def at(self, answers):
+        """The metrics of the windows after so many answers, which have enough, and their sides."""
+        rounds = self.rounds[answers]
+        if self.run.multiclass:
+            return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
+        label, pushes = np.where(self.label == 1, 1, np.where(self.label == 0, 0, -1)), self.pushes[answers]
+        return windows(self.predicted > 0, label, self.chance, answers, rounds, pushes, self.run.weights)
+
+
+def _told(found, k):
+    return {
+        name: {metric: Estimate(*map(float, values[:, k])) for metric, values in metrics.items()}
+        for name, metrics in found.items()
+    }
+
+
+def _nothing(found):
+    return {name: dict.fromkeys(metrics) for name, metrics in found.items()}
+
+
+def of_session(run):
+    """What can be said of a session now (an open one, or its `retrace.Trace`), from its log alone."""
+    log = _Log(run)
+    found, enough, *sides = log.at(np.array([log.size]))
+    positives = int(sum(part.positives[0] for part in sides))
+    reason = None if enough[0] and not log.certain else _reason(log, positives, sides)
+    metrics = _nothing(found) if reason else _told(found, 0)
+    return Estimates(positives, NEEDED, log.closed, metrics, reason)
+
+
+def _reason(log, positives, sides):
+    """Why nothing is estimated, in a sentence."""
+    what = "wrong predictions" if log.run.multiclass else "positives"
+    if log.certain:
+        return (
+            f"The rule {log.run.about['rule']} gives some items no chance of being asked: "
+            "estimates need an audit share or a rule that draws."
+        )
+    if log.size and not sum(part.unasked[0] for part in sides):
+        return "Every item was asked so far: the answers are all that there is to know."
+    if positives < NEEDED:
+        return f"{positives} of {NEEDED} {what} seen: with fewer an estimate may be off by more than it says."
+    if log.run.multiclass:
+        if sides[0].negatives[0] < SIDE:
+            return f"{int(sides[0].negatives[0])} of {SIDE} right predictions seen."
+        kind, worth = "wrong" if sides[0].rate[0] < 0.5 else "right", int(rarer(sides[0])[0])
+        return (
+            f"The {kind} predictions seen are worth {worth} of {SIDE} needed: "
+            "they say too little about the items not asked."
+        )
+    short = next((k for k in (0, 1) if not sides[k].told[0]), None)
+    if short is None:
+        worth = int(sides[1].worth[0])
+        return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
+    return (
+        f"{int(sides[short].positives[0])} of {SIDE} positives seen among the items {('pushed', 'not pushed')[short]}."
+    )
+
+
+def curve(run, points=60):
+    """The estimates along a session: (rounds, labels, {evaluation: {metric: Estimate}}) after some of its answers, the
+    last among them, where there is one."""
+    log = _Log(run)
+    if log.certain or not log.size:
+        return []
+    answers = np.unique(np.linspace(1, log.size, min(points, log.size)).round().astype(int))
+    found, enough, *_ = log.at(answers)
+    labels = np.concatenate([[0], np.cumsum(log.label != 0)])
+    return [
+        (int(log.rounds[answers[k]]), int(labels[answers[k]]), _told(found, k)) for k in np.flatnonzero(enough).tolist()
+    ]
