@@ -38,7 +38,7 @@ def lines(count):
 def children():
     """The processes that this one has started and not ended."""
     told = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
-    return [line for line in told.splitlines() if "oal_engine.imports" in line]
+    return [line for line in told.splitlines() if "oal_engine.datasets.imports" in line]
 
 
 def test_a_file_becomes_a_data_set(store, tmp_path):
