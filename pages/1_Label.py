@@ -24,7 +24,7 @@ def label(desk):
 
 @st.fragment(run_every=2)
 def watch(desk):
-    """The panel that is open; no other is drawn, so that none keeps the card waiting."""
+    """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
     panels = {
         "Progress": progress.show,
         "History": history.show,
@@ -36,6 +36,7 @@ def watch(desk):
         if tab.open:
             with tab, guarded():
                 desk.refresh()
+                arrivals(desk.session)
                 show(desk)
 
 
@@ -52,6 +53,5 @@ with guarded():
     left, right = st.columns([5, 3], gap="large")
     with left:
         label(desk)
-        arrivals(desk)
     with right:
         watch(desk)

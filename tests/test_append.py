@@ -628,7 +628,7 @@ def test_an_open_page_gets_the_items_of_a_feed(browser, visit, tmp_path):
         lines = "".join(json.dumps({f"f{k}": k + n for k in range(8)}) + "\n" for n in range(25))
         command = [sys.executable, "-m", "oal_engine", "append", "first", "-", "--db", str(server.database)]
         subprocess.run(command, cwd=ROOT, input=lines, text=True, check=True)
-        page.locator("[data-testid=oal-card]:not([data-question=''])").wait_for(timeout=2000)
+        page.locator("[data-testid=oal-card]:not([data-question=''])").wait_for(timeout=4000)
         expect(page.get_by_text("25 new items have arrived.")).to_be_visible()
         card.press("a")
         card.saved()

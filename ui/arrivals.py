@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from .page import Removed, guarded, note
+from .page import note
 
 
 def remember(session):
@@ -10,18 +10,9 @@ def remember(session):
     st.session_state[f"shown-{session.id}"] = (*session.changed, session.place.asked is None)
 
 
-@st.fragment(run_every=1)
-@guarded()
-def arrivals(desk):
+def arrivals(session):
     """Say how many items have come since the page was opened, and have the card made anew where it may ask something
     else now: after a correction or a mark that trains, or when it was at the end and the stream has grown."""
-    session = desk.session
-    try:
-        desk.refresh()
-    except Removed:
-        raise
-    except ValueError:
-        return  # the panels say so
     changes, items = session.changed
     shown = st.session_state.get(f"shown-{session.id}", (changes, items, False))
     if changes != shown[0] or (shown[2] and items > shown[1]):
