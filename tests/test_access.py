@@ -16,6 +16,7 @@ from oal_engine.datasets.demo import dataset
 from oal_engine.sessions.session import create
 from ui import access
 from ui.gate import Gate
+from ui.page import PAGES
 
 SECRET = "a-secret-of-the-server-and-of-nobody-else"
 AUTH = f'[auth]\ncookie_secret = "{SECRET}"\n'
@@ -166,15 +167,12 @@ def test_everybody_is_let_in_only_where_the_list_says_so(secrets):
     assert access.LOG_IN == access.standing({}).problem
 
 
-PAGES = ["home.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
-
-
 def opened(page):
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
     return (at if page == "home.py" else at.switch_page(page)).run()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES.values())
 @pytest.mark.parametrize("written", ["[auth", "", "[Auth]\nclient_id = 'x'", LISTS, None])
 def test_no_page_shows_anything_to_who_may_not_enter(app_store, secrets, monkeypatch, page, written):
     """Each page is the one sentence, and the button to log in where that helps: no name of a session or a data set."""

@@ -17,7 +17,7 @@ from oal_engine.sessions.session import Session, create
 from ui.forms import OWN
 from ui.page import PAGES as LINKS
 
-PAGES = ["home.py", "pages/1_Label.py", "pages/2_Compare.py", "pages/3_Replay.py", "pages/4_Data.py"]
+PAGES = list(LINKS.values())
 WAIT = 60  # seconds; the first run of a page compiles
 SERVER = "File on the server"
 

@@ -15,18 +15,20 @@ from streamlit.testing.v1 import AppTest
 from oal_engine import datasets
 from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
+from oal_engine.experiments import specifications
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import Parameter
-from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.kernel.query_rules import QUERY_RULES, Smoothing
 from oal_engine.kernel.rows import add
 from oal_engine.store import Store
+from ui import race
 
 
 class Toy(NamedTuple):
     """w += step y x on a mistake."""
 
     w: np.zeros
-    step: float = Parameter(0.5, above=0, help="Length of a step.")
+    step: float = Parameter(0.5, above=0, help="Length of a step.", grid=(0.5, 1))
 
     def update(self, x, y, p, v, rho, theta):
         if (p >= theta) != (y > 0):
@@ -36,7 +38,9 @@ class Toy(NamedTuple):
 class Root(NamedTuple):
     """pi = sqrt(delta / (delta + |p|))."""
 
-    delta: float = Parameter(0.1, above=0, help="Smoothing.")
+    delta: float = Smoothing(0.1, above=0, help="Smoothing.", grid=(0.1, 1))
+
+    summary = "Asks near its line, and often far from it."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return np.sqrt(self.delta / (self.delta + abs(p)))
@@ -99,6 +103,13 @@ def test_the_command_line_lists_them(monkeypatch, capsys):
     assert (Toy.__doc__, [step]) == (learner["help"], learner["parameters"])
     assert ["delta"] == [parameter["name"] for parameter in rule["parameters"]]
     assert "toy" in rule["learners"]
+
+
+def test_comparisons_and_races_know_them():
+    """What they declare is tuned over, scaled to a number of labels, and shown beside a lane."""
+    assert {"step": [0.5, 1], "delta": [0.1, 1]} == specifications.grid("toy + root", {}, "cv")
+    assert ["delta"] == list(specifications.smoothing("toy + root"))
+    assert Root.summary == race._sentence({"rule": "root", "parameters": {}})
 
 
 def test_the_form_offers_them(tmp_path, monkeypatch):

@@ -288,7 +288,7 @@ class Contest:
         low, high = np.full(len(choices), -20.0), np.full(len(choices), 20.0)
         for _ in range(STEPS):
             middle = (low + high) / 2
-            scaled = [choice | _scaled(base, power) for choice, base, power in zip(choices, start, middle)]
+            scaled = [choice | _scaled(base, power, keys) for choice, base, power in zip(choices, start, middle)]
             counts = (yield from self._over(scaled, parts, budget=False))[:, :, -1]
             wanted = hit if hit > 1 else hit * counts.sum((-3, -2, -1)).mean(1)
             enough = asked_of(counts).mean(1) >= wanted
@@ -296,10 +296,8 @@ class Contest:
         return scaled
 
 
-def _scaled(base, power):
-    return {
-        key: min(1.0, value * 2.0**power) if key.endswith("q") else value * 2.0**power for key, value in base.items()
-    }
+def _scaled(base, power, declared):
+    return {key: min(value * 2.0**power, declared[key].high or np.inf) for key, value in base.items()}
 
 
 def job_key(source, job):

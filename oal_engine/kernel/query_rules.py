@@ -4,10 +4,11 @@ A rule is a named tuple of parameters whose method `probability(self, learner, x
 round t (from 1).
 A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row; a `signed`
 one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has none; a
-`certain` one says yes or no: its probability is 0 or 1.
+`certain` one says yes or no: its probability is 0 or 1. Its `summary` says in a sentence what it asks about.
 To add a rule: write the class here and name it in QUERY_RULES.
 """
 
+from functools import partial
 from math import sqrt
 from typing import NamedTuple
 
@@ -15,10 +16,11 @@ import numpy as np
 
 from .dispatch import always, method
 from .learners import LEARNERS, gain, is_multiclass, variance
-from .parameters import Parameter, checked, made, named
+from .parameters import TENS, Parameter, checked, made, named
 from .rows import squared
 
 DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
+Smoothing = partial(Parameter, smoothing=True, grid=TENS)
 
 
 def _look(self, learner, x):
@@ -39,6 +41,7 @@ def one(features):
 class All(NamedTuple):
     """Ask every label: supervised learning."""
 
+    summary = "Asks about every item until its labels are gone."
     certain = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -48,6 +51,7 @@ class All(NamedTuple):
 class First(NamedTuple):
     """Ask the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
 
+    summary = "Asks about the first items until its labels are gone."
     certain = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -57,7 +61,11 @@ class First(NamedTuple):
 class Random(NamedTuple):
     """Ask with a constant probability q (Q_R, OAAL section 3.1)."""
 
-    q: float = Parameter(0.1, above=0, high=1, help="Probability of asking.")
+    q: float = Smoothing(
+        0.1, above=0, high=1, grid=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), help="Probability of asking."
+    )
+
+    summary = "Asks with the same chance everywhere."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return self.q
@@ -66,8 +74,9 @@ class Random(NamedTuple):
 class Margin(NamedTuple):
     """Ask when |p| <= tau (Q_D, OAAL section 3.1)."""
 
-    tau: float = Parameter(0.1, low=0, help="Largest margin that is asked.")
+    tau: float = Smoothing(0.1, low=0, help="Largest margin that is asked.")
 
+    summary = "Asks about everything close to its line, and nothing else."
     certain = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -77,6 +86,7 @@ class Margin(NamedTuple):
 class Positive(NamedTuple):
     """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
 
+    summary = "Asks only about what it predicts positive."
     signed, certain = True, True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -86,7 +96,9 @@ class Positive(NamedTuple):
 class Symmetric(NamedTuple):
     """pi = delta / (delta + |p|) (Cesa-Bianchi et al. 2006; Q_S, OAAL eq. 3; PAA; CSOAL)."""
 
-    delta: float = Parameter(0.1, above=0, help=DELTA_HELP)
+    delta: float = Smoothing(0.1, above=0, help=DELTA_HELP)
+
+    summary = "Asks near its line, on both sides alike."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return self.delta / (self.delta + abs(p))
@@ -95,7 +107,9 @@ class Symmetric(NamedTuple):
 class Shifted(NamedTuple):
     """pi = delta / (delta + 1 + |p|) (PAA, Theorem 4)."""
 
-    delta: float = Parameter(0.1, low=0, help="Smoothing; 0 asks nothing.")
+    delta: float = Smoothing(0.1, low=0, help="Smoothing; 0 asks nothing.")
+
+    summary = "Asks near its line, but never for sure."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return self.delta / (self.delta + 1 + abs(p))
@@ -104,7 +118,9 @@ class Shifted(NamedTuple):
 class Decaying(NamedTuple):
     """Symmetric with delta_t = delta_{t-1} t / (t + 1), from a large delta_0 (the (a) variant of PAA, section 5.2)."""
 
-    delta: float = Parameter(2.0**14, above=0, help="Smoothing before the first round; it falls as 1 / (t + 1).")
+    delta: float = Smoothing(2.0**14, above=0, help="Smoothing before the first round; it falls as 1 / (t + 1).")
+
+    summary = "Asks near its line, in a band that narrows with time."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         delta = self.delta / (t + 1)
@@ -115,7 +131,9 @@ class ErrorAdaptive(NamedTuple):
     """Symmetric with delta_t = beta sqrt(1 + mistakes on the rounds asked) (SEL-ada, Cesa-Bianchi et al. 2006)."""
 
     mistakes: one
-    beta: float = Parameter(0.1, above=0, help="Smoothing before the first mistake.")
+    beta: float = Smoothing(0.1, above=0, help="Smoothing before the first mistake.")
+
+    summary = "Asks near its line, in a band that widens with every mistake."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         delta = self.beta * sqrt(1 + self.mistakes[0])
@@ -128,9 +146,10 @@ class ErrorAdaptive(NamedTuple):
 class Asymmetric(NamedTuple):
     """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4)."""
 
-    delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
-    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+    delta_plus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
+    delta_minus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
 
+    summary = "Asks near its line, with a band for each side."
     signed = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -142,9 +161,10 @@ class Variance(NamedTuple):
     """Ask for sure while the covariance could still turn the prediction, else asymmetric in what is left of the margin:
     q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 1)."""
 
-    delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
-    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+    delta_plus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
+    delta_minus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
 
+    summary = "Asks near its line, and where it has seen little."
     needs, signed = "covariance", True
     look, looks = _look, always
 
@@ -157,12 +177,13 @@ class Variance(NamedTuple):
 class Discriminative(NamedTuple):
     """pi = b / (b + max(q, 0)), q = |p| - a gain(v): rare features make an item worth asking (D-ADA, Algorithm 1)."""
 
-    b: float = Parameter(0.1, above=0, help=DELTA_HELP)
+    b: float = Smoothing(0.1, above=0, help=DELTA_HELP)
     a: float = Parameter(
         -1.0, low=-1, high=1,
         help="Weight of the rare features: 0 none (M-), 1 full (-I), -1 for 1 / max(1, x.x) as in D-ADA and D-AMD.",
     )  # fmt: skip
 
+    summary = "Asks near its line, and about items with rare features."
     needs = "adaptive"
     look, looks = _look, always
 

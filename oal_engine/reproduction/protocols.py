@@ -18,6 +18,8 @@ import numpy as np
 from .. import datasets
 from ..datasets import formats, sources
 from ..kernel import algorithms, metrics, rows, stream
+from ..kernel.parameters import parameters
+from ..kernel.query_rules import QUERY_RULES
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
@@ -281,12 +283,11 @@ def oa3(block, folder, orders, zero_rows_as_mistakes):
 
 # ---- PAA: the share of labels is given, delta is found for it
 
-SMOOTHING = {"symmetric": "delta", "error-adaptive": "beta", "discriminative": "b", "random": "q"}
-
 
 def smoothing(run, algorithm, share, orders, choice):
     """The choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
-    key = SMOOTHING[algorithms.ALGORITHMS[algorithm].rule]
+    rule = QUERY_RULES[algorithms.ALGORITHMS[algorithm].rule]
+    (key,) = (name for name, spec in parameters(rule).items() if spec.smoothing)
     if key == "q":
         return choice | {key: share}
     low, high = -14.0, 14.0

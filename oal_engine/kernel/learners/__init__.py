@@ -3,7 +3,8 @@
 A learner is a named tuple: arrays of state, each annotated with the function that makes it from the number of
 features, then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of
 row x, given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this
-label and the decision threshold theta. To add a learner: write the class in the file of its kind, name it in LEARNERS.
+label and the decision threshold theta. To add a learner: write the class in the file of its kind and name it in the
+LEARNERS of that file.
 A multi-class learner is marked so, and tells K classes 1 .. K apart; all others tell -1 from +1.
 """
 
@@ -12,42 +13,12 @@ import os
 from ..dispatch import method
 from ..parameters import checked, made, named
 from ..rows import dot
-from .adaptive import AdaDA, AdaMD
-from .first_order import COGI, COGII, CPA, CSPAA, PA, PAI, PAII, PAUM, ROMMA, Perceptron
-from .multiclass import MPA, MPAI, MPAII, MAdaDA, MAdaMD, MPerceptron
-from .second_order import ACOGI, ACOGII, AROW, CW, SOP, ACOGIDiag, ACOGIIDiag
-from .sketched import SACOGI, SACOGII, SSACOGI, SSACOGII
+from . import adaptive, first_order, multiclass, second_order, sketched
 
 LEARNERS = {
-    "perceptron": Perceptron,
-    "romma": ROMMA,
-    "pa": PA,
-    "pa-i": PAI,
-    "pa-ii": PAII,
-    "paum": PAUM,
-    "cpa": CPA,
-    "cspaa": CSPAA,
-    "cog-i": COGI,
-    "cog-ii": COGII,
-    "arow": AROW,
-    "cw": CW,
-    "sop": SOP,
-    "acog-i": ACOGI,
-    "acog-ii": ACOGII,
-    "acog-i-diag": ACOGIDiag,
-    "acog-ii-diag": ACOGIIDiag,
-    "sacog-i": SACOGI,
-    "sacog-ii": SACOGII,
-    "ssacog-i": SSACOGI,
-    "ssacog-ii": SSACOGII,
-    "ada-da": AdaDA,
-    "ada-md": AdaMD,
-    "m-perceptron": MPerceptron,
-    "m-pa": MPA,
-    "m-pa-i": MPAI,
-    "m-pa-ii": MPAII,
-    "m-ada-da": MAdaDA,
-    "m-ada-md": MAdaMD,
+    name: kind
+    for module in (first_order, second_order, sketched, adaptive, multiclass)
+    for name, kind in module.LEARNERS.items()
 }
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of a full covariance; the environment's OAL_MEMORY_LIMIT overrides it

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dispatch import always
-from ..parameters import Parameter
+from ..parameters import TENS, Parameter
 from ..rows import add, squared
 
 SMALLEST = 1e-300  # a squared norm below this is a zero row: l / xx would overflow
 
-C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update.")
-ETA = Parameter(1.0, above=0, help="Learning rate.")
+C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update.", grid=TENS)
+ETA = Parameter(1.0, above=0, help="Learning rate.", grid=TENS)
 
 
 class Perceptron(NamedTuple):
@@ -138,3 +138,17 @@ class COGII(NamedTuple):
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:
             add(self.w, self.eta * rho * y, x)
+
+
+LEARNERS = {
+    "perceptron": Perceptron,
+    "romma": ROMMA,
+    "pa": PA,
+    "pa-i": PAI,
+    "pa-ii": PAII,
+    "paum": PAUM,
+    "cpa": CPA,
+    "cspaa": CSPAA,
+    "cog-i": COGI,
+    "cog-ii": COGII,
+}

@@ -211,3 +211,13 @@ class MAdaMD(NamedTuple):
                 for k, g in ((right, -x_j), (wrong, x_j)):
                     self.squares[j, k] += g * g
                     self.w[j, k] -= self.eta * g / (self.delta + sqrt(self.squares[j, k]))
+
+
+LEARNERS = {
+    "m-perceptron": MPerceptron,
+    "m-pa": MPA,
+    "m-pa-i": MPAI,
+    "m-pa-ii": MPAII,
+    "m-ada-da": MAdaDA,
+    "m-ada-md": MAdaMD,
+}

@@ -306,3 +306,11 @@ class SSACOGII(SparseSketch):
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)
+
+
+LEARNERS = {
+    "sacog-i": SACOGI,
+    "sacog-ii": SACOGII,
+    "ssacog-i": SSACOGI,
+    "ssacog-ii": SSACOGII,
+}

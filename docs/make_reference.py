@@ -1,0 +1,116 @@
+"""Write docs/reference.md out of what the code declares: python -m docs.make_reference"""
+
+import inspect
+import re
+from pathlib import Path
+from types import NoneType
+from typing import get_args, get_origin, get_type_hints
+
+from typer.models import ArgumentInfo
+
+from oal_engine.cli.main import app
+from oal_engine.datasets.readers import READERS
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import LEARNERS, is_multiclass
+from oal_engine.kernel.metrics import METRICS
+from oal_engine.kernel.parameters import parameters
+from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners
+
+PAGE = Path(__file__).parent / "reference.md"
+WORDS = {int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "FILE"}
+
+HEAD = """# Reference
+
+Written by `python -m docs.make_reference` from what the code declares. Do not edit it by hand: a test compares the two.
+How to use what is listed here: [the index](README.md).
+
+- [Commands](#commands)
+- [Algorithms](#algorithms), [learners](#learners), [query rules](#query-rules)
+- [Metrics](#metrics), [file formats](#file-formats)
+- Settings of a session and environment variables: [settings.md](settings.md)
+"""
+
+
+def literal(text):
+    """A text as Markdown that shows it as it is, in one line."""
+    return re.sub(r"([\\*_\[\]<>|])", r"\\\1", " ".join(text.split()))
+
+
+def commands():
+    """The commands by name: their function."""
+    return {each.name or each.callback.__name__.rstrip("_"): each.callback for each in app.registered_commands}
+
+
+def arguments(function):
+    """The arguments and options of a command: (its names on the command line, metavar, default, help)."""
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, about = get_args(hints[name]) if hasattr(hints[name], "__metadata__") else (hints[name], ArgumentInfo())
+        plain = next(each for each in get_args(kind) or (kind,) if each is not NoneType)
+        word = about.metavar or WORDS.get((get_args(plain) or (plain,))[0], "")
+        if isinstance(about, ArgumentInfo):
+            yield (about.metavar or name.upper(),), "", parameter.default, about.help or ""
+        else:
+            option = f"--{name.replace('_', '-')}"
+            usual = (option, f"--no-{option[2:]}") if plain is bool else (option,)
+            given = () if about.default is ... else (about.default, *about.param_decls)  # the first name is kept there
+            several = " ..." if get_origin(plain) is list else ""
+            yield given or usual, f" {word}{several}" if word else "", parameter.default, about.help or ""
+
+
+def shown(default):
+    """A default as a cell of a table."""
+    if default is inspect.Parameter.empty:
+        return "*required*"
+    return "" if default is None or default is False else f"`{default}`"
+
+
+def command(name, function):
+    """The section of a command."""
+    found = list(arguments(function))
+    places = " ".join(
+        word if default is inspect.Parameter.empty else f"[{word}]"
+        for (word, *_), _, default, _ in found
+        if not word.startswith("-")
+    )
+    yield f"\n### {name}\n\n{literal(function.__doc__)}\n\n`python -m oal_engine {name} {places}`".rstrip(" `") + "`\n"
+    yield "| argument or option | default | meaning |\n|---|---|---|"
+    for names, word, default, words in found:
+        both = ", ".join(f"`{each}{word}`".replace("|", "\\|") for each in names)
+        yield f"| {both} | {shown(default)} | {literal(words)} |"
+
+
+def declared(kind):
+    """A line for each parameter of a learner or rule."""
+    for name, spec in parameters(kind).items():
+        yield f"  - `{name}` = {spec.default:g} ({literal(spec.range)}): {literal(spec.help)}"
+
+
+def reference():
+    """The whole page."""
+    lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be given several times."]
+    for name, function in commands().items():
+        lines += command(name, function)
+    lines += ["\n## Algorithms\n", "A published algorithm is a learner, a query rule and what its paper fixes.\n"]
+    lines += ["| name | learner | rule | fixed | paper |", "|---|---|---|---|---|"]
+    for name, entry in ALGORITHMS.items():
+        fixed = entry.fixed | ({} if entry.rho is None else {"rho": entry.rho})
+        words = ", ".join(f"{key} = {value:g}" for key, value in fixed.items())
+        lines.append(f"| `{name}` | `{entry.learner}` | `{entry.rule}` | {words} | {literal(entry.paper)} |")
+    lines += ["\n## Learners\n", "Each with its parameters: default, allowed values, meaning.\n"]
+    for name, kind in LEARNERS.items():
+        lines += [f"- `{name}`{' (K classes)' * is_multiclass(name)}: {literal(kind.__doc__)}", *declared(kind)]
+    lines += ["\n## Query rules\n", "A rule that draws can be paced; the others answer yes or no.\n"]
+    for name, kind in QUERY_RULES.items():
+        some = "" if len(partners(name)) == len(LEARNERS) else f" Learners: {', '.join(partners(name))}."
+        draws = "Draws." if name in paceable() else "Yes or no."
+        lines += [f"- `{name}`: {literal(kind.__doc__)} {kind.summary} {draws}{some}", *declared(kind)]
+    lines += ["\n## Metrics\n", "Of two classes: " + ", ".join(f"`{name}`" for name in METRICS) + "."]
+    lines += ["Of K classes: `accuracy`, `macro_f1`, `macro_recall`, and `recall`, `precision`, `f1` of each class.\n"]
+    lines += ["## File formats\n", "| name for --reader | suffixes |", "|---|---|"]
+    lines += [f"| `{name}` | {' '.join(f'`{suffix}`' for suffix in it.suffixes)} |" for name, it in READERS.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference(), encoding="utf-8")
