@@ -5,6 +5,7 @@ import streamlit as st
 from oal_engine.datasets import Dataset
 from oal_engine.experiments import race as races
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
+from oal_engine.kernel.query_rules import QUERY_RULES
 
 from .component import component
 from .forms import fields
@@ -13,20 +14,6 @@ from .page import guarded, store
 CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
 CLIPPED = 240  # characters of an item
-RULES = {
-    "all": "Asks about every item until its labels are gone.",
-    "first": "Asks about the first items until its labels are gone.",
-    "random": "Asks with the same chance everywhere.",
-    "margin": "Asks about everything close to its line, and nothing else.",
-    "positive": "Asks only about what it predicts positive.",
-    "symmetric": "Asks near its line, on both sides alike.",
-    "asymmetric": "Asks near its line, with a band for each side.",
-    "shifted": "Asks near its line, but never for sure.",
-    "decaying": "Asks near its line, in a band that narrows with time.",
-    "error-adaptive": "Asks near its line, in a band that widens with every mistake.",
-    "variance": "Asks near its line, and where it has seen little.",
-    "discriminative": "Asks near its line, and about items with rare features.",
-}
 
 _mount = component("race", ["nodes.js", "race.js"], ["race.css"])
 
@@ -40,7 +27,7 @@ def race(store):
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
     dataset = top.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
     with top.popover("Settings"):
-        budget = st.number_input("Budget (labels a lane)", 1, 1000, races.BUDGET, key="race-budget")
+        budget = st.number_input("Labels per lane", 1, 1000, races.BUDGET, key="race-budget")
         seed = st.number_input(
             "Seed",
             0,
@@ -111,7 +98,7 @@ def _sentence(lane):
     """How the rule of a lane decides; of the asymmetric one also which side it prefers."""
     plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
     if lane["rule"] != "asymmetric" or plus == minus:
-        return RULES[lane["rule"]]
+        return QUERY_RULES[lane["rule"]].sentence
     return f"Asks near its line, more readily where it says {'▲' if plus > minus else '●'}."
 
 

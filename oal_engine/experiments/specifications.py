@@ -8,18 +8,14 @@ from itertools import product
 from pathlib import Path
 
 from ..kernel import metrics
-from ..kernel.algorithms import strategy
-from ..kernel.parameters import Parameter
+from ..kernel.algorithms import declared, strategy
+from ..kernel.parameters import TENS, Parameter
 
-TENS = "10^-5..10^5"
-USUAL = dict.fromkeys(("C", "eta", "r", "delta", "delta_plus", "delta_minus", "b", "beta", "tau"), TENS) | {
-    "q": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-}  # the papers' grids, for parameters that a specification leaves to be tuned
 PROTOCOLS = {
     "none": "every setting is run and shown",
-    "2:1": "settings are the best over streams out of two thirds of the items; the others are the test",
-    "cv": "settings are the best of a five-fold cross-validation: one pass over four folds, tested on the fifth",
-    "hindsight": "settings are the best on the very orders that are shown: a bound, not a fair comparison",
+    "2:1": "settings are tuned on two thirds of the items, tested on the rest",
+    "cv": "settings are tuned by five-fold cross-validation: one pass over four folds, tested on the fifth",
+    "hindsight": "settings are tuned on the very orders that are shown: a bound, not a fair comparison",
 }
 CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide between K classes
 FREE = {  # what a setting may hold beside the parameters of learner and rule
@@ -29,7 +25,6 @@ FREE = {  # what a setting may hold beside the parameters of learner and rule
     "theta": Parameter(0.0, "Margins from here on predict positive."),
 }
 ESTIMATES = ("auto", "laplace")  # of rho: out of the labels of the data, or of those that were asked
-SMOOTHING = {"delta", "delta_plus", "delta_minus", "b", "beta", "tau", "q"}  # of a rule: what decides how much is asked
 
 
 class ExperimentError(ValueError):
@@ -200,8 +195,7 @@ def grid(name, values, tune):
     """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
     about = chosen(name)
     if tune != "none" and not values:
-        usual = {key: USUAL.get(key.rpartition(".")[2]) for key in about.parameters}
-        values = {key: value for key, value in usual.items() if value}
+        values = {key: spec.grid for key, spec in declared(about.learner, about.rule).items() if spec.grid}
     if "rho" in values and about.rho is not None:
         raise ExperimentError(f"rho of {name} is fixed at {about.rho:g}. Got {values['rho']}.")
     return {key: _checked(name, key, powers(value)) for key, value in values.items()}
@@ -233,9 +227,9 @@ def settings(found):
 
 
 def smoothing(name):
-    """The keys of an algorithm's parameters that its rule asks more with the larger they are."""
+    """The parameters of an algorithm's rule by key that decide how much it asks: the larger, the more."""
     about = chosen(name)
-    found = [key for key in about.parameters if key.removeprefix("rule.") in about.rule_parameters.keys() & SMOOTHING]
+    found = {key: spec for key, spec in declared(about.learner, about.rule).items() if spec.smoothing}
     if not found:
         raise ExperimentError(f"{name} has no smoothing that could hit a number of labels.")
     return found

@@ -4,10 +4,16 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import get_type_hints
 
+TENS = "10^-5..10^5"  # the grid of the papers
+
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number with its default, its range and one line of help, declared as a field's default value."""
+    """A number with its default, its range and one line of help, declared as a field's default value.
+
+    grid: the values that a comparison tries where it tunes the parameter, None where it leaves it at its default.
+    smoothing: whether a query rule asks more the larger it is; with high = 1 it is itself the share that is asked.
+    """
 
     default: float
     help: str
@@ -16,6 +22,8 @@ class Parameter:
     high: float | None = None
     below: float | None = None
     whole: bool = False
+    grid: str | tuple | None = None
+    smoothing: bool = False
 
     @property
     def range(self):

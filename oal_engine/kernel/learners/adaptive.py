@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..parameters import Parameter
+from ..parameters import TENS, Parameter
 from ..rows import entry, span
 from .first_order import ETA
 
-DELTA = Parameter(1.0, above=0, help="Smoothing of the adaptive step: H = delta I + diag(s).")
+DELTA = Parameter(1.0, above=0, help="Smoothing of the adaptive step: H = delta I + diag(s).", grid=TENS)
 
 
 def _variance(self, x):

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dispatch import always
-from ..parameters import Parameter
+from ..parameters import TENS, Parameter
 from ..rows import add, squared
 
 SMALLEST = 1e-300  # a squared norm below this is a zero row: l / xx would overflow
 
-C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update.")
-ETA = Parameter(1.0, above=0, help="Learning rate.")
+C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update.", grid=TENS)
+ETA = Parameter(1.0, above=0, help="Learning rate.", grid=TENS)
 
 
 class Perceptron(NamedTuple):

@@ -11,12 +11,12 @@ import numpy as np
 from numba import njit
 
 from ..dispatch import INLINE, always
-from ..parameters import Parameter, from_parameters
+from ..parameters import TENS, Parameter, from_parameters
 from ..rows import add, dot, entry, quadratic, span
 from .first_order import ETA, SMALLEST
 
 GAMMA = Parameter(1.0, above=0, help="Regularisation: large values keep the covariance wide for longer.")
-R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn faster.")
+R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn faster.", grid=TENS)
 
 
 @from_parameters
