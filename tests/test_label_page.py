@@ -14,7 +14,7 @@ from oal_engine.sessions import estimates, learned
 from oal_engine.sessions.runs import SKIP, Progress, SessionError
 from oal_engine.sessions.session import Session, create
 from ui import feed, history, messages, pushed, spending, stopping
-from ui.desk import Desk, why
+from ui.desk import MORE, Desk, why
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
 
@@ -79,7 +79,7 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
     told = desk.payload()
     assert told["place"]["question"] is None
     assert [f"Replay?session={desk.session.id}", f"./?new={desk.session.dataset.id}"] == [*told["links"].values()]
-    assert more == ("will be asked" in told["place"]["result"])
+    assert more == (MORE in told["place"]["result"])
 
 
 def view(**changes):
@@ -386,7 +386,7 @@ def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, 
     plain = keep("plain", 1200, formats.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
-    assert "of 20 positives" in words(at)
+    assert "Needs 20 positive answers" in words(at)
     assert "F1, estimated" not in words(at)
     told = words(run("pages/1_Label.py", session=str(many.session.id)))
     assert "F1, estimated" in told
