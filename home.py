@@ -7,7 +7,7 @@ import streamlit as st
 from oal_engine.datasets import demo
 from oal_engine.sessions.session import create
 from ui.forms import new_session
-from ui.page import annotator, complain, entry, guarded, note, open_page, owns
+from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns
 from ui.page import store as open_store
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
@@ -47,7 +47,7 @@ def show_session(store, row, removable):
 
 def remove(store, row):
     labels = row["labels"] + row["skipped"]
-    sure = not labels or st.checkbox(f"Its {labels:,} answers go with it", key=f"sure-{row['id']}")
+    sure = not labels or st.checkbox(f"Also delete its {counted(labels, 'answer')}", key=f"sure-{row['id']}")
     if st.button("Remove this session", key=f"remove-{row['id']}", disabled=not sure):
         store.remove_session(row["id"])
         st.rerun()
@@ -58,7 +58,7 @@ def show_dataset(row):
         classes = f"{len(row['classes'])} classes"
     else:
         classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
-    st.html(entry(row["name"], f"{row['items']:,} items", classes, f"{row['features']:,} features"))
+    st.html(entry(row["name"], counted(row["items"], "item"), classes, counted(row["features"], "feature")))
 
 
 open_page("Home")

@@ -104,7 +104,7 @@ def reference():
     for name, kind in QUERY_RULES.items():
         some = "" if len(partners(name)) == len(LEARNERS) else f" Learners: {', '.join(partners(name))}."
         draws = "Draws." if name in paceable() else "Yes or no."
-        lines += [f"- `{name}`: {literal(kind.__doc__)} {kind.summary} {draws}{some}", *declared(kind)]
+        lines += [f"- `{name}`: {literal(kind.__doc__)} {kind.sentence} {draws}{some}", *declared(kind)]
     lines += ["\n## Metrics\n", "Of two classes: " + ", ".join(f"`{name}`" for name in METRICS) + "."]
     lines += ["Of K classes: `accuracy`, `macro_f1`, `macro_recall`, and `recall`, `precision`, `f1` of each class.\n"]
     lines += ["## File formats\n", "| name for --reader | suffixes |", "|---|---|"]

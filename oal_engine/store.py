@@ -462,21 +462,9 @@ class Store:
 
     # The log of a session
 
-    def log(self, session):
-        """The questions of a session in order, each with its label that stands (None: not answered yet)."""
-        return self.query(
-            """
-            SELECT questions.*, items.id AS item_id, items.text, event, labels.label, annotator, answered_at, seconds
-            FROM questions JOIN sessions ON sessions.id = session
-            JOIN items ON items.dataset = sessions.dataset AND items.position = questions.item
-            LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
-            WHERE session = ? AND number IS NOT NULL ORDER BY number""",
-            session,
-        )
-
     def answers(self, session):
-        """The same without the items' texts, and with the label first given (`first`) where others corrected it: with
-        `changes` all that a rebuild needs."""
+        """The questions of a session in order, each with its label that stands (None: not answered yet) and the label
+        first given (`first`) where others corrected it: with `changes` all that a rebuild needs."""
         return self.query(
             f"""{self.ALIVE} SELECT questions.*, labels.event, labels.label, alive.label AS first,
                 labels.annotator, labels.answered_at, labels.seconds

@@ -9,11 +9,12 @@ from oal_engine.datasets import formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS
 from oal_engine.datasets.vectorizer import TOKENIZERS
 from ui.access import files_folder, served_file
-from ui.page import complain, entry, guarded, literal, note, one_row, open_page, owns
+from ui.page import complain, counted, entry, guarded, literal, note, one_row, open_page, owns
 from ui.page import store as open_store
 
 UPLOAD, SERVER = "Upload", "File on the server"
-NEW, MORE = "A new data set", "More items of one"
+AUTOMATIC = "Detect automatically"
+NEW, MORE = "New data set", "Add to existing"
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PHASES = {
@@ -87,7 +88,7 @@ def label_rule(words, label):
         placeholder="e.g. " + ", ".join(sorted(set(words) - {""})[:2]),
         help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
     )
-    contains = st.checkbox("A cell may hold several words, such as a|b", key="contains")
+    contains = st.checkbox("Cells may hold several labels (a|b)", key="contains")
     return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
 
 
@@ -111,9 +112,9 @@ def import_form(store):
         return
     source, name = file
     left, right = st.columns(2)
-    reader = left.selectbox("Format", ["recognised", *readers.READERS], key="reader")
+    reader = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key="reader")
     encoding = right.selectbox("Encoding", sources.ENCODINGS, key="encoding")
-    reader = None if reader == "recognised" else reader
+    reader = None if reader == AUTOMATIC else reader
     try:
         with st.spinner("Looking at the file…"):
             peek = once("peek", file, reader, encoding, make=lambda: imports.peek(source, name, reader, encoding))
@@ -180,7 +181,7 @@ def attempt(work):
 
 def about(row):
     """A data set with its classes or their balance."""
-    st.html(entry(row["name"], row["source"], f"{row['items']:,} items", f"{row['features']:,} features"))
+    st.html(entry(row["name"], row["source"], counted(row["items"], "item"), counted(row["features"], "feature")))
     known = row["positives"] + row["negatives"]
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")
@@ -221,7 +222,7 @@ with guarded():
     left, right = st.columns([3, 2], gap="large")
     with left:
         kinds = [NEW, MORE] if owns() and store.datasets() else []
-        kind = st.segmented_control("The file holds", kinds, default=NEW, required=True, key="kind") if kinds else NEW
+        kind = st.segmented_control("Import as", kinds, default=NEW, required=True, key="kind") if kinds else NEW
         st.header("Add items" if kind == MORE else "Import", anchor=False)
         if done := st.session_state.pop("imported", None):
             note(done)

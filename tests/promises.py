@@ -181,7 +181,7 @@ def _digest_of(learner, rule, *kinds):
 @contextmanager
 def compiled_afresh(*kinds):
     """Keep the machine code of classes outside the engine off the disk, where no other process could read it."""
-    kernels = [stream._replay, stream.until_query, stream.learn]
+    kernels = [kernel for kernel in vars(stream).values() if hasattr(kernel, "_cache")]
     caches = [kernel._cache for kernel in kernels]
     if any(kind.__module__.partition(".")[0] != "oal_engine" for kind in kinds):
         for kernel in kernels:

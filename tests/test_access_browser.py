@@ -82,7 +82,7 @@ def log_in(server, email):
 
 
 def answers(store, session):
-    return [row["annotator"] for row in store.log(session) if row["label"]]
+    return [row["annotator"] for row in store.answers(session) if row["label"]]
 
 
 def closed(page):

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from oal_engine import __version__
+
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # of wings, the lowest first; a wing imports from lower levels only
     {"kernel", "output", "migrations", "versions"},
@@ -141,6 +143,16 @@ def test_no_path_of_a_machine():
         f"{path}: {line.strip()[:80]}" for path, text in texts() for line in text.splitlines() if machine.search(line)
     ]
     assert [] == found
+
+
+def test_the_documents_name_this_version():
+    """What is to be typed after a document has the version of the engine that it comes with."""
+    named = [
+        (path.name, version)
+        for path in (ROOT / "docs").glob("*.md")
+        for version in re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", path.read_text(encoding="utf-8"))
+    ]
+    assert [("cluster.md", __version__)] * 3 == named
 
 
 HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")

@@ -107,7 +107,7 @@ def test_a_backup_while_it_is_labelled(run):
     shutil.copy("studio.db", "plain.db")
     assert 0 == run("backup", "kept.tar")[0]
     assert 0 == run("restore", "kept.tar", "--db", "other.db")[0]
-    assert 20 == len(Store("other.db", read_only=True).log(opened.id)) - 1
+    assert 20 == len(Store("other.db", read_only=True).answers(opened.id)) - 1
     plain = sqlite3.connect("plain.db")
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         plain.execute("SELECT * FROM labels")

@@ -118,6 +118,13 @@ def test_keys_answer_with_one_of_several_classes(visit, app, store, tmp_path):
     assert history(store, session["id"]) == [*pressed[:-1], (*pressed[-1][:2], False)]
 
 
+def test_the_logo_needs_neither_a_font_nor_a_network(visit, app):
+    """It is a picture in the page, at its top and in the browser's tab."""
+    page = visit(app)
+    expect(page.locator(".oal-name img")).to_be_visible()
+    expect(page.locator("link[rel~=icon]")).to_have_attribute("href", re.compile("^data:image/svg"))
+
+
 def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
     """Try the demo opens the card; what was pressed, and nothing else, is in the database."""
     page = visit(app)
@@ -212,7 +219,7 @@ def test_two_people_on_one_session_overwrite_nothing(visit, app, store, texts):
     anna.press(" ")
     anna.saved()
     assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 0, True)]
-    assert [row["annotator"] for row in store.log(session)[:3]] == ["anna", "ben", "anna"]
+    assert [row["annotator"] for row in store.answers(session)[:3]] == ["anna", "ben", "anna"]
 
 
 def test_the_name_in_the_address_stays_with_its_browser(visit, app, store, texts):
@@ -226,7 +233,7 @@ def test_the_name_in_the_address_stays_with_its_browser(visit, app, store, texts
         page.get_by_role("link", name="Home").click()
         expect(card.root).to_have_count(0)
         page.get_by_role("link", name="Label").click()
-    assert [row["annotator"] for row in store.log(session) if row["label"]] == ["anna", "anna"]
+    assert [row["annotator"] for row in store.answers(session) if row["label"]] == ["anna", "anna"]
 
 
 def test_the_answers_of_another_process_are_seen(label, store):
@@ -368,7 +375,7 @@ def test_fast_typing_labels_nothing_that_was_not_painted(label, store, delay):
     card.page.keyboard.type("aax0xa1xxa" * 6, delay=delay)
     card.saved()
     painted, pressed = card.page.evaluate("[painted, pressed]")
-    items = {row["id"]: str(row["item"]) for row in store.log(session) if row["label"] is not None}
+    items = {row["id"]: str(row["item"]) for row in store.answers(session) if row["label"] is not None}
     tick = 1  # ms, coarser than the browser's clock
     assert pressed
     assert [question for question, _ in pressed] == list(items)
@@ -404,7 +411,7 @@ def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
     assert history(store, session) == []
     card.press("a")
     card.saved()
-    assert [row["annotator"] for row in store.log(session) if row["label"]] == ["Max Zax 01"]
+    assert [row["annotator"] for row in store.answers(session) if row["label"]] == ["Max Zax 01"]
 
 
 def test_a_reload_keeps_the_item_and_the_unsaved_answers(label, app, store):
@@ -743,10 +750,10 @@ def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
     expect(row(card.page, "was Relevant")).to_be_visible()
     expect(card("counters").locator("dd").nth(1)).to_have_text("2")
     assert (place, item) == (card("button-1").bounding_box(), card.item)
-    assert [-1, -1, 1] == [entry["label"] for entry in store.log(session)[:3]]
+    assert [-1, -1, 1] == [entry["label"] for entry in store.answers(session)[:3]]
     card.press("a")
     card.saved()
-    assert 1 == store.log(session)[3]["label"]
+    assert 1 == store.answers(session)[3]["label"]
 
 
 def test_what_is_typed_into_a_search_labels_nothing(label, store):
@@ -761,7 +768,7 @@ def test_what_is_typed_into_a_search_labels_nothing(label, store):
     expect(card.page.get_by_test_id("oal-feed-rows")).to_have_text("No answer fits.")
     card.page.get_by_test_id("oal-feed-search").fill("good")
     expect(card.page.locator(".rows li")).to_have_count(1)
-    assert [1, -1, None] == [entry["label"] for entry in store.log(session)]
+    assert [1, -1, None] == [entry["label"] for entry in store.answers(session)]
 
 
 def test_a_pushed_item_is_marked_wrong_without_moving_the_card(visit, app, store, keep):

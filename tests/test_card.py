@@ -537,8 +537,8 @@ def test_the_score_is_told_after_the_answer(script):
     for key in ("a", "x", " "):
         script.press(key)
         told.append(script("said").inner_text())
-    model = "The model said No (score -0.42)"
-    assert told == [f"{model}, and you disagreed.", f"{model}, and you agreed.", f"{model}."]
+    model = "Last item: the model said “No” (-0.42)"
+    assert told == [f"{model}; you disagreed.", f"{model}; you agreed.", f"{model}."]
     script.press("z")
     assert script("said").inner_text() == ""
 

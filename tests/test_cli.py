@@ -270,17 +270,23 @@ def test_replay_prints_the_promised_object(ok, numbers):
                 )
 
 
-def test_replay_of_classes_tells_each_of_them(run, ok, tmp_path):
-    """Accuracy, macro F1 and the recall of each class by name, of a file and of a data set; or one against the rest."""
+@pytest.fixture
+def kinds(ok, tmp_path):
+    """The name of a data set of three classes, imported from kinds.csv."""
     lines = [
         "x,y,z,kind",
         *(f"{k % 3},{k % 3 == 1:d},{k % 7 / 9},{'red green blue'.split()[k % 3]}" for k in range(90)),
     ]
     (tmp_path / "kinds.csv").write_text("\n".join(lines))
     ok("import", "kinds.csv", "--name", "kinds", "--label", "kind", "--multiclass", "--json")
+    return "kinds"
+
+
+def test_replay_of_classes_tells_each_of_them(run, ok, kinds):
+    """Accuracy, macro F1 and the recall of each class by name, of a file and of a data set; or one against the rest."""
     told = [
         ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
-        for data in (["kinds"], ["kinds.csv", "--label", "kind"])
+        for data in ([kinds], ["kinds.csv", "--label", "kind"])
     ]
     assert all(one.pop("seconds") > 0 for found in told for one in found["runs"])
     found = told[0]
@@ -299,6 +305,22 @@ def test_replay_of_classes_tells_each_of_them(run, ok, tmp_path):
     assert (30, None) == (against["mean"]["push"]["tp"] + against["mean"]["push"]["fn"], against["classes"])
     code, _, err = run("replay", "kinds", "--algorithm", "PAA-I")
     assert (1, True) == (code, "--positive must be one of blue, green, red. Got none." in err)
+
+
+@pytest.mark.parametrize("source", ["demo:tweets", "kinds=red"])
+def test_replay_takes_the_data_that_compare_takes(ok, kinds, source):
+    """A demo, and one class against the rest: the run of a replay is that of a comparison."""
+    replayed = ok("replay", source, "--algorithm", "PAA-I", "--permutations", 1, "--json")
+    compared = ok("compare", source, "--algorithms", "PAA-I", "--permutations", 1, "--json")
+    for evaluation in metrics.EVALUATIONS:
+        assert compared["results"][0]["runs"][0][evaluation] == replayed["runs"][0][evaluation]
+
+
+def test_one_class_against_the_rest_is_for_two_classes_and_named_once(run, kinds):
+    """NAME=CLASS goes neither with --positive nor with an algorithm of K classes."""
+    for options, got in ((["PAA-I", "--positive", "red"], "PAA-I with --positive"), (["MPAA-I"], "MPAA-I")):
+        code, out, err = run("replay", "kinds=red", "--algorithm", *options)
+        assert (1, "", f"Got {got}.\n") == (code, out, err[-len(f"Got {got}.\n") :])
 
 
 def test_one_run_has_no_deviation(ok, numbers):
@@ -474,11 +496,11 @@ def test_export(ok, labelled, tmp_path):
         (line["number"], line["label"], line["class"]) for line in lines
     ]
     assert ['Ann "A", B', 'Ann "A", B', None] == [line["annotator"] for line in lines]
-    for line, entry in zip(lines, labelled.store.log(labelled.id)):
+    for line, entry in zip(lines, labelled.store.answers(labelled.id)):
         assert (
             entry["round"] + 1,
             entry["item"],
-            entry["item_id"],
+            labelled.dataset.item(entry["item"])["id"],
             entry["margin"],
             entry["probability"],
             entry["draw"],
@@ -643,12 +665,10 @@ def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
     """Without labels, or with some, a replay says what it needs."""
     (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")
     (tmp_path / "none.csv").write_text("text\na b\nb a\n")
-    for name, message in (
-        ("some", "a replay needs a label for every item, and some has some without."),
-        ("none", "a replay needs a label for every item, and none has some without."),
-    ):
+    for name in ("some", "none"):
         ok("import", f"{name}.csv", "--name", name, "--json")
-        assert (1, "", f"error: {message}\n") == run("replay", name, "--algorithm", "PAA-I")
+        message = f"error: every item of {name} must have a label. Some have none.\n"
+        assert (1, "", message) == run("replay", name, "--algorithm", "PAA-I")
 
 
 def test_the_module_runs_as_a_program(db, numbers):

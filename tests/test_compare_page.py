@@ -196,7 +196,7 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
     assert not at.exception
     assert MARKUP not in words(at)
     (choice,) = [each for each in at.get("button_group") if each.key == "compare-details"]
-    shown = {"p-values": "Wilcoxon", "Beside another": "Difference", "Average ranks": "Nemenyi", "Settings tried": "",
+    shown = {"p-values": "Wilcoxon", "Compare with …": "Difference", "Average ranks": "Nemenyi", "Settings tried": "",
              "Specification": ""}  # fmt: skip
     for kind, expected in shown.items():
         at.segmented_control(key="compare-details").set_value(kind).run()
@@ -226,7 +226,7 @@ def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
 
 
 def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
-    """The newest first; one that lost its process says so and can go on."""
+    """The newest first; one that lost its process says so and can be resumed."""
     imported(store, tmp_path)
     spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
     first, second = (experiments.begin(spec, store, name) for name in ("first", "second"))
@@ -237,7 +237,7 @@ def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
     at.button(key=f"compare-delete-{first}").click().run()
     assert ["second"] == [row["name"] for row in store.comparisons()]
     at = run(comparison=second)
-    assert "the process ended without a word" in words(at)
+    assert jobs.LOST in words(at)
     at.button(key="compare-go-on").click().run()
     assert "running" == store.job(second)["state"] or "lost" == store.job(second)["state"]
 
@@ -289,7 +289,7 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     assert ("running", pid) == (kept.job(1)["state"], kept.job(1)["pid"])
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Go on runs the rest")).to_be_visible()
+    expect(page.get_by_text("Resume runs the rest")).to_be_visible()
     assert "cancelled" == kept.job(1)["state"]
     page.get_by_role("link", name="All comparisons").click()
     start(page, MARKUP, "5, 20")

@@ -4,10 +4,13 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
@@ -120,6 +123,36 @@ def test_workers_of_another_version_are_refused(local, store, monkeypatch):
     message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
         pass
+
+
+@pytest.mark.parametrize("without", ["scheduler", "worker"])
+def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, without):
+    """Who cannot import the engine is named, with what is missing."""
+    file = tmp_path / "scheduler.json"
+    commands = {
+        "scheduler": ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", ":0"],
+        "worker": ["--nworkers", "1", "--nthreads", "1", "--no-dashboard"],
+    }
+    started = []
+    try:
+        for name, options in commands.items():
+            command = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--scheduler-file", str(file), *options]
+            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            environment |= {} if name == without else {"PYTHONPATH": str(ROOT)}
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **quiet))
+            while not (file.exists() and file.read_text().endswith("}")):
+                assert started[0].poll() is None
+                time.sleep(0.05)
+        address = json.loads(file.read_text())["address"]
+        message = rf"^the {without} .* needs this project installed.*: .*No module named 'oal_engine'.*\.$"
+        with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(address, []):
+            pass
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
 
 
 def test_the_option(local, store, monkeypatch, capsys):

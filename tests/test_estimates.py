@@ -120,7 +120,7 @@ def test_a_session_is_estimated_from_its_log_alone(store, more):
     opened = begin(store, budget=200, shuffled=True, seed=3, **more)
     label_until_the_end(opened)
     found, trace = of_session(opened), Trace(store, opened.id)
-    window = [e["round"] for e in store.log(opened.id) if e["audit"] or opened.about["rule"] != "margin"][-1]
+    window = [e["round"] for e in store.answers(opened.id) if e["audit"] or opened.about["rule"] != "margin"][-1]
     assert (None, window) == (found.reason, found.closed)
     counts = next(counts for rounds, counts in trace._state.trail if rounds == window + 1)
     for name, values in found.metrics.items():
@@ -142,7 +142,7 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
     opened = begin(store, budget=300, audit=0.3)
     while of_session(opened).reason:
         say(opened, truth(opened))
-    before, entry = of_session(opened), store.log(opened.id)[-2]
+    before, entry = of_session(opened), store.answers(opened.id)[-2]
     say(opened, truth(opened))
     take_back(opened)
     assert before == of_session(opened)
@@ -160,7 +160,7 @@ def test_the_window_is_open_while_there_is_budget(store):
         say(opened, truth(opened))
     rounds, labels, _ = curve(opened)[-1]
     assert (None, 150) == (of_session(opened).closed, labels)
-    assert store.log(opened.id)[-2]["round"] + 1 == rounds
+    assert store.answers(opened.id)[-2]["round"] + 1 == rounds
     label_until_the_end(opened)
     assert (ITEMS, None) == (curve(opened)[-1][0], of_session(opened).closed)
 
@@ -168,8 +168,8 @@ def test_the_window_is_open_while_there_is_budget(store):
 @pytest.mark.parametrize(
     ("more", "labels", "sentence"),
     [
-        ({}, [1] * 5 + [-1] * 5, f"5 of {NEEDED} positives seen: with fewer an estimate may be off by more"),
-        ({}, [], f"0 of {NEEDED} positives seen"),
+        ({}, [1] * 5 + [-1] * 5, f"Needs {NEEDED} positive answers, 5 so far; fewer make the error bars unreliable."),
+        ({}, [], f"Needs {NEEDED} positive answers, 0 so far"),
         ({}, [SKIP] * 30, "Every item was asked so far"),
         ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
     ],
@@ -190,13 +190,13 @@ def test_each_side_needs_positives_of_its_own(store):
     opened = begin(store, budget=200)
     while opened.place.progress.answers[1] < NEEDED:
         say(opened, opened.place.asked.predicted)
-    assert of_session(opened).reason == "0 of 5 positives seen among the items not pushed."
+    assert of_session(opened).reason == "Needs 5 positives among items the model did not push; 0 so far."
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
     """A session of K classes has its accuracy, near the truth; with too few wrong predictions it says so."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
-    assert f"0 of {NEEDED} wrong predictions seen" in of_session(opened).reason
+    assert f"Needs {NEEDED} wrong predictions, 0 so far" in of_session(opened).reason
     label_until_the_end(opened)
     found = of_session(opened)
     assert found.reason is None
@@ -252,7 +252,7 @@ def test_an_accuracy_waits_for_right_predictions(store):
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)
-    assert "0 of 5 right predictions seen." == of_session(opened).reason
+    assert "Needs 5 right predictions; 0 so far." == of_session(opened).reason
     for _ in range(5):
         say(opened, opened.place.asked.predicted)
     assert of_session(opened).reason.startswith(

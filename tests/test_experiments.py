@@ -248,7 +248,7 @@ def test_unlabelled_data_is_refused(store):
             made.y[3] = 0
         datasets.add(store, name, made, name)
     for name, message in (
-        ("some", "a comparison needs a label for every item, and some has some without."),
+        ("some", "every item of some must have a label. Some have none."),
         ("few", "a comparison needs 5 items or more. few has 4."),
     ):
         with pytest.raises(experiments.ExperimentError, match=f"^{message}$"):
@@ -401,8 +401,8 @@ def test_errors_of_the_commands_are_one_sentence(command, arguments, message):
 
 def test_a_scheduler_needs_dask(command, monkeypatch):
     """Without `distributed` the option says what to install."""
-    monkeypatch.delitem(sys.modules, "oal_engine.cluster", raising=False)
-    monkeypatch.delattr("oal_engine.cluster", raising=False)
+    monkeypatch.delitem(sys.modules, "oal_engine.experiments.cluster", raising=False)
+    monkeypatch.delattr("oal_engine.experiments.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
     message = "error: --scheduler needs Dask: pip install -r requirements-dask.txt.\n"
     assert (1, "", message) == command("compare", "a", "--algorithms", "PAA", "--scheduler", "tcp://127.0.0.1:1")

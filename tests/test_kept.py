@@ -73,7 +73,7 @@ def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, 
     card.saved()
     assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 0, True)]
     who = name.removeprefix("&annotator=")
-    assert [row["annotator"] for row in store.log(session)[:3]] == [who, who, ""]
+    assert [row["annotator"] for row in store.answers(session)[:3]] == [who, who, ""]
     assert fresh.evaluate(UNSAVED) == []
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from oal_engine.sessions import estimates, learned
 from oal_engine.sessions.runs import SKIP, Progress, SessionError
 from oal_engine.sessions.session import Session, create
 from ui import feed, history, messages, pushed, spending, stopping
-from ui.desk import Desk
+from ui.desk import MORE, Desk, why
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
 
@@ -78,7 +79,7 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
     told = desk.payload()
     assert told["place"]["question"] is None
     assert [f"Replay?session={desk.session.id}", f"./?new={desk.session.dataset.id}"] == [*told["links"].values()]
-    assert more == ("will be asked" in told["place"]["result"])
+    assert more == (MORE in told["place"]["result"])
 
 
 def view(**changes):
@@ -188,7 +189,7 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     assert not at.exception
     row = app_store.standing_label(entry["id"])
     assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
-    assert asked == [row["item"] for row in app_store.log(session)][: len(asked)]
+    assert asked == [row["item"] for row in app_store.answers(session)][: len(asked)]
     assert Session(app_store, session).history[5]["corrected"]
 
 
@@ -201,7 +202,7 @@ def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
     at = listed(desk.session.id, "history", events=[{"id": "c1", "row": skipped["id"], "action": 1}])
     assert not at.exception
     assert at.session_state[f"history-{desk.session.id}-problem"].startswith("Not stored: ")
-    assert SKIP == app_store.log(desk.session.id)[skipped["number"] - 1]["label"]
+    assert SKIP == app_store.answers(desk.session.id)[skipped["number"] - 1]["label"]
 
 
 # What was pushed
@@ -317,12 +318,12 @@ def log(rounds, surprising=(), checks=()):
     ]  # fmt: skip
 
 
-LATE = "; at the rate of the last 50"
+LATE = "; at this pace"
 
 
 @pytest.mark.parametrize(("settings", "rounds", "told"), [
-    ({}, range(0, 1000, 10), f"100 labels left for 9,000 items{LATE} they are spent at item 2,000 of 10,000."),
-    ({}, range(0, 90, 10), "100 labels left for 9,000 items; how long they last can be said after 10 answers."),
+    ({}, range(0, 1000, 10), f"100 labels left for 9,000 items{LATE} they run out at item 2,000 of 10,000."),
+    ({}, range(0, 90, 10), "100 labels left for 9,000 items; a forecast appears after 10 answers."),
     ({"streamed": 9_900}, range(0, 9900, 99),
      f"100 labels left for 100 items{LATE} 99 of them are left when the stream ends."),
     ({"labels": 200, "waiting": False}, range(0, 1000, 5), "The budget was spent at item 996 of 10,000."),
@@ -333,32 +334,47 @@ def test_the_budget_line_tells_how_long_the_labels_last(settings, rounds, told):
 
 
 def test_the_budget_line_tells_the_plan():
-    """Where checks or a pace are set, what is due by now stands beside what was used; a skip uses nothing."""
+    """Where checks or a pace are set, what is expected by now stands beside what was used; a skip uses nothing."""
     given = log(range(100), checks=range(10))
     given[8] |= {"label": SKIP}
 
     def told(log=given, **settings):
         return spending.plan(ABOUT | settings, progress(), log)
 
-    checks = "Plan: 8 of 50 random checks used, 5 due by now, evenly up to item 10,000"
-    assert f"{checks}." == told(audit=0.25)
-    assert f"{checks}; 92 of 150 other labels used, 75 due by now, evenly up to item 2,000." == told(
-        audit=0.25, pace=0.2
-    )
-    assert "Plan: 100 of 200 labels used, 100 due by now, evenly up to item 2,000." == told(log(range(100)), pace=0.2)
+    checks = "Random checks: 8 of 50 done, 5 expected by now."
+    assert checks == told(audit=0.25)
+    assert f"{checks} Other labels: 92 of 150 done, 75 expected by now." == told(audit=0.25, pace=0.2)
+    assert "Labels: 100 of 200 done, 100 expected by now." == told(log(range(100)), pace=0.2)
     assert told() is None
     assert told(audit=0.001) is None
+
+
+@pytest.mark.parametrize(("rule", "asked", "sentence"), [
+    ("asymmetric", (1, 1 / 900), "Random check (about 1 in 900 items)."),
+    ("random", (0, 0.25), "Random check (25 % chance)."),
+    ("first", (0, 1.0), "Every item is asked while the budget lasts."),
+    ("margin", (0, 1.0), "The model is unsure: its score is close to the border."),
+    ("symmetric", (0, 0.72), "The model is unsure (72 % chance)."),
+    ("symmetric", (0, 0.21), "Fairly sure; drawn anyway (21 % chance)."),
+    ("symmetric", (0, 0.004), "Fairly sure; drawn anyway (about 1 in 250 items)."),
+])  # fmt: skip
+def test_the_card_says_why_an_item_is_asked(rule, asked, sentence):
+    """By a random check, by the rule, or by its draw, with the chance of it."""
+    audit, probability = asked
+    asked = SimpleNamespace(audit=audit, probability=probability)
+    assert sentence == why({"rule": rule}, asked, SimpleNamespace(labels=1))
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():
     """A hint to stop needs labels without a surprise and a metric that stays; it is never more than a hint."""
     calm = log(range(100), surprising=(20,))
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
-    assert "80 labels since the model was last surprised; F1 moved by 0.005" in stopping.sentence(calm, 0, "F1", flat)
+    known = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
+    assert known in stopping.sentence(calm, 0, "F1", flat)
     assert "a hint, no more" in stopping.sentence(calm, 0, "F1", flat)
     assert "a hint" not in stopping.sentence(calm, 0, "F1", steep)
     assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
-    assert "comes after 50 labels" in stopping.sentence(log(range(9)), 0, "F1", flat)
+    assert "Advice on stopping appears after 50 labels." == stopping.sentence(log(range(9)), 0, "F1", flat)
     assert "F1" not in stopping.sentence(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
 
 
@@ -370,7 +386,7 @@ def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, 
     plain = keep("plain", 1200, formats.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
-    assert "of 20 positives" in words(at)
+    assert "Needs 20 positive answers" in words(at)
     assert "F1, estimated" not in words(at)
     told = words(run("pages/1_Label.py", session=str(many.session.id)))
     assert "F1, estimated" in told

@@ -243,15 +243,15 @@ def test_the_card_stores_each_event_once(store, texts):
     """An event sent again, as after a lost connection, changes nothing; skip and undo are events too."""
     session = create(store, texts, "PAA-I", budget=20)
     at = run("pages/1_Label.py", session=str(session), annotator="anna")
-    first = store.log(session)[0]["id"]
+    first = store.answers(session)[0]["id"]
     answer(at, session, [event("e1", first, 1)])
     answer(at, session, [event("e1", first, 1)])
-    second = store.log(session)[1]["id"]
+    second = store.answers(session)[1]["id"]
     answer(at, session, [event("e1", first, 1), event("e2", second, action="skip")])
-    third = store.log(session)[2]["id"]
+    third = store.answers(session)[2]["id"]
     answer(at, session, [event("e3", third, -1), event("e4", third, action="undo")])
     assert not at.exception
-    assert [(row["id"], row["label"], row["annotator"]) for row in store.log(session)] == [
+    assert [(row["id"], row["label"], row["annotator"]) for row in store.answers(session)] == [
         (first, 1, "anna"), (second, 0, "anna"), (third, None, None),
     ]  # fmt: skip
 
@@ -260,12 +260,12 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
     """Where somebody else has answered the item, the card says who, and nothing is overwritten."""
     session = create(store, texts, "PAA-I", budget=20)
     at = run("pages/1_Label.py", session=str(session), annotator="anna")
-    first = store.log(session)[0]["id"]
+    first = store.answers(session)[0]["id"]
     answer(at, session, [event("e1", first, 1)])
     late = run("pages/1_Label.py", session=str(session), annotator="ben")
     answer(late, session, [event("e2", first, -1)])
     assert not late.exception
-    assert [row["label"] for row in store.log(session)] == [1, None]
+    assert [row["label"] for row in store.answers(session)] == [1, None]
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
@@ -275,7 +275,7 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
-    assert "0 of 20 positives seen" in words(at)
+    assert "No estimates so far." in words(at)
     assert "Answers of each class" in words(at)
     assert "Weighted sum</b>" not in words(at)
 
@@ -394,7 +394,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
     path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
     at = run("pages/4_Data.py")
-    at.segmented_control(key="kind").set_value("More items of one").run()
+    at.segmented_control(key="kind").set_value("Add to existing").run()
     at.segmented_control(key="more-way").set_value(SERVER).run()
     at.text_input(key="more-path").set_value(str(path)).run()
     at.button(key="append").click().run()

@@ -220,9 +220,9 @@ def open_player(visit, app, session):
 
 def test_a_link_opens_a_question_as_it_was(open_player, store, session):
     """Item, margin, chance, draw, prediction, answer and annotator are those of the log, and words stay words."""
-    player, log = open_player(23), store.log(session)
+    player, log, trace = open_player(23), store.answers(session), retrace.Trace(store, session)
     entry = log[22]
-    expect(player("text")).to_contain_text(entry["text"])
+    expect(player("text")).to_contain_text(trace.dataset.item(entry["item"])["text"])
     assert 0 == player.page.locator(RUN).count()
     for name, value in (("Margin", "margin"), ("Chance", "probability"), ("Draw", "draw")):
         assert f"{entry[value]:.3f}" == player.fact(name)
@@ -230,7 +230,6 @@ def test_a_link_opens_a_question_as_it_was(open_player, store, session):
     assert (words[entry["predicted"]], words[entry["label"]]) == (player.fact("Prediction"), player.fact("Answer"))
     expect(player("facts")).to_contain_text("by Ann")
     expect(player("used")).to_contain_text(f"{sum(bool(e['label']) for e in log[:22])} of 40 labels used before it")
-    trace = retrace.Trace(store, session)
     moved = trace.step(23).moved
     assert len(moved) == player("changes").locator("li").count()
     (tp, fn), (fp, tn) = retrace.confusion(trace, trace.step(23).place.counts, "push")

@@ -125,7 +125,7 @@ def test_a_surprise_is_a_mistake_made_with_confidence(store):
     """Mistakes are predictions that the answer denies; surprises those further out than half of the questions."""
     opened, places = labelled(store)
     trace = Trace(store, opened.id)
-    wrong = [e["number"] for e in store.log(opened.id) if e["label"] and e["label"] != e["predicted"]]
+    wrong = [e["number"] for e in store.answers(opened.id) if e["label"] and e["label"] != e["predicted"]]
     half = np.median([abs(asked.margin) for asked, *_ in places])
     assert wrong == trace.mistakes
     assert [n for n in wrong if abs(places[n - 1][0].margin) > half] == trace.surprises
@@ -181,7 +181,7 @@ def test_the_first_question_that_departs_is_reported(store, change):
     assert not report.verified
     assert (17, places[16][0].round + 1, 16) == (report.number, report.round, report.questions)
     assert report.recorded != report.found
-    assert "at question 17: it comes out otherwise" in str(report)
+    assert "at question 17: it is not the one recorded" in str(report)
     assert (report.engine_then, report.engine_now) == (retrace.__version__,) * 2
     assert (16, False, trace.reached) == (trace.steps, trace.complete, trace.counts.sum())
     assert places[15][2].tobytes() == trace.step(16).place.weights.tobytes()
@@ -197,7 +197,7 @@ def test_a_digest_that_departs_is_reported(store):
     assert "at question 50: the state after it is not the one recorded" in str(report)
     opened, _ = labelled(store)
     (number, question) = next(
-        (e["number"], e["id"]) for e in store.log(opened.id) if e["number"] > 9 and e["label"] == 1
+        (e["number"], e["id"]) for e in store.answers(opened.id) if e["number"] > 9 and e["label"] == 1
     )
     with store.transaction():
         store.db.execute("UPDATE labels SET label = -1 WHERE question = ?", [question])

@@ -164,7 +164,7 @@ def test_a_question_keeps_why_it_was_asked(store):
     """The draw is below the probability, and both come from the seed, the round and the margin."""
     opened = begin(store, seed=3, parameters={"delta": 0.2})
     label_until_the_end(opened)
-    for entry in store.log(opened.id):
+    for entry in store.answers(opened.id):
         assert 0.2 / (0.2 + abs(entry["margin"])) == entry["probability"]
         assert stream.draw(3, entry["round"]) == entry["draw"] < entry["probability"]
         assert (1 if entry["margin"] >= 0 else -1) == entry["predicted"]
@@ -178,7 +178,7 @@ def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
     opened = begin(store)
     for _ in range(5):
         say(opened, truth(opened))
-    times = [time for entry in store.log(opened.id)[:5] for time in (entry["asked_at"], entry["answered_at"])]
+    times = [time for entry in store.answers(opened.id)[:5] for time in (entry["asked_at"], entry["answered_at"])]
     assert sorted(times) == times
 
 
@@ -336,7 +336,7 @@ def test_undo_and_another_answer(store, other):
     say(opened, NEGATIVE)
     say(opened, SKIP)
     assert twin(store, opened, [-1, 0]).digest() == opened.digest() == Session(other, opened.id).digest()
-    assert [-1, 0, None] == [entry["label"] for entry in store.log(opened.id)]
+    assert [-1, 0, None] == [entry["label"] for entry in store.answers(opened.id)]
     undone = store.one(
         "SELECT count(*) AS n FROM labels JOIN questions ON questions.id = question"
         " WHERE session = ? AND undone_at IS NOT NULL",
@@ -393,7 +393,7 @@ def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, al
         take_back(heavy)
         say(heavy, truth(heavy))
     facts = ("number", "round", "item", "margin", "probability", "draw", "predicted", "label")
-    expected, actual = ([[entry[fact] for fact in facts] for entry in store.log(run.id)] for run in (opened, heavy))
+    expected, actual = ([[entry[fact] for fact in facts] for entry in store.answers(run.id)] for run in (opened, heavy))
     assert expected == actual
     assert opened.digest() == heavy.digest() == Session(store, heavy.id).digest()
 
@@ -430,7 +430,7 @@ def test_any_history_gives_one_state(store, other, run, steps):
         opened.refresh()
         assert (actor.digest(), actor.place) == (opened.digest(), opened.place)
     assert model == standing(store, opened)
-    assert model == [entry["label"] for entry in store.log(opened.id) if entry["label"] is not None]
+    assert model == [entry["label"] for entry in store.answers(opened.id) if entry["label"] is not None]
     again, progress = twin(store, opened, model), opened.place.progress
     assert again.digest() == opened.digest() == Session(other, opened.id).digest()
     assert again.place.progress == progress
@@ -530,7 +530,7 @@ def test_an_answer_while_another_process_rebuilds(store, other, monkeypatch, act
     opened.refresh()
     assert [1, -1, 0, *([-1, -1] if act == "answer" else []), 1] == standing(store, opened)
     assert foreign.digest() == opened.digest() == Session(other, opened.id).digest()
-    assert len(standing(store, opened)) + 1 == len(store.log(opened.id))
+    assert len(standing(store, opened)) + 1 == len(store.answers(opened.id))
 
 
 def test_a_place_is_never_half_of_an_answer(store):
@@ -612,19 +612,19 @@ def test_a_digest_tells_every_bit(store, run):
         ),
         (
             "UPDATE labels SET label = -label WHERE question = " + NUMBERED.format(30),
-            "question [0-9]+ of the session .* does not come out of its log|after 50 answers is not the one",
+            "question [0-9]+ of the session .* cannot be reproduced from its log|after 50 answers is not the one",
         ),
         (
             "UPDATE labels SET label = -label WHERE question = " + NUMBERED.format(60),
-            "question 61 of the session .* does not come out of its log",
+            "question 61 of the session .* cannot be reproduced from its log",
         ),
         (
             "UPDATE questions SET margin = margin + 1e-16 WHERE session = :id AND number = 20",
-            "question 20 of the session .* does not come out of its log",
+            "question 20 of the session .* cannot be reproduced from its log",
         ),
         (
             "UPDATE sessions SET seed = 1 WHERE id = :id",
-            "question [0-9]+ of the session .* does not come out of its log",
+            "question [0-9]+ of the session .* cannot be reproduced from its log",
         ),
     ],
 )
@@ -739,7 +739,7 @@ def test_the_end_by_stream(store):
         say(opened, SKIP)
     progress = opened.place.progress
     assert ("stream", 1000, 300) == (progress.end, progress.left, progress.streamed)
-    assert progress.skipped == len(store.log(opened.id))
+    assert progress.skipped == len(store.answers(opened.id))
     last = opened.previous
     take_back(opened)
     assert last == opened.place.asked.id
@@ -766,7 +766,7 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
         log=True,
         plan=opened.fresh().before,
     )
-    asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.log(opened.id)]
+    asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.answers(opened.id)]
     assert again.log.tolist() == [list(map(float, entry)) for entry in asked]
     assert weights(again.learner).tobytes() == opened.place.weights.tobytes()
     assert again.counts.tolist() == opened.place.counts.tolist()
@@ -782,7 +782,7 @@ def test_audits_are_told_apart_and_their_number_is_exact(store):
     nothing, and after an undo the same check is asked again."""
     opened = begin(store, audit=0.3, pace=0.8, seed=1)
     while asked := opened.place.asked:
-        entry = store.log(opened.id)[-1]
+        entry = store.answers(opened.id)[-1]
         assert asked.audit == entry["audit"]
         assert entry["draw"] < entry["probability"]
         if asked.number % 7 == 0:
@@ -793,7 +793,7 @@ def test_audits_are_told_apart_and_their_number_is_exact(store):
             take_back(opened)
             assert (asked.item, 1) == (opened.place.asked.item, opened.place.asked.audit)
             say(opened, truth(opened))
-    given = [entry["audit"] for entry in store.log(opened.id) if entry["label"]]
+    given = [entry["audit"] for entry in store.answers(opened.id) if entry["label"]]
     assert (40, 12) == (len(given), sum(given))
 
 

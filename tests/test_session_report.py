@@ -8,6 +8,7 @@ import pytest
 from test_report import EVIL, Page
 from test_session import begin, path, say, store, truth  # noqa: F401
 
+from oal_engine.datasets import Dataset
 from oal_engine.sessions import estimates, session_report
 from oal_engine.sessions.estimates import Estimate, Estimates
 from oal_engine.sessions.runs import SKIP
@@ -73,6 +74,19 @@ def test_estimates_are_told_to_be_estimates(store, monkeypatch):  # noqa: F811
     assert "up to round 77" in page.text
     assert ["F1 (estimated)"] == re.findall(r"F1 \([^)]*\)", text)
     assert "stroke-dasharray" in text
+
+
+def test_the_accuracy_of_classes_is_estimated_too(store):  # noqa: F811
+    """Of K classes without truth the report has the accuracy with the interval that the page shows."""
+    opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
+    known = Dataset(store, "classes").y
+    while opened.place.asked:
+        say(opened, int(known[opened.place.asked.item]))
+    text, _ = shown(opened)
+    assert ["Accuracy (estimated)"] == re.findall(r"Accuracy \([^)]*\)", text)
+    for found in estimates.of_session(opened).metrics.values():
+        guess = found["accuracy"]
+        assert f">{guess.value:.3f} ({guess.low:.3f} to {guess.high:.3f})</td>" in text
 
 
 def test_corrections_and_notes_are_told_and_words_stay_words(store):  # noqa: F811

@@ -125,7 +125,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     ]
     second = ask(store, session, parent=question, branch=1, number=2, item=1)
     store.put_label("later", second, -1, "Ann", None)
-    assert [1, -1] == [entry["label"] for entry in store.log(session)]
+    assert [1, -1] == [entry["label"] for entry in store.answers(session)]
 
 
 def test_classes_are_kept_in_their_order(store):
@@ -347,7 +347,7 @@ def test_a_transaction_that_fails_leaves_nothing(store, session):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert before == rows(store)
-    assert [] == store.log(session)
+    assert [] == store.answers(session)
     assert ask(store, session) > 0
 
 
@@ -421,7 +421,7 @@ def write(store, session, name):
     """Ask and answer 100 questions in a session of one's own."""
     for number in range(100):
         with store.transaction():
-            store.log(session)
+            store.answers(session)
             store.put_label(f"{name} {number}", ask(store, session, parent=number, number=number), 1, name, None)
 
 
@@ -533,19 +533,16 @@ def test_a_data_set_is_found_by_id_or_name(store):
         store.session(3)
 
 
-def test_the_log_has_the_item_and_the_label_that_stands(store, session):
-    """A question comes with its item's id and text and with its annotator's label, not the one of the data."""
+def test_the_answers_are_the_labels_that_stand(store, session):
+    """A question comes with its annotator's label, not with one that was taken back nor with that of the data."""
     first = ask(store, session, number=1, item=1)
     store.put_label("wrong", first, 1, "Ann", 1.0)
     store.undo_label(first, "undo")
     store.put_label("event", first, -1, "Bob", 2.5)
     ask(store, session, parent=first, branch=-1, number=2, item=2)
-    wanted = ("number", "item_id", "text", "event", "label", "annotator", "seconds")
-    assert [(1, "b", "text b", "event", -1, "Bob", 2.5), (2, "c", None, None, None, None, None)] == [
-        tuple(entry[key] for key in wanted) for entry in store.log(session)
-    ]
-    assert [(1, "event", -1), (2, None, None)] == [
-        (entry["number"], entry["event"], entry["label"]) for entry in store.answers(session)
+    wanted = ("number", "item", "event", "label", "annotator", "seconds")
+    assert [(1, 1, "event", -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
+        tuple(entry[key] for key in wanted) for entry in store.answers(session)
     ]
 
 

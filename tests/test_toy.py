@@ -1,4 +1,4 @@
-"""To be registered is to be offered and tested: a toy learner and a toy rule, each one class and one name in a list."""
+"""To be registered is to be offered, run and tested: a toy learner, a toy rule and their pair, each one entry."""
 
 import json
 import sys
@@ -8,27 +8,31 @@ import naive
 import numpy as np
 import pytest
 import streamlit as st
+from comparing import ROUNDS, spec, stored
 from conftest import ROOT
 from promises import LEARNER_PROMISES, RULE_PROMISES, compiled_afresh, fitting
 from streamlit.testing.v1 import AppTest
+from test_race_page import run_page
+from test_session import label_until_the_end, stream_of
 
-from oal_engine import datasets
+from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
-from oal_engine.experiments import specifications
+from oal_engine.kernel.algorithms import ALGORITHMS, Algorithm
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import Parameter
-from oal_engine.kernel.query_rules import QUERY_RULES, Smoothing
+from oal_engine.kernel.query_rules import QUERY_RULES, SMOOTHING
 from oal_engine.kernel.rows import add
+from oal_engine.sessions.estimates import of_session
+from oal_engine.sessions.session import Session, create
 from oal_engine.store import Store
-from ui import race
 
 
 class Toy(NamedTuple):
     """w += step y x on a mistake."""
 
     w: np.zeros
-    step: float = Parameter(0.5, above=0, help="Length of a step.", grid=(0.5, 1))
+    step: float = Parameter(0.5, above=0, help="Length of a step.")
 
     def update(self, x, y, p, v, rho, theta):
         if (p >= theta) != (y > 0):
@@ -38,12 +42,24 @@ class Toy(NamedTuple):
 class Root(NamedTuple):
     """pi = sqrt(delta / (delta + |p|))."""
 
-    delta: float = Smoothing(0.1, above=0, help="Smoothing.", grid=(0.1, 1))
+    delta: float = Parameter(0.1, above=0, help="Smoothing.", **SMOOTHING)
 
-    summary = "Asks near its line, and often far from it."
+    sentence = "Asks near its line, and far from it too."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return np.sqrt(self.delta / (self.delta + abs(p)))
+
+
+class Band(NamedTuple):
+    """Ask when |p| <= width, and nothing else."""
+
+    width: float = Parameter(0.05, low=0, help="Largest margin that is asked.")
+
+    sentence = "Asks in a band around its line."
+    deterministic = True
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        return 1.0 if abs(p) <= self.width else 0.0
 
 
 class Square(NamedTuple):
@@ -57,7 +73,7 @@ class Square(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """The two names, for one test; their formulas are added to the twin."""
+    """The names, for one test; the formulas of learner and rule are added to the twin."""
     update, probability = naive.Learner.update, naive.probability
 
     def toy_update(self, x, y, p, rho, theta):
@@ -71,6 +87,7 @@ def registered(monkeypatch):
 
     monkeypatch.setitem(LEARNERS, "toy", Toy)
     monkeypatch.setitem(QUERY_RULES, "root", Root)
+    monkeypatch.setitem(ALGORITHMS, "TOY", Algorithm("toy", "root", "nobody's"))
     monkeypatch.setattr(naive.Learner, "update", toy_update)
     monkeypatch.setattr(naive, "probability", toy_probability)
     with compiled_afresh(Toy):
@@ -105,13 +122,6 @@ def test_the_command_line_lists_them(monkeypatch, capsys):
     assert "toy" in rule["learners"]
 
 
-def test_comparisons_and_races_know_them():
-    """What they declare is tuned over, scaled to a number of labels, and shown beside a lane."""
-    assert {"step": [0.5, 1], "delta": [0.1, 1]} == specifications.grid("toy + root", {}, "cv")
-    assert ["delta"] == list(specifications.smoothing("toy + root"))
-    assert Root.summary == race._sentence({"rule": "root", "parameters": {}})
-
-
 def test_the_form_offers_them(tmp_path, monkeypatch):
     """The form of a new session has both names, and their parameters with the defaults."""
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
@@ -128,6 +138,42 @@ def test_the_form_offers_them(tmp_path, monkeypatch):
     boxes = {box.key.rpartition("-")[2]: box for box in at.number_input if box.key.endswith(("-step", "-delta"))}
     assert {"step": 0.5, "delta": 0.1} == {name: box.value for name, box in boxes.items()}
     st.cache_resource.clear()
+
+
+def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
+    """Its smoothing is tried over its own grid, and scaled until the share of labels that is wanted is asked."""
+    store = stored(tmp_path)
+    assert {"delta": [10.0**k for k in range(-5, 6)]} == experiments.grid("TOY", {}, "hindsight")
+    (tuned,) = experiments.run(spec(algorithms={"TOY": {}}, tune="hindsight"), store)
+    assert 11 == len(tuned.trials)
+    (scaled,) = experiments.run(spec(algorithms={"TOY": {}}, hit=0.3, permutations=10), store)
+    assert 0.3 == pytest.approx(scaled.asked.mean() / ROUNDS, abs=0.02)
+
+
+def test_the_pair_races(tmp_path, monkeypatch):
+    """The page offers it, runs it, and tells how its rule decides."""
+    at = run_page(tmp_path, monkeypatch)
+    at.multiselect(key="race-lanes").set_value(["TOY"]).run()
+    assert not at.exception
+    (lane,) = json.loads(at.get("bidi_component")[0].proto.json)["lanes"]
+    assert ("TOY", Root.sentence) == (lane["title"], lane["sentence"])
+    st.cache_resource.clear()
+
+
+def test_a_deterministic_rule_is_estimated_by_its_random_checks_alone(tmp_path, monkeypatch):
+    """Without them the reason names it; with them nothing behind the last of them is estimated."""
+    monkeypatch.setitem(QUERY_RULES, "band", Band)
+    store = Store(tmp_path / "studio.db")
+    datasets.add(store, "stream", datasets.table(stream_of(400)[1]), "made")
+    plain, checked = (
+        Session(store, create(store, "stream", learner="toy", rule="band", budget=200, horizon=150, **more))
+        for more in ({}, {"audit": 0.1})
+    )
+    label_until_the_end(plain)
+    label_until_the_end(checked)
+    assert of_session(plain).reason.startswith("The rule band gives some items no chance")
+    checks = [entry["round"] for entry in store.answers(checked.id) if entry["audit"]]
+    assert (20, checks[-1]) == (len(checks), of_session(checked).closed)
 
 
 def test_a_promise_that_is_not_kept_is_found(monkeypatch):

@@ -231,8 +231,8 @@ class Card {
   judge(action, label) {
     const guess = this.place.question?.guess;
     const name = this.payload.classes.find((known) => known.label === guess?.label)?.name;
-    const verdict = action !== "label" ? "" : label === guess?.label ? ", and you agreed" : ", and you disagreed";
-    put(this.said, action === "undo" || !guess ? "" : `The model said ${name} (score ${guess.score})${verdict}.`);
+    const verdict = action !== "label" ? "" : label === guess?.label ? "; you agreed" : "; you disagreed";
+    put(this.said, action === "undo" || !guess ? "" : `Last item: the model said “${name}” (${guess.score})${verdict}.`);
   }
 
   onKey(event) {

@@ -126,7 +126,7 @@ def _new(store):
     except ValueError as error:
         complain(error)
         return
-    replays = sum(contest.work() for contest in experiments.contests(spec, [None] * len(data)))
+    replays = sum(contest.work() for contest in experiments.contests_of(spec, [None] * len(data)))
     with st.container(horizontal=True, vertical_alignment="center"):
         sent = st.button("Compare", type="primary", key="compare-send")
         st.text(f"about {replays:,} replays")
@@ -281,7 +281,7 @@ def _shown(store, comparison):
             if owns() and st.button("Cancel", key="compare-cancel"):
                 jobs.cancel(store, comparison)
                 st.rerun()
-        elif state != "finished" and st.button("Go on", type="primary", key="compare-go-on"):
+        elif state != "finished" and st.button("Resume", type="primary", key="compare-go-on"):
             jobs.start(store, comparison)
             st.rerun()
         if owns():
@@ -300,7 +300,7 @@ def _progress(store, comparison, state):
     elif job["message"]:
         complain(f"It {STATES[state]}: {job['message']}")
     elif state in ("cancelled", "stopped"):
-        note("It was stopped before its end. What is finished is kept; Go on runs the rest.")
+        note("It was stopped before its end. What is finished is kept; Resume runs the rest.")
     about = store.comparison(comparison)
     if about["lines"]:
         _result(store, about, _loaded(str(store.path), *_mark(about), store))
@@ -391,7 +391,7 @@ def _details(store, found, view):
     kinds = {"p-values": _tests, "Average ranks": _ranks}
     if found.spec.tune != "none":
         kinds["Settings tried"] = _trials
-    kinds |= {"Beside another": _beside, "Specification": _specification}
+    kinds |= {"Compare with …": _beside, "Specification": _specification}
     kind = st.segmented_control("Details", kinds, key="compare-details", label_visibility="collapsed")
     if kind:
         kinds[kind](store, found, view)

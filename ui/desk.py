@@ -7,6 +7,7 @@ import numpy as np
 import streamlit as st
 
 from oal_engine.kernel import metrics
+from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.kernel.rows import nonzero
 from oal_engine.sessions.runs import SKIP, SessionError
 from oal_engine.sessions.session import Session
@@ -19,7 +20,7 @@ KEPT_ITEMS = 50
 SHOWN_FEATURES = 40
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
 MOST_TERMS = 1_000  # highlighted in one text: the strongest
-MORE = "Items that are added to the data will be asked here by themselves."
+MORE = "New items will appear here automatically."
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
@@ -243,10 +244,10 @@ def _score(margin):
 
 def why(about, asked, progress):
     """Why this item is asked, in words that do not give away what the model thinks of it."""
-    rule, chance = about["rule"], f"chance of being asked {asked.probability:.2f}"
+    rule, chance = about["rule"], odds(asked.probability)
     if asked.audit or rule == "random":
-        return f"A random check ({chance})."
-    if rule in ("all", "first"):
+        return f"Random check ({chance})."
+    if getattr(QUERY_RULES[rule], "exhaustive", False):
         return "Every item is asked while the budget lasts."
     if rule == "positive":
         return "The model would push this item."
@@ -256,4 +257,9 @@ def why(about, asked, progress):
         return "The model is unsure: its score is close to the border."
     if asked.probability >= 0.5:
         return f"The model is unsure ({chance})."
-    return f"The model is fairly sure; asked by chance ({asked.probability:.2f})."
+    return f"Fairly sure; drawn anyway ({chance})."
+
+
+def odds(probability):
+    """A chance in words: a percentage, or of a small one how rare it is."""
+    return f"{probability * 100:.0f} % chance" if probability >= 0.1 else f"about 1 in {1 / probability:,.0f} items"

@@ -38,7 +38,7 @@ def downloads(store, session):
             on_click="ignore",
             key="download",
         )
-        st.text("It is made now, in a process of its own: nobody who labels waits for it.")
+        st.text("Prepared on request; labeling is not interrupted.")
 
 
 def made(database, session, what, kind, texts):

@@ -5,18 +5,18 @@ import html
 import streamlit as st
 
 from oal_engine.kernel import metrics
+from oal_engine.output.plots import TITLES
 
 SHOWN = {
-    False: {"sum": "Sum", "f1": "F1", "sensitivity": "Sensitivity", "specificity": "Specificity",
-            "precision": "Precision"},
-    True: {"accuracy": "Accuracy", "macro_f1": "Macro F1", "macro_recall": "Balanced accuracy"},
-}  # fmt: skip
+    False: ("sum", "f1", "sensitivity", "specificity", "precision"),
+    True: ("accuracy", "macro_f1", "macro_recall"),
+}
 
 
 def figures(run, counts):
     """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
     found = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
-    lines = [(title, *(float(each[name]) for each in found)) for name, title in SHOWN[run.multiclass].items()]
+    lines = [(TITLES[name], *(float(each[name]) for each in found)) for name in SHOWN[run.multiclass]]
     if run.multiclass:
         recalls = zip(run.names.values(), *(each["recall"].tolist() for each in found))
         lines += [(f"Recall of {name}", *values) for name, *values in recalls]
@@ -26,8 +26,8 @@ def figures(run, counts):
 def estimated(found):
     """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
     return [
-        (title, *(_interval(found[key][name]) for key in metrics.EVALUATIONS))
-        for name, title in (SHOWN[False] | SHOWN[True]).items()
+        (TITLES[name], *(_interval(found[key][name]) for key in metrics.EVALUATIONS))
+        for name in (*SHOWN[False], *SHOWN[True])
         if name in found["push"]
     ]
 

@@ -12,7 +12,10 @@ from .page import annotator
 
 LONGEST = 60  # characters of a class's name
 LONGEST_GUIDELINES = 20_000
-PACES = {"As the rule wants": None} | {f"Evenly over the first {share} %": share / 100 for share in (25, 50, 75, 100)}
+PACES = {
+    "Let the algorithm decide": None,
+    **{f"Evenly over the first {share} %": share / 100 for share in (25, 50, 75, 100)},
+}
 CHECKS = (
     "Items chosen by chance alone, spread over the whole stream. Without them the figures of a stream without labels "
     "stop where the budget is spent. 25 % is recommended where you must be able to say how good the model is now."

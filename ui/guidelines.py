@@ -55,7 +55,7 @@ def _settings(session, about):
         ("Algorithm", told(session.strategy)),
         ("Budget", f"{about['budget']:,} labels"),
         ("Random checks", checks if about["audit"] else "none"),
-        ("Pace", f"over the first {about['pace']:.0%} of the stream" if about["pace"] else "as the rule wants"),
+        ("Pace", f"over the first {about['pace']:.0%} of the stream" if about["pace"] else "decided by the algorithm"),
         ("Horizon", f"{about['horizon']:,} items"),
         ("Order", f"shuffled by seed {about['seed']}" if about["shuffled"] else f"as stored, seed {about['seed']}"),
         ("Owner", about["owner"] or "nobody"),

@@ -5,8 +5,8 @@ from oal_engine.sessions.runs import SKIP
 from . import feed
 
 MEANS = (
-    "Another answer is stored beside the first one. The model is rebuilt as if it had been answered so; the questions "
-    "already asked stay."
+    "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
+    "asked stay."
 )
 
 
@@ -67,7 +67,7 @@ def _row(session, entry, item, opened):
         chips.append(("note", "quiet"))
     by = [entry["annotator"]] if entry["annotator"] else []
     by += [f"{entry['seconds']:.1f} s"] if entry["seconds"] is not None else []
-    by.append("a random check" if entry["audit"] else f"chance of being asked {entry['probability']:.2f}")
+    by.append("random check" if entry["audit"] else f"chance of being asked {entry['probability']:.2f}")
     left = session.place.progress.left
     return feed.told(session, item, entry["item"], opened == entry["id"]) | {
         "id": entry["id"],

@@ -3,6 +3,7 @@
 import gc
 import html
 import threading
+from base64 import b64encode
 from contextlib import contextmanager
 
 import numpy as np
@@ -36,6 +37,8 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
 [data-testid="stMultiSelect"] [data-tag] > span { white-space: normal; overflow-wrap: anywhere; min-width: 0; }
 [class*="st-key-row-"] { flex-wrap: nowrap !important; }
 [class*="st-key-row-"] > :first-child { min-width: 0 !important; }
+.oal-name { display: flex; align-items: center; gap: .4rem; font-size: 1.05rem; white-space: nowrap; }
+.oal-name img { width: 1.4em; height: 1.4em; flex: none; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
 .oal-entry span { opacity: .75; }
 @media (max-width: 640px) {
@@ -64,14 +67,14 @@ PAGES = {
 
 def open_page(title):
     """Begin a page: every page does, because a deep link runs no other script before it."""
-    st.set_page_config(title + " · OAL Studio", page_icon="🎯", layout="wide")
+    st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
     st.html(STYLE)
     _let_in()
     _warm_up()
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            '<b style="font-size:1.05rem;white-space:nowrap">🎯<span class="oal-wide"> OAL Studio</span></b>' + SCRIPT,
+            f'<b class="oal-name"><img alt="" src="{_logo()}"><span class="oal-wide">OAL Studio</span></b>{SCRIPT}',
             width="content",
             unsafe_allow_javascript=True,
         )
@@ -79,6 +82,11 @@ def open_page(title):
             st.page_link(page, label=name, query_params={"session": session} if session else None)
         with st.container(horizontal=True, horizontal_alignment="right"):
             _who()
+
+
+def _logo():
+    """The logo as an address that the browser need not fetch."""
+    return "data:image/svg+xml;base64," + b64encode(text(["logo.svg"]).encode()).decode()
 
 
 def _let_in():
@@ -187,6 +195,11 @@ def note(words, color="rgba(60, 130, 120, .13)"):
     """Show one sentence in a quiet box, literally."""
     style = f"margin:0;padding:.7rem 1rem;border-radius:.5rem;overflow-wrap:anywhere;background:{color}"
     st.html(f'<p role="status" style="{style}">{html.escape(str(words))}</p>')
+
+
+def counted(number, what):
+    """A number with the word for what it counts, in the plural where it is not 1."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def entry(name, *details):

@@ -16,7 +16,7 @@ COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
     "the marks: they are no fair sample."
 )
-STORED = "Marks are stored and change nothing: neither the model nor the estimates use them."
+STORED = "Marks are only recorded; model and estimates stay as they are."
 
 
 def show(desk):
@@ -91,8 +91,8 @@ def page(desk, view, trains=False):
                 "side": f"{'gap' if session.multiclass else 'score'} {margins[t]:+.2f}",
                 "by": f"item {t + 1:,} of the stream",
                 "note": None,
-                "label": f"Is it {name}?",
-                "actions": [] if learned else [(0, "Not marked", not marked), (1, "Wrong", marked)],
+                "label": f"Model says {name}:",
+                "actions": [] if learned else [(0, "No mark", not marked), (1, "Wrong", marked)],
                 "means": "It was marked wrong and learned: it stays." if learned else _cost(session, trains),
             }
         )

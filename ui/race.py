@@ -27,7 +27,7 @@ def race(store):
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
     dataset = top.selectbox("Stream", names, format_func=names.get, key="race-data", label_visibility="collapsed")
     with top.popover("Settings"):
-        budget = st.number_input("Budget (labels a lane)", 1, 1000, races.BUDGET, key="race-budget")
+        budget = st.number_input("Labels per lane", 1, 1000, races.BUDGET, key="race-budget")
         seed = st.number_input(
             "Seed",
             0,
@@ -98,7 +98,7 @@ def _sentence(lane):
     """How the rule of a lane decides; of the asymmetric one also which side it prefers."""
     plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
     if lane["rule"] != "asymmetric" or plus == minus:
-        return QUERY_RULES[lane["rule"]].summary
+        return QUERY_RULES[lane["rule"]].sentence
     return f"Asks near its line, more readily where it says {'▲' if plus > minus else '●'}."
 
 

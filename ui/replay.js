@@ -497,7 +497,7 @@ function confusionTable(rows, { names, labelled }) {
     return node;
   };
   return h("table", { class: "confusion", style: `min-width:${5 + 3.25 * names.length}rem` },
-    h("thead", {}, h("tr", {}, h("th", {}, labelled ? "is ↓ passed\u00a0as\u00a0→" : "answered ↓ predicted\u00a0→"),
+    h("thead", {}, h("tr", {}, h("th", {}, labelled ? "actual ↓ predicted\u00a0→" : "answered ↓ predicted\u00a0→"),
       ...names.map(([, name]) => h("th", { dir: "auto", title: name }, h("span", {}, name))))),
     h("tbody", {}, ...rows.map((row, k) => h("tr", {},
       h("th", { dir: "auto", title: names[k][1] }, h("span", {}, names[k][1])),

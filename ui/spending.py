@@ -22,14 +22,14 @@ def _rate(progress, spent, stream):
     if progress.end == "stream":
         return ""
     if len(spent) < FEW:
-        return f"; how long they last can be said after {FEW} answers"
+        return f"; a forecast appears after {FEW} answers"
     recent = spent[-RECENT:]
     rate = len(recent) / (progress.streamed - recent[0])
-    end, late = progress.streamed + progress.left / rate, f"at the rate of the last {len(recent)}"
+    end = progress.streamed + progress.left / rate
     if end <= stream:
-        return f"; {late} they are spent at item {end:,.0f} of {stream:,}"
+        return f"; at this pace they run out at item {end:,.0f} of {stream:,}"
     left = progress.left - rate * (stream - progress.streamed)
-    return f"; {late} {left:,.0f} of them are left when the stream ends"
+    return f"; at this pace {left:,.0f} of them are left when the stream ends"
 
 
 def plan(about, progress, log):
@@ -40,15 +40,14 @@ def plan(about, progress, log):
     if found is None:
         return None
     checks = sum(bool(entry["audit"]) for entry in log if entry["label"])
-    others = "other labels" if found.audits else "labels"
     parts = [
-        ("random checks", checks, found.audits, found.horizon),
-        (others, progress.labels - checks, found.budget - found.audits, found.paced),
-    ]
+        ("Random checks", checks, found.audits, found.horizon),
+        ("Other labels" if found.audits else "Labels", progress.labels - checks, found.budget - found.audits,
+         found.paced),
+    ]  # fmt: skip
     told = [
-        f"{used:,} of {planned:,} {what} used, {planned * min(1, progress.streamed / end):,.0f} due by now, "
-        f"evenly up to item {end:,}"
-        for what, used, planned, end in parts
+        f"{what}: {done:,} of {planned:,} done, {planned * min(1, progress.streamed / end):,.0f} expected by now."
+        for what, done, planned, end in parts
         if planned and end
     ]
-    return f"Plan: {'; '.join(told)}." if told else None
+    return " ".join(told) or None

@@ -10,20 +10,22 @@ METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}
 
 
 def sentence(log, theta, title, curve=None):
-    """When the model was last surprised, how far a metric moved over the last CALM labels (curve: rounds done and its
-    values then), and whether more labels may change little."""
+    """When the model was last mistaken with confidence, how far a metric moved over the last CALM labels (curve: rounds
+    done and its values then), and whether more labels may change little."""
     given = [entry for entry in log if entry["label"]]
     if len(given) < CALM:
-        return f"A word on when to stop comes after {CALM} labels."
+        return f"Advice on stopping appears after {CALM} labels."
     surprises = learned.surprises(log, theta)
     since = sum(entry["number"] > surprises[-1]["number"] for entry in given) if surprises else len(given)
-    told = f"{since:,} label{'s' * (since != 1)} since the model was last surprised"
+    told = f"Last confident mistake: {since:,} label{'s' * (since != 1)} ago."
+    if not surprises:
+        told = f"No confident mistake in {since:,} labels."
     moved = curve and movement(*curve, given[-CALM]["round"])
     if moved is not None:
-        told += f"; {title} moved by {moved:.3f} over the last {CALM}"
+        told += f" {title} changed by {moved:.2f} over {CALM} labels."
     if since < CALM or moved is None or moved >= FLAT:
-        return f"{told}."
-    return f"{told}. More labels may change little, though rare kinds can still come: a hint, no more."
+        return told
+    return f"{told} More labels may change little, though rare kinds can still come: a hint, no more."
 
 
 def movement(rounds, values, first):

@@ -42,7 +42,7 @@ Seed = Annotated[int | None, typer.Option(min=0, help="The first seed of orders 
 Hit = Annotated[float | None, typer.Option(help="Share or number of labels that the query rule is scaled to.")]
 Metric = Annotated[str | None, typer.Option(help="sum or cost: what rho is for (default: sum).")]
 Rho = Annotated[str | None, typer.Option(help="auto (from the labels of the data), laplace, or a number.")]
-Spec = Annotated[Path | None, typer.Option(help="A specification in TOML or JSON; what else is said goes before it.")]
+Spec = Annotated[Path | None, typer.Option(help="A specification in TOML or JSON; command-line options override it.")]
 Name = Annotated[str | None, typer.Option("--save", help="The name that the comparison is kept under.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Threads or processes (default: one a core).")]
 Processes = Annotated[bool, typer.Option("--processes", help="Processes as workers, not threads.")]

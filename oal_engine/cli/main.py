@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import datasets as data
+from .. import experiments
 from ..datasets import feeds, formats, readers, sources
 from ..datasets.scaling import SCALINGS
 from ..kernel import metrics, spending, stream
@@ -283,7 +284,7 @@ def algorithms(as_json: Json = False):
 
 @app.command()
 def replay(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="An imported data set's name, or a file.")],
+    source: Annotated[str, typer.Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
     algorithm: Annotated[str | None, typer.Option(help="A published name; `algorithms` lists them.")] = None,
     learner: Annotated[str | None, typer.Option(help="A learner, together with --rule.")] = None,
     rule: Annotated[str | None, typer.Option(help="A query rule, together with --learner.")] = None,
@@ -346,7 +347,13 @@ def replay(
         items = formats.read(source, columns, reader=reader, encoding=encoding, limits=limits)
         table = data.table(items, scale or "l2", tokenizer=tokenizer)
     else:
-        table = data.Dataset(Store(db, read_only=True), source)
+        store = Store(db, read_only=not source.startswith("demo:"))  # a demo is imported at its first use
+        table, against = experiments.labelled_data(store, source)
+        if against is not None and (positive or chosen.multiclass):
+            raise ValueError(
+                f"{source} sets one class against the rest, for an algorithm of two classes without --positive. "
+                f"Got {chosen.algorithm}{' with --positive' * bool(positive)}."
+            )
         stored = json.loads(table.about["scaling"])["name"]
         if scale not in (None, stored):
             raise ValueError(f"--scale of the data set {source} was set at its import: {stored}. Got {scale}.")
@@ -355,8 +362,7 @@ def replay(
                  "--positive": positive and (chosen.multiclass or not table.classes)}  # fmt: skip
         for option in filter(fixed.get, fixed):
             raise ValueError(f"{option} is for a file: of the data set {source} it was set at its import.")
-        if not data.labelled(table.about):
-            raise ValueError(f"a replay needs a label for every item, and {source} has some without.")
+        positive = positive if against is None else [against]
     classes, y = table.classes, table.y
     if classes and not chosen.multiclass:
         y, classes = _against(positive, classes, chosen.algorithm, table.y), ()
@@ -415,9 +421,10 @@ def _against(positive, classes, algorithm, y):
 
 def _print_replay(result):
     runs, spread = result["runs"], result["std"]
+    asked = f"{result['mean']['queried']:,.1f}".removesuffix(".0")
     print(
         f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
-        f"{result['mean']['queried']:,.1f} labels asked"
+        f"{asked} labels asked"
     )
     table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
     two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")

@@ -55,14 +55,6 @@ DEMOS = {
 }
 
 
-def write_vocabulary(demo):
-    """Find and store the vocabulary of a demo's file, after data/make_demo.py wrote it anew."""
-    found = vectorizer.fit(formats.read(FOLDER / demo.file, demo.columns).texts, tokenizer="tweets")
-    terms = [[term, int(count)] for term, count in zip(found.terms, found.document_frequency)]
-    text = json.dumps({"documents": found.documents, "settings": found.settings, "terms": terms}, ensure_ascii=False)
-    demo.vocabulary_file.write_text(text.replace("], [", "],\n[") + "\n", encoding="utf-8")
-
-
 def read_vocabulary(demo):
     """The stored vocabulary of a demo."""
     kept = json.loads(demo.vocabulary_file.read_text(encoding="utf-8"))

@@ -108,9 +108,9 @@ def _too_large(name):
 
 
 def _lost(name, code):
-    """What is said where the process ended without a word: libraries end it so where they get no memory."""
+    """What is said where the process exited unexpectedly: libraries end it so where they get no memory."""
     return (
-        f"The process that read {name} ended without a word (exit code {code}), perhaps for want of memory: "
+        f"The process that read {name} exited unexpectedly (exit code {code}), perhaps for want of memory: "
         f"it may take {_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY); what the server prints may say more."
     )
 

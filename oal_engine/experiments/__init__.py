@@ -41,23 +41,30 @@ AHEAD = 128  # chunks that are with the workers before another contest begins
 
 def sources(spec, store, folder="."):
     """The data sets of a specification; what it names by a file is imported at its first use."""
-    found = [_source(store, entry, Path(folder)) for entry in spec.data]
+    found = [_source(store, entry, folder) for entry in spec.data]
     if len({source.name for source in found}) < len(found):
         raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in found)}.")
     return found
 
 
 def _source(store, entry, folder):
-    name, positive = _named(store, entry, folder)
+    data, positive = labelled_data(store, entry, folder)
+    if data.y.size < FOLDS:
+        raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
+    shown = data.name if positive is None else f"{data.name}={positive}"
+    return Source(shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive)
+
+
+def labelled_data(store, entry, folder="."):
+    """The data set that a comparison or a replay names, every item with a label, and the class that stands against the
+    rest, if any; a demo or a file is imported at its first use."""
+    name, positive = _named(store, entry, Path(folder))
     data = Dataset(store, name)
     if positive is not None and positive not in data.classes:
         raise ExperimentError(f"{name} has no class {positive}. It has {', '.join(data.classes) or 'two'}.")
     if not data.labelled:
-        raise ExperimentError(f"a comparison needs a label for every item, and {name} has some without.")
-    if data.y.size < FOLDS:
-        raise ExperimentError(f"a comparison needs {FOLDS} items or more. {name} has {data.y.size}.")
-    shown = name if positive is None else f"{name}={positive}"
-    return Source(shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive)
+        raise ExperimentError(f"every item of {name} must have a label. Some have none.")
+    return data, positive
 
 
 def _named(store, entry, folder):
@@ -122,7 +129,7 @@ def _nobody(*told):
     """Hear what is told, and do nothing."""
 
 
-def contests(spec, found):
+def contests_of(spec, found):
     """The contests of a comparison over some sources; without tuning, every setting is a contest of its own."""
     return [
         Contest(spec, source, algorithm, budget, values)
@@ -141,7 +148,7 @@ def _entries(found, tune):
 
 def _ready(spec, store, folder):
     """The contests of a comparison, which are known to fit their data."""
-    found = contests(spec, sources(spec, store, folder))
+    found = contests_of(spec, sources(spec, store, folder))
     for each in found:
         _fitting(each)
     return found

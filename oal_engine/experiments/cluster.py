@@ -33,6 +33,12 @@ def executor(address, sources):
         raise experiments.ExperimentError(f"there is no Dask scheduler at {address}: {error}.") from None
     with client:
         try:
+            client.run_on_scheduler(versions)
+        except ImportError as error:
+            raise experiments.ExperimentError(
+                f"the scheduler at {address} needs this project installed, as its workers do: {error}."
+            ) from None
+        try:
             client.wait_for_workers(1, timeout=3 * PATIENCE)
         except TimeoutError:
             raise experiments.ExperimentError(f"the cluster at {address} has no workers.") from None
@@ -44,7 +50,9 @@ def executor(address, sources):
 
 
 def _same_versions(client):
-    for worker, theirs in client.run(versions).items():
+    for worker, theirs in client.run(versions, on_error="return").items():
+        if isinstance(theirs, Exception):
+            raise experiments.ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
         for name, version in OURS.items():
             if theirs[name] != version:
                 raise experiments.ExperimentError(

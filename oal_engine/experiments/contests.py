@@ -8,7 +8,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -283,12 +283,12 @@ class Contest:
         hit = self.spec.hit
         if hit is None:
             return choices
-        keys, parts = smoothing(self.algorithm), [("fold" if kind == "held" else kind, k) for kind, k in self.tried]
-        start = [{key: chosen(self.algorithm, choice).parameters[key] for key in keys} for choice in choices]
+        scales, parts = smoothing(self.algorithm), [("fold" if kind == "held" else kind, k) for kind, k in self.tried]
+        start = [{key: chosen(self.algorithm, choice).parameters[key] for key in scales} for choice in choices]
         low, high = np.full(len(choices), -20.0), np.full(len(choices), 20.0)
         for _ in range(STEPS):
             middle = (low + high) / 2
-            scaled = [choice | _scaled(base, power, keys) for choice, base, power in zip(choices, start, middle)]
+            scaled = [choice | _scaled(scales, base, power) for choice, base, power in zip(choices, start, middle)]
             counts = (yield from self._over(scaled, parts, budget=False))[:, :, -1]
             wanted = hit if hit > 1 else hit * counts.sum((-3, -2, -1)).mean(1)
             enough = asked_of(counts).mean(1) >= wanted
@@ -296,8 +296,10 @@ class Contest:
         return scaled
 
 
-def _scaled(base, power, declared):
-    return {key: min(value * 2.0**power, declared[key].high or np.inf) for key, value in base.items()}
+def _scaled(scales, base, power):
+    """The values of some parameters times 2^power, none above what is allowed."""
+    most = {key: inf if spec.high is None else float(spec.high) for key, spec in scales.items()}
+    return {key: min(most[key], value * 2.0**power) for key, value in base.items()}
 
 
 def job_key(source, job):

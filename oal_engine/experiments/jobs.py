@@ -19,7 +19,7 @@ from .. import experiments
 from ..store import Store
 
 NICE = 10  # whoever labels goes first
-LOST = "the process ended without a word; what it had finished is kept."
+LOST = "the process exited unexpectedly; what it had finished is kept."
 
 
 def start(store, comparison):

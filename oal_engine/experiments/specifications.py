@@ -13,9 +13,9 @@ from ..kernel.parameters import TENS, Parameter
 
 PROTOCOLS = {
     "none": "every setting is run and shown",
-    "2:1": "settings are the best over streams out of two thirds of the items; the others are the test",
-    "cv": "settings are the best of a five-fold cross-validation: one pass over four folds, tested on the fifth",
-    "hindsight": "settings are the best on the very orders that are shown: a bound, not a fair comparison",
+    "2:1": "settings are tuned on two thirds of the items, tested on the rest",
+    "cv": "settings are tuned by five-fold cross-validation: one pass over four folds, tested on the fifth",
+    "hindsight": "settings are tuned on the very orders that are shown: a bound, not a fair comparison",
 }
 CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide between K classes
 FREE = {  # what a setting may hold beside the parameters of learner and rule
@@ -227,7 +227,7 @@ def settings(found):
 
 
 def smoothing(name):
-    """The declared parameters of an algorithm, by key, with which its rule asks for more the larger they are."""
+    """The parameters of an algorithm's rule by key that decide how much it asks: the larger, the more."""
     about = chosen(name)
     found = {key: spec for key, spec in declared(about.learner, about.rule).items() if spec.smoothing}
     if not found:

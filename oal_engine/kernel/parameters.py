@@ -11,8 +11,8 @@ TENS = "10^-5..10^5"  # the grid of the papers
 class Parameter:
     """A number with its default, its range and one line of help, declared as a field's default value.
 
-    grid: the values that tuning tries, as a specification writes them (None: it stays at its default). smoothing: a
-    rule asks for more labels the larger it is.
+    grid: the values that a comparison tries where it tunes the parameter, None where it leaves it at its default.
+    smoothing: whether a query rule asks more the larger it is; with high = 1 it is itself the share that is asked.
     """
 
     default: float

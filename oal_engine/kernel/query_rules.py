@@ -2,13 +2,13 @@
 
 A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
 round t (from 1).
-A rule with `needs` works with the learners that keep that state, and `look`s at the variance v of every row; a `signed`
-one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has none; a
-`certain` one says yes or no: its probability is 0 or 1. Its `summary` says in a sentence what it asks about.
+Its `sentence` says which rows it asks about, to people who watch it. A rule with `needs` works with the learners that
+keep that state, and `look`s at the variance v of every row; a `signed` one reads the sign of the margin, and a
+multi-class learner's (the gap between its two best classes) has none. A `deterministic` one says yes or no: its
+probability is 0 or 1; one that says yes to every row is `exhaustive` too.
 To add a rule: write the class here and name it in QUERY_RULES.
 """
 
-from functools import partial
 from math import sqrt
 from typing import NamedTuple
 
@@ -16,11 +16,12 @@ import numpy as np
 
 from .dispatch import always, method
 from .learners import LEARNERS, gain, is_multiclass, variance
-from .parameters import TENS, Parameter, checked, made, named
+from .parameters import TENS, Parameter, checked, made, named, parameters
 from .rows import squared
 
 DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
-Smoothing = partial(Parameter, smoothing=True, grid=TENS)
+SMOOTHING = {"grid": TENS, "smoothing": True}
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # as the papers tune q
 
 
 def _look(self, learner, x):
@@ -41,8 +42,8 @@ def one(features):
 class All(NamedTuple):
     """Ask every label: supervised learning."""
 
-    summary = "Asks about every item until its labels are gone."
-    certain = True
+    sentence = "Asks about every item until its labels are gone."
+    deterministic, exhaustive = True, True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0
@@ -51,8 +52,8 @@ class All(NamedTuple):
 class First(NamedTuple):
     """Ask the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
 
-    summary = "Asks about the first items until its labels are gone."
-    certain = True
+    sentence = "Asks about the first items until its labels are gone."
+    deterministic, exhaustive = True, True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0
@@ -61,11 +62,9 @@ class First(NamedTuple):
 class Random(NamedTuple):
     """Ask with a constant probability q (Q_R, OAAL section 3.1)."""
 
-    q: float = Smoothing(
-        0.1, above=0, high=1, grid=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), help="Probability of asking."
-    )
+    q: float = Parameter(0.1, above=0, high=1, help="Probability of asking.", grid=SHARES, smoothing=True)
 
-    summary = "Asks with the same chance everywhere."
+    sentence = "Asks with the same chance everywhere."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return self.q
@@ -74,10 +73,10 @@ class Random(NamedTuple):
 class Margin(NamedTuple):
     """Ask when |p| <= tau (Q_D, OAAL section 3.1)."""
 
-    tau: float = Smoothing(0.1, low=0, help="Largest margin that is asked.")
+    tau: float = Parameter(0.1, low=0, help="Largest margin that is asked.", **SMOOTHING)
 
-    summary = "Asks about everything close to its line, and nothing else."
-    certain = True
+    sentence = "Asks about everything close to its line, and nothing else."
+    deterministic = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if abs(p) <= self.tau else 0.0
@@ -86,8 +85,8 @@ class Margin(NamedTuple):
 class Positive(NamedTuple):
     """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
 
-    summary = "Asks only about what it predicts positive."
-    signed, certain = True, True
+    sentence = "Asks only about what it predicts positive."
+    signed, deterministic = True, True
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return 1.0 if p >= theta else 0.0
@@ -96,9 +95,9 @@ class Positive(NamedTuple):
 class Symmetric(NamedTuple):
     """pi = delta / (delta + |p|) (Cesa-Bianchi et al. 2006; Q_S, OAAL eq. 3; PAA; CSOAL)."""
 
-    delta: float = Smoothing(0.1, above=0, help=DELTA_HELP)
+    delta: float = Parameter(0.1, above=0, help=DELTA_HELP, **SMOOTHING)
 
-    summary = "Asks near its line, on both sides alike."
+    sentence = "Asks near its line, on both sides alike."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return self.delta / (self.delta + abs(p))
@@ -107,9 +106,9 @@ class Symmetric(NamedTuple):
 class Shifted(NamedTuple):
     """pi = delta / (delta + 1 + |p|) (PAA, Theorem 4)."""
 
-    delta: float = Smoothing(0.1, low=0, help="Smoothing; 0 asks nothing.")
+    delta: float = Parameter(0.1, low=0, help="Smoothing; 0 asks nothing.", **SMOOTHING)
 
-    summary = "Asks near its line, but never for sure."
+    sentence = "Asks near its line, but never for sure."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         return self.delta / (self.delta + 1 + abs(p))
@@ -118,9 +117,11 @@ class Shifted(NamedTuple):
 class Decaying(NamedTuple):
     """Symmetric with delta_t = delta_{t-1} t / (t + 1), from a large delta_0 (the (a) variant of PAA, section 5.2)."""
 
-    delta: float = Smoothing(2.0**14, above=0, help="Smoothing before the first round; it falls as 1 / (t + 1).")
+    delta: float = Parameter(
+        2.0**14, above=0, help="Smoothing before the first round; it falls as 1 / (t + 1).", **SMOOTHING
+    )
 
-    summary = "Asks near its line, in a band that narrows with time."
+    sentence = "Asks near its line, in a band that narrows with time."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         delta = self.delta / (t + 1)
@@ -131,9 +132,9 @@ class ErrorAdaptive(NamedTuple):
     """Symmetric with delta_t = beta sqrt(1 + mistakes on the rounds asked) (SEL-ada, Cesa-Bianchi et al. 2006)."""
 
     mistakes: one
-    beta: float = Smoothing(0.1, above=0, help="Smoothing before the first mistake.")
+    beta: float = Parameter(0.1, above=0, help="Smoothing before the first mistake.", **SMOOTHING)
 
-    summary = "Asks near its line, in a band that widens with every mistake."
+    sentence = "Asks near its line, in a band that widens with every mistake."
 
     def probability(self, learner, x, p, v, rho, theta, t):
         delta = self.beta * sqrt(1 + self.mistakes[0])
@@ -146,10 +147,10 @@ class ErrorAdaptive(NamedTuple):
 class Asymmetric(NamedTuple):
     """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4)."""
 
-    delta_plus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
-    delta_minus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+    delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
+    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
 
-    summary = "Asks near its line, with a band for each side."
+    sentence = "Asks near its line, with a band for each side."
     signed = True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -161,10 +162,10 @@ class Variance(NamedTuple):
     """Ask for sure while the covariance could still turn the prediction, else asymmetric in what is left of the margin:
     q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 1)."""
 
-    delta_plus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins >= 0.")
-    delta_minus: float = Smoothing(0.1, above=0, help=DELTA_HELP + " For margins < 0.")
+    delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
+    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
 
-    summary = "Asks near its line, and where it has seen little."
+    sentence = "Asks near its line, and where it has seen little."
     needs, signed = "covariance", True
     look, looks = _look, always
 
@@ -177,13 +178,13 @@ class Variance(NamedTuple):
 class Discriminative(NamedTuple):
     """pi = b / (b + max(q, 0)), q = |p| - a gain(v): rare features make an item worth asking (D-ADA, Algorithm 1)."""
 
-    b: float = Smoothing(0.1, above=0, help=DELTA_HELP)
+    b: float = Parameter(0.1, above=0, help=DELTA_HELP, **SMOOTHING)
     a: float = Parameter(
         -1.0, low=-1, high=1,
         help="Weight of the rare features: 0 none (M-), 1 full (-I), -1 for 1 / max(1, x.x) as in D-ADA and D-AMD.",
     )  # fmt: skip
 
-    summary = "Asks near its line, and about items with rare features."
+    sentence = "Asks near its line, and about items with rare features."
     needs = "adaptive"
     look, looks = _look, always
 
@@ -211,7 +212,18 @@ QUERY_RULES = {
 
 def paceable():
     """The names of the rules that draw: only these can be asked more or less of."""
-    return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "certain", False)]
+    return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "deterministic", False)]
+
+
+def leaves_out(rule):
+    """Whether a rule (by name) gives some rows no chance of being asked."""
+    kind = QUERY_RULES[rule]
+    return getattr(kind, "deterministic", False) and not getattr(kind, "exhaustive", False)
+
+
+def smoothing(rule):
+    """The parameters of a rule (by name) that decide how much it asks: the larger, the more."""
+    return {name: spec for name, spec in parameters(QUERY_RULES[rule]).items() if spec.smoothing}
 
 
 def partners(rule):

@@ -53,7 +53,7 @@ def checked(found, fields, at, what):
         raise LinesError(f"line {at} is no {what}: it must have {', '.join(fields)}.")
     for name, allowed in fields.items():
         if not allowed(found[name]):
-            raise LinesError(f"{name} in line {at} cannot be so. Got {json.dumps(found[name])[:80]}.")
+            raise LinesError(f"invalid value for {name} in line {at}. Got {json.dumps(found[name])[:80]}.")
     return found
 
 

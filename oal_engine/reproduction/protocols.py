@@ -17,9 +17,7 @@ import numpy as np
 
 from .. import datasets
 from ..datasets import formats, sources
-from ..kernel import algorithms, metrics, rows, stream
-from ..kernel.parameters import parameters
-from ..kernel.query_rules import QUERY_RULES
+from ..kernel import algorithms, metrics, query_rules, rows, stream
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
@@ -286,9 +284,8 @@ def oa3(block, folder, orders, zero_rows_as_mistakes):
 
 def smoothing(run, algorithm, share, orders, choice):
     """The choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
-    rule = QUERY_RULES[algorithms.ALGORITHMS[algorithm].rule]
-    (key,) = (name for name, spec in parameters(rule).items() if spec.smoothing)
-    if key == "q":
+    [(key, spec)] = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
+    if spec.high == 1:
         return choice | {key: share}
     low, high = -14.0, 14.0
     for _ in range(10):

@@ -126,7 +126,7 @@ def read(file):
     settings = checked(head.get("settings"), HEAD, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if settings["items"] > bound["items"]:
-        raise LinesError(f"items in the settings cannot be so. Got {settings['items']}.")
+        raise LinesError(f"invalid value for items in the settings. Got {settings['items']}.")
     found, end = {kind: [] for kind in KINDS}, None
     for at, line in entries:
         if end is not None:
@@ -250,5 +250,5 @@ def _create(store, dataset, settings):
     made = store.session(session)
     wrong = [key for key in SETTINGS if made[key] != settings[key]]
     if wrong:
-        raise LinesError(f"{wrong[0]} in the settings cannot be so. Got {json.dumps(settings[wrong[0]])[:80]}.")
+        raise LinesError(f"invalid value for {wrong[0]} in the settings. Got {json.dumps(settings[wrong[0]])[:80]}.")
     return session

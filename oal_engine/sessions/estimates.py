@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
 
 from ..kernel.metrics import EVALUATIONS, METRICS
+from ..kernel.query_rules import leaves_out
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
 WORTH = 30  # answers of equal weight that those about items not pushed must be worth
-CERTAIN = ("margin", "positive")  # rules that never ask some items
 TAIL = 0.025  # of a 95 % interval
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
@@ -166,7 +166,8 @@ class _Log:
 
     def __init__(self, run):
         state, plan = run._state, run._state.plan
-        self.run, self.certain = run, run.about["rule"] in CERTAIN and not (plan and plan.audits)
+        self.run, self.left_out = run, leaves_out(run.about["rule"])  # by the rule: items that only audits can ask
+        self.silent = self.left_out and not (plan and plan.audits)
         trail = dict(state.trail)  # rounds done: counts
         log = [e for e in run.store.answers(run.id) if e["label"] is not None and e["round"] + 1 in trail]
         limit = self._limit(log)
@@ -190,7 +191,7 @@ class _Log:
         if not plan or not log:
             return rounds
         audits = [e["round"] + 1 for e in log if e["audit"] and e["label"]]
-        if self.run.about["rule"] in CERTAIN:
+        if self.left_out:
             return audits[-1] if audits and len(audits) >= plan.audits else min(rounds, plan.horizon)
         if state.spent - state.audited >= plan.budget - plan.audits:
             return min(rounds, max(plan.horizon, log[-1]["round"] + 1))
@@ -221,26 +222,26 @@ def of_session(run):
     log = _Log(run)
     found, enough, *sides = log.at(np.array([log.size]))
     positives = int(sum(part.positives[0] for part in sides))
-    reason = None if enough[0] and not log.certain else _reason(log, positives, sides)
+    reason = None if enough[0] and not log.silent else _reason(log, positives, sides)
     metrics = _nothing(found) if reason else _told(found, 0)
     return Estimates(positives, NEEDED, log.closed, metrics, reason)
 
 
 def _reason(log, positives, sides):
     """Why nothing is estimated, in a sentence."""
-    what = "wrong predictions" if log.run.multiclass else "positives"
-    if log.certain:
+    what = "wrong predictions" if log.run.multiclass else "positive answers"
+    if log.silent:
         return (
             f"The rule {log.run.about['rule']} gives some items no chance of being asked: "
-            "estimates need an audit share or a rule that draws."
+            "estimates need random checks or a rule that draws."
         )
     if log.size and not sum(part.unasked[0] for part in sides):
         return "Every item was asked so far: the answers are all that there is to know."
     if positives < NEEDED:
-        return f"{positives} of {NEEDED} {what} seen: with fewer an estimate may be off by more than it says."
+        return f"Needs {NEEDED} {what}, {positives} so far; fewer make the error bars unreliable."
     if log.run.multiclass:
         if sides[0].negatives[0] < SIDE:
-            return f"{int(sides[0].negatives[0])} of {SIDE} right predictions seen."
+            return f"Needs {SIDE} right predictions; {int(sides[0].negatives[0])} so far."
         kind, worth = "wrong" if sides[0].rate[0] < 0.5 else "right", int(rarer(sides[0])[0])
         return (
             f"The {kind} predictions seen are worth {worth} of {SIDE} needed: "
@@ -250,16 +251,15 @@ def _reason(log, positives, sides):
     if short is None:
         worth = int(sides[1].worth[0])
         return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
-    return (
-        f"{int(sides[short].positives[0])} of {SIDE} positives seen among the items {('pushed', 'not pushed')[short]}."
-    )
+    where = ("pushed", "did not push")[short]
+    return f"Needs {SIDE} positives among items the model {where}; {int(sides[short].positives[0])} so far."
 
 
 def curve(run, points=60):
     """The estimates along a session: (rounds, labels, {evaluation: {metric: Estimate}}) after some of its answers, the
     last among them, where there is one."""
     log = _Log(run)
-    if log.certain or not log.size:
+    if log.silent or not log.size:
         return []
     answers = np.unique(np.linspace(1, log.size, min(points, log.size)).round().astype(int))
     found, enough, *_ = log.at(answers)

@@ -98,13 +98,11 @@ class Report:
         versions = f"It was made with engine {self.engine_then} and is checked with {self.engine_now}."
         if self.verified:
             how = "bit for bit" if self.engine_then == self.engine_now else "to rounding"
-            return f"Verified {how}: {checked} come out again. {versions}"
-        wrong = (
-            "the state after it is not the one recorded" if self.answers == self.number else "it comes out otherwise"
-        )
+            return f"Verified {how}: {checked} were reproduced. {versions}"
+        wrong = "the state after it" if self.answers == self.number else "it"
         return (
-            f"Departs in round {self.round:,}, at question {self.number:,}: {wrong}. Before that, {checked} come out "
-            f"again. {versions}"
+            f"Departs in round {self.round:,}, at question {self.number:,}: {wrong} is not the one recorded. "
+            f"Before that, {checked} were reproduced. {versions}"
         )
 
 

@@ -284,7 +284,7 @@ class Run:
             found = None if self.ended(state) else self._facts(state.question)
             if not (found and all((eq if self.exact else _near)(found[key], entry[key]) for key in FACTS)):
                 raise Departed(
-                    f"question {entry['number']} of the session {about['name']} does not come out of its log: "
+                    f"question {entry['number']} of the session {about['name']} cannot be reproduced from its log: "
                     f"it was asked in round {entry['round'] + 1}. The session was made with engine "
                     f"{about['engine']}, this is {__version__}; its labels are safe and can be exported.",
                     answers - 1,

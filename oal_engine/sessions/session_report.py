@@ -113,10 +113,6 @@ def _worth(session):
 def _estimated(session, share):
     """The estimates of a session over data without labels, or the reason why there are none."""
     unknown = "The data has no labels of its own: its truth is not known."
-    if session.multiclass:
-        yield sentence(f"{unknown} Of several classes nothing is estimated.")
-        yield _figures([share])
-        return
     found = estimates.of_session(session)
     if found.reason:
         yield sentence(f"{unknown} {found.reason}")
@@ -132,14 +128,14 @@ def _estimated(session, share):
         f"Estimated, not exact, from the answers, each weighted by 1 / its chance of being asked, with intervals of "
         f"95 %. {unknown}{closed}"
     )
-    points = estimates.curve(session)
+    points, known = estimates.curve(session), list(found.metrics["push"])
     yield _figures([*(_drawn(f"{TITLES[metric]} (estimated)", "items streamed", [*_bands(points, metric)])
-                      for metric in TWO[:2]), share])  # fmt: skip
+                      for metric in known[:2]), share])  # fmt: skip
     yield html_table(
         ["Estimated", *NAMES.values()],
         [
-            [head_cell(TITLES[metric]), *(figure_cell(_interval(found.metrics[name].get(metric))) for name in NAMES)]
-            for metric in TWO
+            [head_cell(TITLES[metric]), *(figure_cell(_interval(found.metrics[name][metric])) for name in NAMES)]
+            for metric in known
         ],
     )
 
