@@ -137,6 +137,21 @@ def test_what_another_process_locks_is_saved_when_it_lets_go(label, app, store):
     assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", 1, True)]
 
 
+def test_nothing_is_said_to_be_saved_where_the_database_is_gone(label, app, store):  # noqa: F811
+    """An answer stays unsaved while the file is not where it was, and is stored when it is back."""
+    session, card = label()
+    card.press("a")
+    card.saved()
+    moved = app.database.with_name("moved.db")
+    app.database.rename(moved)
+    card.press("x")
+    expect(card("status")).to_contain_text("was deleted or replaced")
+    expect(card.root).to_have_attribute("data-unsaved", "1")
+    moved.rename(app.database)
+    card.saved()
+    assert history(store, session) == [("i0", 1, True), ("i1", -1, True)]
+
+
 POISON = {
     "note": {"action": "note", "item": 0, "text": "half \ud83d"},
     "preferences": {"action": "preferences", "changes": {"size": "b", "keys": 7}},
