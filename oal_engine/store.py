@@ -141,16 +141,17 @@ class Store:
     def _stay(self):
         """Refuse to go on where the file is not the one that was opened: what is written to a file that was deleted or
         replaced is lost."""
+        size = self._size  # before the look, for other threads may see it grow meanwhile
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
             found = None
         self._file = self._file or (found and (found.st_dev, found.st_ino))
-        if not found or (found.st_dev, found.st_ino) != self._file or found.st_size < self._size:
+        if not found or (found.st_dev, found.st_ino) != self._file or found.st_size < size:
             raise StorageError(
                 f"{self.path} was deleted or replaced while it was open: nothing is saved before it is back."
             )
-        self._size = found.st_size
+        self._size = max(self._size, found.st_size)
 
     @contextmanager
     def _failures(self):

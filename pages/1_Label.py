@@ -22,7 +22,7 @@ def label(desk):
     remember(desk.session)
 
 
-@st.fragment(run_every=2)
+@st.fragment(run_every=3)
 def watch(desk):
     """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
     panels = {

@@ -1,6 +1,7 @@
 """The store: migrations, refusals in one sentence, and writers that wait for each other."""
 
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -227,6 +228,19 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
         moved.replace(path)
     store.put_label("event", question, 1, "", None)
     assert 1 == rows(store)["labels"]
+
+
+def test_a_file_that_grows_under_a_look_is_not_taken_for_another(store, session, monkeypatch):
+    """Another thread may see the file grow between the look at it and what is made of the look."""
+    look = os.stat
+
+    def slow(path, **more):
+        found = look(path, **more)
+        store._size = found.st_size + 4096
+        return found
+
+    monkeypatch.setattr(store_module.os, "stat", slow)
+    assert 1 == len(store.sessions())
 
 
 def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store, session):
