@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from test_pages import run, words
 
@@ -13,7 +14,7 @@ from oal_engine.datasets import formats
 from oal_engine.sessions import estimates, learned
 from oal_engine.sessions.runs import SKIP, Progress, SessionError
 from oal_engine.sessions.session import Session, create
-from ui import feed, history, messages, pushed, spending, stopping
+from ui import charts, feed, history, messages, pushed, spending, stopping
 from ui.desk import MORE, Desk, why
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
@@ -69,6 +70,18 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
     correct("first", 1)
     assert 1 == desk.session.history[skipped.number - 1]["label"]
     assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
+
+
+def test_plotly_accepts_the_charts(work):
+    """They reach the browser as they are, so that what they hold is checked here."""
+    session = work().session
+    guess = SimpleNamespace(value=0.5, low=0.4, high=0.6)
+    points = [(t, None, {key: {"sum": guess, "f1": guess} for key in charts.NAMES}) for t in (10, 20)]
+    found = [*charts.of_session(session), *charts.estimated(session, points), charts._answers(session)]
+    assert 6 == len(found)
+    for chart in found:
+        assert chart.figure["data"]
+        assert len(chart.figure["data"]) == len(go.Figure(chart.figure).data)
 
 
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
