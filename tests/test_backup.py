@@ -180,7 +180,7 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
     run("backup", "kept.tar")
     wanted = contents("studio.db")
     code = (
-        "import os, signal; from oal_engine.store import Store; from oal_engine.session import Session\n"
+        "import os, signal; from oal_engine.store import Store; from oal_engine.sessions.session import Session\n"
         "opened = Session(Store('studio.db'), 1)\n"
         "for k in range(9): opened.answer(f'late {k}', opened.place.asked.id, 1)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
@@ -196,7 +196,7 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
 
 RESTORE = """
 import os, signal, sys
-from oal_engine import backups
+from oal_engine.sessions import backups
 left = None
 def count(event, _):
     global left

@@ -125,7 +125,7 @@ def test_who_leaves_ends_the_process_and_leaves_nothing(store, tmp_path, monkeyp
 
 PARENT = """
 import io, os, sys
-from oal_engine import formats, imports
+from oal_engine.datasets import formats, imports
 from oal_engine.store import Store
 file = io.BytesIO(b"text,label\\n" + b"".join(b"words of text %d,%d\\n" % (k, k % 2) for k in range(300_000)))
 columns = formats.Columns(("text",), "label", None, ())

@@ -120,7 +120,7 @@ HOSTILE = {
 }
 READ = """
 import json, os, resource, sys, time
-from oal_engine import formats
+from oal_engine.datasets import formats
 import pyarrow.parquet, sklearn.datasets
 def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 for path in sys.argv[1:]:

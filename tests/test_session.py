@@ -882,8 +882,8 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
 
 CHILD = """
 import itertools, sys
-from oal_engine.session import Session
-from oal_engine.store import StorageError, Store, StoreError
+from oal_engine.sessions.session import Session
+from oal_engine.store import Store
 
 session = Session(Store(sys.argv[1]), int(sys.argv[2]))
 for number in itertools.count():

@@ -163,7 +163,7 @@ def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
 
 IMPORTS = """
 import os, numba, oal_engine
-from oal_engine import stream
+from oal_engine.kernel import stream
 print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
 """
 
