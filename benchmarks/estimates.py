@@ -1,7 +1,8 @@
 """How good the estimates without the truth are: hundreds of labelled streams, of which only the answers are used.
 
-Every run is one session over a shuffled stream that an annotator answers as the data says; what `oal_engine.sessions.estimates`
-makes of its log is held against the truth of the window. A number is shown or not by the rules of the product.
+Every run is one session over a shuffled stream that an annotator answers as the data says; what
+`oal_engine.sessions.estimates` makes of its log is held against the truth of the window. A number is shown or not by
+the rules of the product.
 """
 
 import json
