@@ -424,7 +424,9 @@ def test_a_backup_that_is_cut_or_changed_is_refused(run, tmp_path):
 IMPORT = """
 import os, signal, sys
 import numpy as np
-from oal_engine import datasets, formats, rows
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.kernel import rows
 from oal_engine.store import Store
 store, where = Store("studio.db"), sys.argv[1]
 def stop(*_, **__):
