@@ -320,7 +320,7 @@ def test_what_the_model_said_is_told_after_the_answer(label, store):  # noqa: F8
         name = {1: "Relevant", -1: "Not relevant"}[last["predicted"]]
         score = f"{last['margin']:+.2f}".replace("-", "−")
         agreed = "agreed" if last["predicted"] == last["label"] else "disagreed"
-        expect(card("said")).to_have_text(f"The model said {name} (score {score}), and you {agreed}.")
+        expect(card("said")).to_have_text(f"Last item: the model said “{name}” ({score}); you {agreed}.")
 
 
 ODD = (

@@ -262,4 +262,6 @@ def why(about, asked, progress):
 
 def odds(probability):
     """A chance in words: a percentage, or of a small one how rare it is."""
+    if not probability:  # of an item that was passed, in the player
+        return "no chance"
     return f"{probability * 100:.0f} % chance" if probability >= 0.1 else f"about 1 in {1 / probability:,.0f} items"
