@@ -5,6 +5,7 @@ import html
 import threading
 from base64 import b64encode
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import streamlit as st
@@ -84,6 +85,7 @@ def open_page(title):
             _who()
 
 
+@cache
 def _logo():
     """The logo as an address that the browser need not fetch."""
     return "data:image/svg+xml;base64," + b64encode(text(["logo.svg"]).encode()).decode()
