@@ -201,10 +201,11 @@ def test_what_is_no_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
         ("items", 2, "x.txt", b"a\nb\nc\n"),
         ("items", 2, "x.svm", b"1 1:1\n1 1:1\n-1 1:1\n"),
         ("size", 100, "x.txt", b"word\n" * 21),
-        ("size", 100, "x.txt.gz", gzip.compress(b"word\n" * 21)),
-        ("ratio", 10, "x.txt.gz", gzip.compress(b"words\n" * 200_000)),
+        ("size", 100, "x.txt.gz", gzip.compress(b"word\n" * 21, mtime=0)),
+        ("ratio", 10, "x.txt.gz", gzip.compress(b"words\n" * 200_000, mtime=0)),
         ("quoted", 3, "x.csv", b'a,b\n1,"x\n1,2\n3,4\n5,6\n7,8"\n9,9\n'),
     ],
+    ids=lambda value: "data" if isinstance(value, bytes) else None,
 )
 def test_each_limit_is_said_with_its_number_and_its_option(limit, number, name, data):
     """A file over a limit names the limit; where more is allowed it comes in."""

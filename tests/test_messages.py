@@ -8,7 +8,7 @@ from test_label_page import keep, listed, work
 from test_pages import run, words
 
 from oal_engine.sessions.session import Session
-from oal_engine.store import StorageError
+from oal_engine.store import ConflictError, StorageError
 from ui import messages
 from ui.page import Removed
 
@@ -166,6 +166,24 @@ def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, 
     _, shown = sent(desk.session.id, NOTE | {"id": "n2"}, at=at)
     assert (["n2"], None) == (shown["acked"], shown["error"])
     assert "l" == app_store.standing_label(asked)["event"]
+
+
+def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(app_store, work, monkeypatch):
+    """A constraint that refuses an answer is a fault of the program: the browser keeps the answer."""
+    desk = work(answers=2)
+    label = LABEL | {"question": desk.session.place.asked.id}
+    at, _ = sent(desk.session.id)
+    with monkeypatch.context() as broken:
+
+        def refuse(*_):
+            raise ConflictError("The database holds something that contradicts this.")
+
+        broken.setattr(Session, "answer", refuse)
+        at, shown = sent(desk.session.id, label, at=at)
+        assert [] == shown["acked"]
+        assert shown["error"].startswith("Not saved yet. The database holds something")
+    _, shown = sent(desk.session.id, label, at=at)
+    assert (["l"], None) == (shown["acked"], shown["error"])
 
 
 def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(app_store, work, monkeypatch):

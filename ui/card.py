@@ -10,7 +10,7 @@ from uuid import uuid4
 import streamlit as st
 
 from oal_engine.sessions.runs import SessionError
-from oal_engine.store import StorageError, StoreError
+from oal_engine.store import ConflictError, StorageError, StoreError
 
 from . import messages
 from .component import component
@@ -69,7 +69,7 @@ def _handled(key, kind, handle, events):
             if waiting and event.in_order:
                 continue
             handle(event, _annotator(event))
-        except StorageError as error:
+        except (StorageError, ConflictError) as error:
             problems.append(f"Not saved yet. {error} {KEPT}")
             break  # the others would fare no better, and each may wait long
         except (messages.MessageError, SessionError, StoreError) as error:
