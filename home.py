@@ -5,7 +5,7 @@ from datetime import datetime
 import streamlit as st
 
 from oal_engine.datasets import demo
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 from ui.forms import new_session
 from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns
 from ui.page import store as open_store

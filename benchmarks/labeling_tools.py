@@ -19,7 +19,7 @@ import requests
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, formats
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 OURS = "OAL Studio"

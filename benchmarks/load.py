@@ -26,7 +26,7 @@ from label_latency import zipf
 from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
 from streamlit_page import open_page
 
-from oal_engine.sessions import retrace
+from oal_engine.sessions import look_back
 
 CARD = "oal_card"
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
@@ -172,7 +172,7 @@ def reckoned(store, annotators):
         preferred = [one.sent[id][1]["changes"] for id, kept in rows.items() if kept is None]
         wrong += bool(preferred) and store.preferences(one.name) != preferred[-1]
     counts = compared(sent, acknowledged, found)
-    verified = [retrace.verify(store, one.session).verified for one in annotators]
+    verified = [look_back.verify(store, one.session).verified for one in annotators]
     return counts | {"lost": counts["lost"] + wrong, "unverified": verified.count(False)}
 
 

@@ -549,7 +549,7 @@ class Store:
         self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
         return self.log_version(session)
 
-    def asked(self, session):
+    def question_count(self, session):
         """How many questions of a session were asked."""
         return self.one("SELECT count(*) AS n FROM questions WHERE session = ? AND number IS NOT NULL", session)["n"]
 

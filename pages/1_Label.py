@@ -48,8 +48,8 @@ with guarded():
         st.page_link("home.py", label="Start one on the home page")
         st.stop()
     desk = open_desk(session)
-    about = desk.session.about
-    heading(about["name"], f"{told(desk.session.strategy)} on {about['dataset_name']}")
+    settings = desk.session.settings
+    heading(settings.name, f"{told(desk.session.strategy)} on {settings.dataset_name}")
     left, right = st.columns([5, 3], gap="large")
     with left:
         label(desk)

@@ -4,7 +4,7 @@ import io
 
 import streamlit as st
 
-from oal_engine.sessions import bundle, retrace
+from oal_engine.sessions import bundle, look_back
 from ui import charts, replay
 from ui.downloads import downloads
 from ui.figures import figures, table, told
@@ -23,7 +23,7 @@ def play(player, start):
 @guarded()
 def what_if(player):
     """Another algorithm over the same stream, beside the session."""
-    trace = player.session
+    trace = player.trace
     left, right = st.columns([2, 3], gap="large")
     with left:
         chosen = choose_strategy(trace.multiclass, "other")
@@ -55,7 +55,7 @@ def compare(trace, found):
             + (
                 "The others cost it a label and teach it nothing."
                 if found.enough
-                else f"Under {retrace.ENOUGH:.0%} no curve is drawn: it would come from answers that this session's "
+                else f"Under {look_back.ENOUGH:.0%} no curve is drawn: it would come from answers that this session's "
                 "rule chose, and say more about that choice than about the other algorithm."
             )
         )
@@ -83,7 +83,7 @@ def verify(store, session):
     st.text("Runs the session again from its first round and compares every question and every stored digest.")
     if st.button("Verify", type="primary", key="verify"):
         with st.spinner("Running the session again…"):
-            report = retrace.verify(store, session)
+            report = look_back.verify(store, session)
         (note if report.verified else complain)(report)
         if report.found:
             table(
@@ -115,7 +115,7 @@ def adopt(store):
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
         session = bundle.adopt(store, file)
-        report = retrace.verify(store, session)
+        report = look_back.verify(store, session)
         (note if report.verified else complain)(f"It is session {session} here. {report}")
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
@@ -139,19 +139,19 @@ with guarded():
         st.stop()
     player = replay.player(session)
     player.refresh()
-    trace = player.session
+    trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
-        heading(trace.about["name"], f"{told(trace.strategy)} on {trace.about['dataset_name']}")
+        heading(trace.settings.name, f"{told(trace.strategy)} on {trace.settings.dataset_name}")
         downloads(store, session)
-    if trace.departed:
-        complain(f"{trace.departed} It is shown as far as it verifies.")
+    if trace.mismatch:
+        complain(f"{trace.mismatch} It is shown as far as it verifies.")
     if trace.steps:
         play(player, wanted(trace))
     else:
         note("Nothing was asked yet.")
     tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
     with tabs[0]:
-        if trace.departed or not trace.steps:
+        if trace.mismatch or not trace.steps:
             note("There is nothing to compare with: a session that verifies, with questions, is needed.")
         else:
             what_if(player)

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from oal_engine.datasets.demo import dataset
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 from ui import access
 from ui.gate import Gate
 from ui.page import PAGES

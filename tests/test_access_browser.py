@@ -14,7 +14,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from oal_engine.datasets import demo
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 SECRET = "a-secret-of-the-server-and-of-nobody-else"

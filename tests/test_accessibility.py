@@ -8,7 +8,8 @@ from test_compare_page import compared, imported
 from test_replay_page import add_texts, answer
 
 from oal_engine.datasets import demo
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 SERIOUS = ("serious", "critical")

@@ -24,8 +24,9 @@ from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.jsonlines import LinesError
 from oal_engine.sessions import bundle
-from oal_engine.sessions.retrace import Trace, verify, what_if
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
@@ -331,7 +332,7 @@ def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, st
     assert sorted(again.order[:FIRST]) == list(range(FIRST))
     report = verify(store, opened.id)
     assert report.verified
-    assert report.digests == len(opened._answers) // 50 > 0
+    assert report.digests == len(opened._ids) // 50 > 0
 
 
 def test_in_order_it_equals_a_session_over_the_whole(store, stream):
@@ -387,8 +388,8 @@ def test_a_correction_at_the_end_counts_for_what_comes(store, stream):
     opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)
     for stop in (FIRST + LATER // 2, FIRST + LATER):
         label_until_the_end(opened)
-        opened.correct(f"to {stop}", opened.history[-1]["id"], -opened.history[-1]["label"])
-        opened.correct(f"also to {stop}", opened.history[3]["id"], -opened.history[3]["label"])
+        opened.correct(f"to {stop}", opened.history[-1].id, -opened.history[-1].label)
+        opened.correct(f"also to {stop}", opened.history[3].id, -opened.history[3].label)
         first, changed = opened.rounds, opened.place.weights.copy()
         later(store, stream, first, stop)
         opened.refresh()
@@ -404,14 +405,14 @@ def test_undo_goes_back_over_the_border(store, stream):
     """Answers to appended items and to the last of the first ones are taken back and given again."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
-    told = len(opened._answers)
+    told = len(opened._ids)
     later(store, stream)
     opened.refresh()
     for _ in range(3):
         say(opened, truth(opened))
     for _ in range(6):
         take_back(opened)
-    assert told - 3 == len(opened._answers)
+    assert told - 3 == len(opened._ids)
     assert opened.digest() == Session(store, opened.id).digest()
     label_until_the_end(opened)
     whole = begin(store, "whole", budget=200)
@@ -449,7 +450,7 @@ def test_a_digest_of_the_end_goes_with_the_end(store, stream):
     opened, other = begin(store, "first", budget=100), begin(store, "whole", budget=50)
     label_until_the_end(opened), label_until_the_end(other)
     assert {50} <= store.digests(other.id).keys()
-    answers = len(opened._answers)
+    answers = len(opened._ids)
     store.put_digest(opened.id, answers, opened.digest())
     later(store, stream)
     assert answers not in store.digests(opened.id)
@@ -490,10 +491,10 @@ def test_a_replay_shows_both_parts(store, stream):
     assert (True, FIRST + LATER) == (trace.complete, trace.reached)
     for number in range(1, trace.steps + 1):
         step = trace.step(number)
-        assert step.entry is None or step.place.asked.item == step.entry["item"]
+        assert step.entry is None or step.place.asked.item == step.entry.item
     assert opened.place.progress == trace.step(trace.steps).place.progress
     again = what_if(trace, strategy("PAA-I"))
-    assert [entry["round"] + 1 for entry in trace.log] == [round for round, *_ in again.asked]
+    assert [entry.round + 1 for entry in trace.log] == [round for round, *_ in again.asked]
 
 
 def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
@@ -502,7 +503,7 @@ def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
     label_until_the_end(opened)
     later(store, stream)
     assert verify(store, opened.id).verified
-    assert len(opened._answers) == Trace(store, opened.id).steps
+    assert len(opened._ids) == Trace(store, opened.id).steps
 
 
 @pytest.mark.parametrize("there", [0, 60, LATER])

@@ -25,7 +25,8 @@ from oal_engine import datasets
 from oal_engine.cli import main as cli
 from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.sessions import backups
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -16,7 +16,8 @@ from playwright.sync_api import Error, expect
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import metrics
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import charts
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_retrace import labelled
+from test_look_back import labelled
 from test_session import say, stream_of, truth
 
 from oal_engine import datasets
@@ -18,7 +18,7 @@ from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import LinesError
 from oal_engine.sessions import bundle
 from oal_engine.sessions.bundle import adopt, publish
-from oal_engine.sessions.retrace import verify
+from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 

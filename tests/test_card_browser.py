@@ -5,7 +5,8 @@ from browser import DESKTOP, MARKUP, PHONE, Card
 from playwright.sync_api import expect
 from test_browser import app, bounds, button, fits, history, keep, label, store, texts, unharmed  # noqa: F401
 
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from ui.desk import KEYS
 
 

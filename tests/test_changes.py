@@ -16,9 +16,9 @@ from test_session import EVENTS, begin, label_until_the_end, other, path, say, s
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.kernel import rows
-from oal_engine.sessions import bundle, retrace
-from oal_engine.sessions.runs import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.sessions import bundle, look_back
 from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.store import Store
 
 __all__ = ["other", "path", "store"]  # fixtures
@@ -33,7 +33,7 @@ EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 
 def taught(opened):
     """All arrays that labels change: learner, rule, objective and average."""
-    return [array.copy() for array in opened._state.arrays()[:-1]]
+    return [array.copy() for array in opened.state.arrays()[:-1]]
 
 
 def same(first, second):
@@ -43,7 +43,7 @@ def same(first, second):
 def correct(opened, place, label, **more):
     """Correct the answer at a place of the log (0 first); the event."""
     event = next(EVENTS)
-    opened.correct(event, opened.history[place]["id"], label, **more)
+    opened.correct(event, opened.history[place].id, label, **more)
     return event
 
 
@@ -54,8 +54,8 @@ def seen_with(store, opened):
 
 def facts(opened):
     """The questions so far, as they were asked."""
-    return [{name: entry[name] for name in ("id", "round", "item", "margin", "probability", "draw", "predicted")}
-            for entry in opened.history]  # fmt: skip
+    names = "id", "round", "item", "margin", "probability", "draw", "predicted"
+    return [tuple(getattr(entry, name) for name in names) for entry in opened.history]
 
 
 def passed_item(opened, predicted=1):
@@ -81,13 +81,13 @@ def growing(store, data):
     return name, grow
 
 
-def look_back(opened):
+def looked_back(opened):
     """A look back at a session, every round of which must be as the session decided it."""
     margins, predicted, asked = opened.decided
-    trace = retrace.Trace(opened.store, opened.id)
+    trace = look_back.Trace(opened.store, opened.id)
     assert trace.report.verified
-    assert (trace.reached, [entry["round"] for entry in trace.log]) == (asked.size, np.flatnonzero(asked).tolist())
-    assert [entry["margin"] for entry in trace.log] == margins[asked].tolist()
+    assert (trace.reached, [entry.round for entry in trace.log]) == (asked.size, np.flatnonzero(asked).tolist())
+    assert [entry.margin for entry in trace.log] == margins[asked].tolist()
     X = rows.matrix(trace.dataset.rows)
     for t in np.flatnonzero(~asked).tolist():
         found = trace.round(t)
@@ -103,7 +103,7 @@ def look_back(opened):
         assert (passed.low, passed.high) == (min(margins[some], default=None), max(margins[some], default=None))
     if trace.complete:
         assert opened.place.progress == trace.step(trace.steps).place.progress
-        assert opened.digest() == trace._state.digest()
+        assert opened.digest() == trace.state.digest()
     return trace
 
 
@@ -126,7 +126,7 @@ def test_a_corrected_learner_is_the_one_that_was_told_so_from_the_start(store, d
     for place, label in corrections.items():
         correct(wrong, place, label)
     assert same(taught(wrong), taught(right))
-    assert [entry["label"] for entry in right.history] == [entry["label"] for entry in wrong.history]
+    assert [entry.label for entry in right.history] == [entry.label for entry in wrong.history]
 
 
 @EACH
@@ -137,7 +137,7 @@ def test_what_happened_stays(store, data, algorithm, more):
         say(opened, truth(opened))
     before = facts(opened), opened.place.asked, opened.place.counts.copy(), [a.copy() for a in opened.decided]
     learner, digest, version = taught(opened), opened.digest(), opened.version
-    place, old = next((k, asked["label"]) for k, asked in enumerate(opened.history) if k >= 4 and not asked["audit"])
+    place, old = next((k, asked.label) for k, asked in enumerate(opened.history) if k >= 4 and not asked.audit)
     correct(opened, place, next(label for label in opened.names if label != old))
     assert before[0] == facts(opened)
     assert before[1] == opened.place.asked
@@ -146,7 +146,7 @@ def test_what_happened_stays(store, data, algorithm, more):
     assert not same(learner, taught(opened))
     assert version != opened.version
     found = opened.history[place]
-    assert (True, old) == (found["corrected"], found["first"])
+    assert (True, old) == (found.corrected, found.first)
     correct(opened, place, old)
     assert digest == opened.digest()
 
@@ -189,12 +189,12 @@ def test_every_state_comes_out_of_the_log(store, other, data, algorithm, more):
                 assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
                 assert same(opened.decided, again.decided)
                 assert opened.history == again.history
-    trace = look_back(opened)
+    trace = looked_back(opened)
     assert trace.complete == (opened.place.asked is None)
-    places = [trace.step(entry["number"]).place for entry in trace.log]
+    places = [trace.step(entry.number).place for entry in trace.log]
     assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
     assert {change["at_end"] for change in store.changes(opened.id)} - {None, opened.rounds}
-    assert sum(entry["corrected"] for entry in opened.history) > 2
+    assert sum(entry.corrected for entry in opened.history) > 2
 
 
 def attempts(act, stop):
@@ -223,7 +223,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
             opened.refresh()
             place = len(opened.labels) // 2
             if place % 4 == 3:
-                opened.correct(token_hex(8), opened.history[place]["id"], -opened.history[place]["label"])
+                opened.correct(token_hex(8), opened.history[place].id, -opened.history[place].label)
             if place % 5 == 4:
                 opened.undo(token_hex(8), opened.previous)
             say(opened, truth(opened), event)
@@ -257,7 +257,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
     assert all(refused[3:6])
     assert 20_000 + 5 * len(acknowledged[7]) == stores[0].dataset("growing")["items"]
     for opened in (shared, single):
-        assert retrace.verify(stores[1], opened.id).verified
+        assert look_back.verify(stores[1], opened.id).verified
 
 
 def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
@@ -265,7 +265,7 @@ def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
     opened = begin(store)
     for _ in range(4):
         say(opened, truth(opened))
-    correct(opened, 1, -opened.history[1]["label"])
+    correct(opened, 1, -opened.history[1].label)
     elsewhere = Session(other, opened.id)
     say(opened, truth(opened))
     take_back(opened)
@@ -283,10 +283,10 @@ def test_what_was_decided_is_what_a_look_back_finds(store, more):
     opened = begin(store, name, budget=25, **more)
     for place in range(4):
         label_until_the_end(opened)
-        correct(opened, place, -opened.history[place]["label"])
+        correct(opened, place, -opened.history[place].label)
         grow()
         opened.refresh()
-    look_back(opened)
+    looked_back(opened)
     assert [20, 30, 40, 50] == [change["at_end"] for change in store.changes(opened.id)]
 
 
@@ -295,12 +295,12 @@ def test_a_correction_twice_is_one(store):
     opened = begin(store)
     for _ in range(4):
         say(opened, truth(opened))
-    question, label = opened.history[1]["id"], opened.history[1]["label"]
+    question, label = opened.history[1].id, opened.history[1].label
     opened.correct("once", question, -label)
     digest = opened.digest()
     opened.correct("once", question, label)
     opened.correct("again", question, -label)
-    assert (digest, -label) == (opened.digest(), opened.history[1]["label"])
+    assert (digest, -label) == (opened.digest(), opened.history[1].label)
 
 
 def test_a_prepared_question_is_another_after_a_correction(store):
@@ -309,9 +309,9 @@ def test_a_prepared_question_is_another_after_a_correction(store):
     for _ in range(6):
         say(opened, truth(opened))
     waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
-    correct(opened, 2, -opened.history[2]["label"])
+    correct(opened, 2, -opened.history[2].label)
     say(opened, POSITIVE)
-    assert opened.history[-2]["id"] == waiting.id
+    assert opened.history[-2].id == waiting.id
     assert opened.place.asked.id != stale.id
     with pytest.raises(SessionError, match="not the one that is asked now"):
         opened.answer("stale", stale.id, POSITIVE)
@@ -322,9 +322,9 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
     opened = begin(store)
     for _ in range(8):
         say(opened, truth(opened))
-    stale, label = opened.place.asked, opened.history[7]["label"]
+    stale, label = opened.place.asked, opened.history[7].label
     for place in range(1, 5):
-        correct(opened, place, -opened.history[place]["label"])
+        correct(opened, place, -opened.history[place].label)
     take_back(opened)
     say(opened, label)
     assert stale.item != opened.place.asked.item
@@ -379,7 +379,7 @@ def test_a_wrong_mark_trains_only_where_it_is_said(store):
     with pytest.raises(SessionError, match="has been learned"):
         opened.feedback("too late", item, False)
     with pytest.raises(SessionError, match="passed without a question"):
-        opened.feedback("asked", opened.history[0]["item"], True)
+        opened.feedback("asked", opened.history[0].item, True)
     with pytest.raises(SessionError, match="passed as positive"):
         opened.feedback("negative", passed_item(opened, NEGATIVE), True, trains=True)
 
@@ -396,7 +396,7 @@ def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
 
     monkeypatch.setattr(opened, "_put", fail)
     with pytest.raises(OSError, match="full"):
-        correct(opened, 2, -opened.history[2]["label"])
+        correct(opened, 2, -opened.history[2].label)
     monkeypatch.undo()
     assert before == (opened.digest(), opened.history, opened.version)
     assert before == ((again := Session(store, opened.id)).digest(), again.history, again.version)
@@ -406,10 +406,10 @@ def test_notes_stand_by_item_and_touch_nothing_else(store):
     """The newest note of an item stands, an empty one takes it away, and none changes an answer."""
     opened = begin(store)
     say(opened, POSITIVE)
-    item, digest, version = opened.history[0]["item"], opened.digest(), opened.version
+    item, digest, version = opened.history[0].item, opened.digest(), opened.version
     for event, text in (("one", "first"), ("two", "<b>second</b>"), ("one", "sent again")):
         opened.note(event, item, text, "Ann")
-    assert ({item: "<b>second</b>"}, "<b>second</b>") == (opened.notes, opened.history[0]["note"])
+    assert ({item: "<b>second</b>"}, "<b>second</b>") == (opened.notes, opened.history[0].note)
     opened.note("three", item, "")
     assert ({}, digest, version) == (opened.notes, opened.digest(), opened.version)
     with pytest.raises(SessionError, match=r"must be on an item of the stream\. Got 300"):
@@ -422,7 +422,7 @@ def test_it_all_travels(tmp_path):
     opened = begin(here)
     for _ in range(10):
         say(opened, truth(opened))
-    correct(opened, 2, -opened.history[2]["label"])
+    correct(opened, 2, -opened.history[2].label)
     take_back(opened)
     correct(opened, 5, SKIP)
     for _ in range(2):
@@ -435,7 +435,7 @@ def test_it_all_travels(tmp_path):
         assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
         assert seen.items() <= seen_with(there, other).items()
         assert text_of(here, opened.id).splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
-        assert retrace.verify(there, other.id).verified
+        assert look_back.verify(there, other.id).verified
         correct(other, 1, SKIP)
         take_back(other)
         assert Session(there, other.id).digest() == other.digest()

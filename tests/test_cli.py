@@ -21,7 +21,8 @@ from oal_engine.kernel.algorithms import ALGORITHMS, strategy
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.sessions.export import LABELS
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "recall", "f1", "sum", "cost", "accuracy"]

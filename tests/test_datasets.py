@@ -13,7 +13,7 @@ from scipy import sparse
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, formats, scaling
 from oal_engine.kernel import rows
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store, StoreError
 
 TEXTS = [

@@ -18,7 +18,7 @@ from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.metrics import METRICS
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")]
 NAMES = sorted({str(path.relative_to(ROOT)) for path in PAGES})

@@ -11,8 +11,8 @@ from oal_engine import datasets
 from oal_engine.kernel import metrics
 from oal_engine.sessions import estimates
 from oal_engine.sessions.estimates import NEEDED, curve, of_classes, of_session, side, windows
-from oal_engine.sessions.retrace import Trace
-from oal_engine.sessions.runs import SKIP
+from oal_engine.sessions.look_back import Trace
+from oal_engine.sessions.settings import SKIP
 from oal_engine.store import Store
 
 ITEMS = 500
@@ -120,9 +120,9 @@ def test_a_session_is_estimated_from_its_log_alone(store, more):
     opened = begin(store, budget=200, shuffled=True, seed=3, **more)
     label_until_the_end(opened)
     found, trace = of_session(opened), Trace(store, opened.id)
-    window = [e["round"] for e in store.answers(opened.id) if e["audit"] or opened.about["rule"] != "margin"][-1]
+    window = [e.round for e in opened.history if e.audit or opened.settings.rule != "margin"][-1]
     assert (None, window) == (found.reason, found.closed)
-    counts = next(counts for rounds, counts in trace._state.trail if rounds == window + 1)
+    counts = next(counts for rounds, counts in trace.state.trail if rounds == window + 1)
     for name, values in found.metrics.items():
         real = opened.evaluate(counts, name)
         assert values.keys() == set(estimates.BINARY)
@@ -142,14 +142,14 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
     opened = begin(store, budget=300, audit=0.3)
     while of_session(opened).reason:
         say(opened, truth(opened))
-    before, entry = of_session(opened), store.answers(opened.id)[-2]
+    before, entry = of_session(opened), opened.history[-2]
     say(opened, truth(opened))
     take_back(opened)
     assert before == of_session(opened)
-    opened.correct("another look", entry["id"], -entry["label"])
+    opened.correct("another look", entry.id, -entry.label)
     after = of_session(opened)
-    assert before.positives - entry["label"] == after.positives
-    opened.correct("and back", entry["id"], entry["label"])
+    assert before.positives - entry.label == after.positives
+    opened.correct("and back", entry.id, entry.label)
     assert before == of_session(opened)
 
 

@@ -17,8 +17,8 @@ from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.output import tables
 from oal_engine.sessions import export, model
-from oal_engine.sessions.runs import SKIP
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
 
 EVIL = [
@@ -43,8 +43,8 @@ def texts(tmp_path_factory):
     for k in range(len(EVIL)):
         opened.answer(f"e{k}", opened.place.asked.id, SKIP if k == 5 else int(y[k]), 'Ann, "A"', 0.5)
     corrected, noted = opened.history[2], opened.history[3]
-    opened.correct("c0", corrected["id"], -corrected["label"], "=Bob")
-    opened.note("n0", noted["item"], '=a "note",\n😀')
+    opened.correct("c0", corrected.id, -corrected.label, "=Bob")
+    opened.note("n0", noted.item, '=a "note",\n😀')
     return opened
 
 
@@ -82,9 +82,9 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
     export.export(texts.store, texts.id, what, kind, file, texts=True)
     items = formats.read(file)
     log = texts.history
-    assert [texts.dataset.item(entry["item"])["text"] for entry in log] == items.texts
-    assert [texts.dataset.item(entry["item"])["id"] for entry in log] == items.ids
-    assert [entry["label"] or 0 for entry in log] == items.y.tolist()
+    assert [texts.dataset.item(entry.item)["text"] for entry in log] == items.texts
+    assert [texts.dataset.item(entry.item)["id"] for entry in log] == items.ids
+    assert [entry.label or 0 for entry in log] == items.y.tolist()
     assert {} == items.skipped
 
 
@@ -163,7 +163,7 @@ def test_decisions_are_those_of_every_round(store):  # noqa: F811
     assert predicted.tolist() == [row["predicted"] for row in rows]
     assert asked.tolist() == [bool(row["asked"]) for row in rows]
     assert opened.order[: len(rows)].tolist() == [row["position"] for row in rows]
-    answers = {entry["round"] + 1: entry["label"] for entry in opened.history}
+    answers = {entry.round + 1: entry.label for entry in opened.history}
     assert [answers.get(row["round"]) for row in rows] == [row["label"] for row in rows]
     assert [f"i{row['position']}" for row in rows] == [row["id"] for row in rows]
 
@@ -191,7 +191,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
             assert scores[row["position"]].tolist() == [row[f"score: {name}"] for name in made.classes.values()]
     if not opened.multiclass:
         assert sorted((row["predicted"] for row in rows), reverse=True) == [row["predicted"] for row in rows]
-    answers = {entry["item"]: entry["label"] for entry in opened.history}
+    answers = {entry.item: entry.label for entry in opened.history}
     assert answers == {row["position"]: row["label"] for row in rows if row["asked"]}
 
 

@@ -12,7 +12,7 @@ from browser import DESKTOP, PHONE, Card
 from playwright.sync_api import Error, expect
 from test_browser import app, fits, history, keep, label, store, tab, texts  # noqa: F401
 
-from oal_engine.sessions.session import create
+from oal_engine.sessions.settings import create
 
 HOLD = """
 import sqlite3, sys

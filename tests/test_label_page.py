@@ -1,7 +1,7 @@
 """What stands beside the card: progress, history, what was pushed, what was learned, guidelines."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,11 +11,14 @@ from test_pages import run, words
 
 from oal_engine import datasets
 from oal_engine.datasets import formats
-from oal_engine.sessions import estimates, learned
-from oal_engine.sessions.runs import SKIP, Progress, SessionError
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions import estimates, top_terms
+from oal_engine.sessions.fold import Progress
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from ui import charts, feed, history, messages, pushed, spending, stopping
-from ui.desk import MORE, Desk, why
+from ui.desk import MORE, Desk
+from ui.items import why
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
 
@@ -68,7 +71,7 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
     with pytest.raises(SessionError, match="answered already by anna"):
         correct("second", -1)
     correct("first", 1)
-    assert 1 == desk.session.history[skipped.number - 1]["label"]
+    assert 1 == desk.session.history[skipped.number - 1].label
     assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
 
 
@@ -120,8 +123,8 @@ def test_a_search_finds_words_ids_and_notes_in_any_case(work):
     """Letters of any alphabet are compared without their case; a note is searched with its item."""
     desk = work(60)
     asked = desk.log
-    desk.session.note("n", asked[7]["item"], "Ask the OWNER", "anna")
-    assert titles(history.page(desk, view(search="the owner"))) == [desk.session.dataset.item(asked[7]["item"])["id"]]
+    desk.session.note("n", asked[7].item, "Ask the OWNER", "anna")
+    assert titles(history.page(desk, view(search="the owner"))) == [desk.session.dataset.item(asked[7].item)["id"]]
     found = history.page(desk, view(search=" STRASSE3 "))
     assert found["rows"]
     assert all("Straße3" in row["snippet"] for row in found["rows"])
@@ -131,7 +134,7 @@ def test_a_search_finds_words_ids_and_notes_in_any_case(work):
 def test_only_the_open_row_brings_its_whole_text(work):
     """A page of long documents stays small: rows carry so much of their text as they show."""
     desk = work(20)
-    opened = desk.log[3]["id"]
+    opened = desk.log[3].id
     texts = {row["id"]: row["text"] for row in history.page(desk, view(open=opened))["rows"]}
     assert {opened} == {row for row, text in texts.items() if text is not None}
     assert texts[opened].startswith("<b>n")
@@ -153,30 +156,30 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
 def test_history_shows_who_answered_what_and_when(work):
     """A row has the answer, the annotator, the time it took, the chance, and what the model had predicted."""
     desk = work(60)
-    answered = [entry for entry in reversed(desk.log) if entry["label"] is not None]
+    answered = [entry for entry in reversed(desk.log) if entry.label is not None]
     rows = history.page(desk, view())["rows"]
-    assert [entry["answered_at"] for entry in answered[:50]] == [row["when"] for row in rows]
+    assert [entry.answered_at for entry in answered[:50]] == [row["when"] for row in rows]
     for row, entry in zip(rows, answered):
-        name = desk.session.names.get(entry["label"], "Skipped")
+        name = desk.session.names.get(entry.label, "Skipped")
         assert name == row["chips"][0][0]
-        assert f"{entry['annotator']} · 1.2 s · chance of being asked {entry['probability']:.2f}" in row["by"]
-        wrong = entry["label"] not in (SKIP, entry["predicted"])
+        assert f"{entry.annotator} · 1.2 s · chance of being asked {entry.probability:.2f}" in row["by"]
+        wrong = entry.label not in (SKIP, entry.predicted)
         assert wrong == any(kind == "wrong" for _, kind in row["chips"])
 
 
 @pytest.mark.parametrize(("show", "fits"), [
-    ("1", lambda entry: entry["label"] == 1), ("-1", lambda entry: entry["label"] == -1),
-    ("0", lambda entry: entry["label"] == 0), ("corrected", lambda entry: entry["corrected"]),
-    ("noted", lambda entry: entry["note"]),
-    ("wrong", lambda entry: entry["label"] and entry["label"] != entry["predicted"]),
+    ("1", lambda entry: entry.label == 1), ("-1", lambda entry: entry.label == -1),
+    ("0", lambda entry: entry.label == 0), ("corrected", lambda entry: entry.corrected),
+    ("noted", lambda entry: entry.note),
+    ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
 ])  # fmt: skip
 def test_history_is_filtered(work, show, fits):
     """Each choice shows the answers that it names, and there are some."""
     desk = work(60)
     entries = desk.log
-    desk.session.correct("c", entries[4]["id"], -entries[4]["label"] or 1, "anna")
-    desk.session.note("n", entries[9]["item"], "unsure", "anna")
-    expected = [entry["id"] for entry in reversed(desk.log) if entry["label"] is not None and fits(entry)][:50]
+    desk.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
+    desk.session.note("n", entries[9].item, "unsure", "anna")
+    expected = [entry.id for entry in reversed(desk.log) if entry.label is not None and fits(entry)][:50]
     assert expected
     assert expected == [row["id"] for row in history.page(desk, view(show=show))["rows"]]
     assert show in dict(history.page(desk, view())["shows"])
@@ -195,27 +198,27 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     """The correction is stored once with who made it; the questions already asked stay."""
     desk = work(40)
     session, entry = desk.session.id, desk.log[5]
-    asked = [row["item"] for row in desk.log]
-    event = {"id": "c1", "row": entry["id"], "action": -entry["label"] or 1}
+    asked = [entry.item for entry in desk.log]
+    event = {"id": "c1", "row": entry.id, "action": -entry.label or 1}
     at = listed(session, "history", events=[event])
     at.run()
     assert not at.exception
-    row = app_store.standing_label(entry["id"])
+    row = app_store.standing_label(entry.id)
     assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
     assert asked == [row["item"] for row in app_store.answers(session)][: len(asked)]
-    assert Session(app_store, session).history[5]["corrected"]
+    assert Session(app_store, session).history[5].corrected
 
 
 def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
     """Where the budget is spent a skip can no longer be answered: a sentence, no traceback, and nothing is stored."""
     desk = work(20, budget=26, **BINARY)
-    skipped = next(entry for entry in desk.log if entry["label"] == SKIP)
+    skipped = next(entry for entry in desk.log if entry.label == SKIP)
     while desk.session.place.asked:
         desk.session.answer(f"f{desk.session.place.asked.id}", desk.session.place.asked.id, -1)
-    at = listed(desk.session.id, "history", events=[{"id": "c1", "row": skipped["id"], "action": 1}])
+    at = listed(desk.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
     assert not at.exception
     assert at.session_state[f"history-{desk.session.id}-problem"].startswith("Not stored: ")
-    assert SKIP == app_store.answers(desk.session.id)[skipped["number"] - 1]["label"]
+    assert SKIP == app_store.answers(desk.session.id)[skipped.number - 1]["label"]
 
 
 # What was pushed
@@ -280,12 +283,12 @@ def test_a_mark_can_be_taken_back(app_store, work):
 def test_the_strongest_terms_speak_for_their_class():
     """Of two classes the sign tells them apart; of more what is above the classes' mean; zeros say nothing."""
     weights = np.array([3.0, -2.0, 0.0, 1.0])
-    assert [(0, 3.0), (3, 1.0)] == learned.strongest(weights, 1)
-    assert [(1, 2.0)] == learned.strongest(weights, -1)
+    assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
+    assert [(1, 2.0)] == top_terms.strongest(weights, -1)
     many = np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 6.0]])
-    assert [(0, 2.0)] == learned.strongest(many, 1)
-    assert [(2, 4.0)] == learned.strongest(many, 3)
-    assert [] == learned.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
+    assert [(0, 2.0)] == top_terms.strongest(many, 1)
+    assert [(2, 4.0)] == top_terms.strongest(many, 3)
+    assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
 
 
 def test_terms_that_moved_are_told_since_so_many_answers(work):
@@ -319,14 +322,20 @@ def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True)
     return Progress(labels, budget, {}, 0, streamed, stream, 0, waiting)
 
 
-ABOUT = {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": 1, "pace": None}
+SETTINGS = Settings(
+    **dict.fromkeys(field.name for field in fields(Settings))
+    | {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": True}
+)
 
 
 def log(rounds, surprising=(), checks=()):
     """Entries of a log that were predicted rightly, but for some that were mistaken with confidence."""
     return [
-        {"number": k, "round": t, "label": 1, "predicted": -1 if k in surprising else 1, "audit": k in checks,
-         "margin": 2.0 if k in surprising else 1.0}
+        Entry(
+            id=k, number=k, round=t, item=t, margin=2.0 if k in surprising else 1.0, probability=1, draw=0,
+            audit=k in checks, predicted=-1 if k in surprising else 1, asked_at="", event=str(k), label=1, first=1,
+            annotator="", answered_at="", seconds=None,
+        )
         for k, t in enumerate(rounds, 1)
     ]  # fmt: skip
 
@@ -343,16 +352,16 @@ LATE = "; at this pace"
 ])  # fmt: skip
 def test_the_budget_line_tells_how_long_the_labels_last(settings, rounds, told):
     """The rate is that of the last labels; with few of them nothing is promised."""
-    assert [told] == spending.sentences(ABOUT, progress(**settings), log(rounds))
+    assert [told] == spending.sentences(SETTINGS, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_tells_the_plan():
     """Where checks or a pace are set, what is expected by now stands beside what was used; a skip uses nothing."""
     given = log(range(100), checks=range(10))
-    given[8] |= {"label": SKIP}
+    given[8] = replace(given[8], label=SKIP)
 
     def told(log=given, **settings):
-        return spending.plan(ABOUT | settings, progress(), log)
+        return spending.plan(replace(SETTINGS, **settings), progress(), log)
 
     checks = "Random checks: 8 of 50 done, 5 expected by now."
     assert checks == told(audit=0.25)
@@ -375,7 +384,7 @@ def test_the_card_says_why_an_item_is_asked(rule, asked, sentence):
     """By a random check, by the rule, or by its draw, with the chance of it."""
     audit, probability = asked
     asked = SimpleNamespace(audit=audit, probability=probability)
-    assert sentence == why({"rule": rule}, asked, SimpleNamespace(labels=1))
+    assert sentence == why(SimpleNamespace(rule=rule), asked, SimpleNamespace(labels=1))
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():

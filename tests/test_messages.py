@@ -117,9 +117,9 @@ def test_preferences_that_were_broken_before_break_no_card(app_store, work):
 
 def test_no_number_that_json_does_not_know_goes_to_a_browser(work, monkeypatch):
     """A learner that left the numbers behind shows its items all the same."""
-    from ui.desk import Desk
+    from ui.items import Items
 
-    monkeypatch.setattr(Desk, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
+    monkeypatch.setattr(Items, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
     _, shown = sent(work(answers=1).session.id)
     assert [["a word", None], ["another", None], ["third", 0.5]] == shown["place"]["question"]["parts"]
 

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +25,8 @@ from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import calibration, model
 from oal_engine.sessions.model import ModelError
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 
@@ -51,7 +53,7 @@ def packed(lines):
 def margins(opened, table):
     """What the session's own learner says, through the kernel that asks its questions."""
     found = np.empty((rows.length(table), learners.classes(opened.learner) or 1))
-    stream.scores(table, opened.learner, opened.about["theta"], found)
+    stream.scores(table, opened.learner, opened.settings.theta, found)
     return found
 
 
@@ -75,7 +77,7 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
     assert np.array_equal(own, found.scores(opened.dataset.rows))
     assert np.any(own)
     assert opened.names == found.classes
-    predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.about["theta"], 1, -1)
+    predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.settings.theta, 1, -1)
     assert predicted.tolist() == [label for _, label, *_ in found.told(own)]
     assert (found.text, found.rows(vectors).columns) == (False, vectors.shape[1])
 
@@ -91,9 +93,9 @@ def test_a_sketch_is_a_list_of_weights_and_a_matrix_is_none(store):  # noqa: F81
         for name in learners.LEARNERS
         if not learners.linear(learners.build(name, 3, classes=3 * learners.is_multiclass(name)))
     ]
-    about = opened.about | {"learner": "sop"}
+    settings = replace(opened.settings, learner="sop")
     with pytest.raises(ModelError, match=r"^sop predicts with a matrix over all pairs of features, .*\.$"):
-        model.of_session(SimpleNamespace(about=about, dataset=opened.dataset, learner=learners.build("sop", 3)))
+        model.of_session(SimpleNamespace(settings=settings, dataset=opened.dataset, learner=learners.build("sop", 3)))
 
 
 @pytest.fixture(scope="module")

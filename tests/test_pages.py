@@ -13,7 +13,8 @@ from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from ui.forms import OWN
 from ui.page import PAGES as LINKS
 

@@ -7,15 +7,16 @@ import re
 import pytest
 from browser import MARKUP, RUN, Server, listeners
 from playwright.sync_api import expect
+from test_look_back import labelled
 from test_pages import run, words
 from test_pages import store as page_store  # noqa: F401
-from test_retrace import labelled
 from test_session import stream_of
 
 from oal_engine import datasets
 from oal_engine.datasets import feeds, formats
-from oal_engine.sessions import bundle, export, retrace
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions import bundle, export, look_back
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import messages, replay
 
@@ -80,11 +81,11 @@ def test_verify_says_what_was_checked_and_what_departs(pages):
     session = answer(store, texts)
     at = run(PAGE, session=str(session))
     at.button(key="verify").click().run()
-    assert str(retrace.verify(store, session)) in words(at)
+    assert str(look_back.verify(store, session)) in words(at)
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
     at.button(key="verify").click().run()
-    assert f"Departs in round {retrace.verify(store, session).round}, at question 12" in words(at)
+    assert f"Departs in round {look_back.verify(store, session).round}, at question 12" in words(at)
     assert '<th dir="auto">margin</th><td>9.5</td>' in words(at)
     replay.player.clear()
     at = run(PAGE, session=str(session), question="11")
@@ -99,11 +100,11 @@ def test_an_open_player_goes_on_where_the_stream_does(pages):
     store, texts = pages
     session = answer(store, texts, 60, budget=300)
     player = replay.Player(session)
-    assert (True, 240) == (player.session.complete, player.session.reached)
+    assert (True, 240) == (player.trace.complete, player.trace.reached)
     feed = io.BytesIO(b'{"id": "new", "text": "good word9", "label": 1}')
     assert [1] == [taken.appended for taken in feeds.append_lines(datasets.Dataset(store, texts), feed)]
     player.refresh()
-    assert (True, 241) == (player.session.complete, player.session.reached)
+    assert (True, 241) == (player.trace.complete, player.trace.reached)
 
 
 def test_another_algorithm_is_compared(pages):
@@ -128,7 +129,7 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
     for limit, sentence, charts in ((0.0, "The others cost it a label", 2), (1.0, "no curve is drawn: it would", 0)):
-        monkeypatch.setattr(retrace, "ENOUGH", limit)
+        monkeypatch.setattr(look_back, "ENOUGH", limit)
         at = run(PAGE, session=str(session))
         at.selectbox(key="other-algorithm").select("D-AMD").run()
         at.button(key="other-run").click().run()
@@ -220,7 +221,7 @@ def open_player(visit, app, session):
 
 def test_a_link_opens_a_question_as_it_was(open_player, store, session):
     """Item, margin, chance, draw, prediction, answer and annotator are those of the log, and words stay words."""
-    player, log, trace = open_player(23), store.answers(session), retrace.Trace(store, session)
+    player, log, trace = open_player(23), store.answers(session), look_back.Trace(store, session)
     entry = log[22]
     expect(player("text")).to_contain_text(trace.dataset.item(entry["item"])["text"])
     assert 0 == player.page.locator(RUN).count()
@@ -232,18 +233,18 @@ def test_a_link_opens_a_question_as_it_was(open_player, store, session):
     expect(player("used")).to_contain_text(f"{sum(bool(e['label']) for e in log[:22])} of 40 labels used before it")
     moved = trace.step(23).moved
     assert len(moved) == player("changes").locator("li").count()
-    (tp, fn), (fp, tn) = retrace.confusion(trace, trace.step(23).place.counts, "push")
+    (tp, fn), (fp, tn) = look_back.confusion(trace, trace.step(23).place.counts, "push")
     cells = player("tables").locator(".confusion td")
     assert [str(n) for n in (tp, fn, fp, tn)] == cells.all_inner_texts()
     player("evaluation-push_query").click()
-    rows = retrace.confusion(trace, trace.step(23).place.counts, "push_query")
+    rows = look_back.confusion(trace, trace.step(23).place.counts, "push_query")
     assert [str(n) for row in rows for n in row] == cells.all_inner_texts()
 
 
 def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
     """A drag over the timeline opens what lies under it, keys step, and the address follows."""
     player = open_player()
-    steps = retrace.Trace(store, session).steps
+    steps = look_back.Trace(store, session).steps
     box = player("timeline").bounding_box()
     at = [box["x"] + box["width"] * (share - 0.5) / steps for share in (10, 20, 30)]
     player.page.mouse.move(at[0], box["y"] + 30)
@@ -269,8 +270,8 @@ def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
 
 def test_jumps_go_to_mistakes_positives_and_surprises(open_player, store, session):
     """Each button and key opens the next of its kind, with Shift the one before."""
-    player, trace = open_player(), retrace.Trace(store, session)
-    positives = [entry["number"] for entry in trace.log if entry["label"] == 1]
+    player, trace = open_player(), look_back.Trace(store, session)
+    positives = [entry.number for entry in trace.log if entry.label == 1]
     for kind, key, found in (
         ("mistake", "m", trace.mistakes), ("positive", "p", positives), ("surprise", "s", trace.surprises),
     ):  # fmt: skip
@@ -287,7 +288,7 @@ def test_jumps_go_to_mistakes_positives_and_surprises(open_player, store, sessio
 
 def test_any_round_can_be_opened(open_player, store, session):
     """A round that asked nothing shows its item and margin; the line before a question leads to it."""
-    trace = retrace.Trace(store, session)
+    trace = look_back.Trace(store, session)
     number = next(n for n in range(20, trace.steps) if trace.step(n).passed.rounds > 1)
     passed = trace.step(number).passed
     player = open_player(number)
@@ -306,7 +307,7 @@ def test_any_round_can_be_opened(open_player, store, session):
 def test_it_plays_and_stops(open_player, app, store, session):
     """Playing goes on by itself up to the end, stops at a touch, and leaves nothing running on another page, which
     comes whole: what the player still wants is not asked of a server that is busy with that page."""
-    steps = retrace.Trace(store, session).steps
+    steps = look_back.Trace(store, session).steps
     player = open_player(steps - 6)
     player("speed").select_option("20")
     player("play").click()
@@ -366,7 +367,7 @@ def test_a_session_travels(visit, browser, open_player, store, session, tmp_path
     page = player.page
     page.get_by_role("tab", name="Verify").click()
     page.get_by_role("button", name="Verify", exact=True).click()
-    expect(page.get_by_text(str(retrace.verify(store, session)))).to_be_visible()
+    expect(page.get_by_text(str(look_back.verify(store, session)))).to_be_visible()
     page.get_by_role("tab", name="Publish", exact=True).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the session").click()
@@ -388,7 +389,7 @@ def test_a_session_travels(visit, browser, open_player, store, session, tmp_path
         expect(page.get_by_text("It is session 1 here. Verified bit for bit")).to_be_visible()
         page.get_by_role("link", name="Replay it").click()
         Player(page).at("q1")
-        assert retrace.verify(store, session).as_dict() | {"session": 1} == retrace.verify(other, 1).as_dict()
+        assert look_back.verify(store, session).as_dict() | {"session": 1} == look_back.verify(other, 1).as_dict()
         page.goto("about:blank")  # what it still loads does not fail
         other.close()
     finally:

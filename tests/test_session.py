@@ -24,8 +24,8 @@ from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable
 from oal_engine.sessions import export, session
-from oal_engine.sessions.runs import NEGATIVE, POSITIVE, SKIP, SessionError
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
 from oal_engine.store import StorageError, Store, StoreError
 
 EVENTS = (f"event {number}" for number in count())
@@ -136,7 +136,7 @@ def twin(store, opened, labels):
 
 
 def bits(opened):
-    return [array.tobytes() for array in opened._state.arrays()]
+    return [array.tobytes() for array in opened.state.arrays()]
 
 
 # The question
@@ -227,13 +227,13 @@ def test_skip_spends_and_teaches_nothing(store):
     opened = begin(store, algorithm="OA3-diag")
     say(opened, POSITIVE)
     taught = [
-        array.tobytes() for array in (opened._state.learner.w, opened._state.learner.s, opened._state.objective.seen)
+        array.tobytes() for array in (opened.state.learner.w, opened.state.learner.s, opened.state.objective.seen)
     ]
     before = opened.place
     say(opened, SKIP)
     after = opened.place
     assert taught == [
-        a.tobytes() for a in (opened._state.learner.w, opened._state.learner.s, opened._state.objective.seen)
+        a.tobytes() for a in (opened.state.learner.w, opened.state.learner.s, opened.state.objective.seen)
     ]
     assert (before.progress.left, 1, 1) == (after.progress.left, after.progress.labels, after.progress.skipped)
     assert after.asked.round > before.asked.round
@@ -593,11 +593,11 @@ def test_a_digest_tells_every_bit(store, run):
     opened = begin(store, data, algorithm, **more)
     for label in list(opened.names)[:2]:
         say(opened, label)
-    copies = [opened._state.copy() for _ in opened._state.arrays()]
+    copies = [opened.state.copy() for _ in opened.state.arrays()]
     assert {opened.digest()} == {state.digest() for state in copies}
     for number, state in enumerate(copies):
         state.arrays()[number].view(np.uint8).flat[0] ^= 1
-    spent = opened._state.copy()
+    spent = opened.state.copy()
     spent.spent += 1
     digests = {opened.digest(), spent.digest(), *(state.digest() for state in copies)}
     assert len(copies) + 2 == len(digests)

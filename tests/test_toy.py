@@ -24,7 +24,8 @@ from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, SMOOTHING
 from oal_engine.kernel.rows import add
 from oal_engine.sessions.estimates import of_session
-from oal_engine.sessions.session import Session, create
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import streamlit as st
 
-from oal_engine.sessions.runs import SessionError
+from oal_engine.sessions.settings import SessionError
 from oal_engine.store import ConflictError, StorageError, StoreError
 
 from . import messages

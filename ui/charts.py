@@ -84,7 +84,7 @@ def _answers(session):
     if len(most) > len(PALETTE):
         most = sorted(most, key=lambda label: -(labels == label).sum())[: len(PALETTE)]
     lines = [(session.names[k], color, (labels == k).cumsum()) for k, color in zip(most, _colors(session))]
-    return _chart("answers", "Answers of each class", steps, lines, "d", session.about["budget"], "labels")
+    return _chart("answers", "Answers of each class", steps, lines, "d", session.settings.budget, "labels")
 
 
 def _colors(session):

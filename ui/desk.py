@@ -3,23 +3,16 @@
 import threading
 from dataclasses import asdict, replace
 
-import numpy as np
 import streamlit as st
 
-from oal_engine.kernel import metrics
-from oal_engine.kernel.query_rules import QUERY_RULES
-from oal_engine.kernel.rows import nonzero
-from oal_engine.sessions.runs import SKIP, SessionError
 from oal_engine.sessions.session import Session
-from oal_engine.store import StorageError, StoreError
+from oal_engine.sessions.settings import SKIP, SessionError
 
-from . import charts, messages
-from .page import Removed, store
+from . import messages
+from .items import Items
+from .page import Removed, store, stored_settings
 
-KEPT_ITEMS = 50
-SHOWN_FEATURES = 40
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
-MOST_TERMS = 1_000  # highlighted in one text: the strongest
 MORE = "New items will appear here automatically."
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
@@ -36,18 +29,13 @@ class Desk:
     def __init__(self, session):
         self.session = Session(store(), session)
         self._lock = threading.Lock()
-        self._items = {}
+        self._shown = Items(self.session)
         self._looking = threading.RLock()
         self._made = {}
 
     def settings(self):
         """The settings of the session as they are stored now; Removed where it is gone."""
-        try:
-            return self.session.store.session(self.session.id)
-        except StorageError:
-            raise
-        except StoreError:
-            raise Removed from None
+        return stored_settings(self.session.store, self.session.id)
 
     def refresh(self):
         """Follow what was answered or removed elsewhere."""
@@ -100,7 +88,7 @@ class Desk:
                 ],
             }
             try:
-                about = self.settings()
+                settings = self.settings()
             except Removed:
                 return frame | self._removed()
             session.refresh()
@@ -114,7 +102,7 @@ class Desk:
                     for id, branches in ahead.items()
                 },
                 "review": None if review is None else self._skipped(review, place, notes),
-                "guidelines": about["guidelines"],
+                "guidelines": settings.guidelines,
                 "links": {
                     "Download or replay it": f"Replay?session={session.id}",
                     "New session on this data": f"./?new={session.dataset.id}",
@@ -125,7 +113,7 @@ class Desk:
     @property
     def name(self):
         """The session by a name that the session 1 of another database has not."""
-        return f"{self.session.id} of {self.session.about['created_at']}"
+        return f"{self.session.id} of {self.session.settings.created_at}"
 
     def _removed(self):
         """What the card shows of a session that is gone."""
@@ -168,100 +156,8 @@ class Desk:
     def _place(self, place, notes):
         counters = asdict(place.progress)
         question = place.asked and self._noted(place, notes)
-        result = None if question else self._result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
+        result = None if question else self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
 
-    def _result(self, counts):
-        """The outcome in a sentence, for the end of the session."""
-        if not self.session.labelled:
-            return "Every answer is saved."
-        push, both = (self.session.evaluate(counts, name) for name in metrics.EVALUATIONS)
-        told = charts.HEADLINES[self.session.multiclass].items()
-        push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
-        return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
-
     def _noted(self, place, notes):
-        return self._question(place) | {"note": notes.get(place.asked.item, "")}
-
-    def _question(self, place):
-        asked, item = place.asked, self._item(place.asked.item)
-        text, weights = item["text"], place.weights
-        if self.session.multiclass:  # what speaks for the predicted class, more than for the others
-            weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
-        return {
-            "id": asked.id,
-            "number": asked.number,
-            "item": asked.item,
-            "title": item["id"],
-            "parts": [] if text is None else self._parts(text, asked.item, weights),
-            "features": self._features(asked.item, weights) if text is None else None,
-            "why": why(self.session.about, asked, place.progress),
-            "guess": {"label": asked.predicted, "score": _score(asked.margin)} if asked.margin else None,
-            "old": asked.old,
-        }
-
-    def _item(self, position):
-        if len(self._items) > KEPT_ITEMS:
-            self._items.clear()
-        if position not in self._items:
-            self._items[position] = self.session.dataset.item(position)
-        return self._items[position]
-
-    def _contributions(self, position, weights):
-        """w_j x_j of each non-zero column of an item, relative to the largest, by column."""
-        columns, values = nonzero(self.session.dataset.rows, position)
-        parts = weights[columns] * values
-        largest = np.abs(parts).max(initial=0)
-        return columns, values, parts / largest if largest > 0 else parts
-
-    def _parts(self, text, position, weights):
-        columns, _, shares = self._contributions(position, weights)
-        share = dict(zip(columns.tolist(), shares.round(3).tolist()))
-        spans = self.session.dataset.vocabulary.spans(text)
-        terms = [(start, end, share[column]) for start, end, column in spans if share.get(column)]
-        if len(terms) > MOST_TERMS:  # a browser is slow with more of them
-            weakest = sorted(abs(weight) for *_, weight in terms)[-MOST_TERMS]
-            terms = [term for term in terms if abs(term[2]) >= weakest][:MOST_TERMS]
-        parts, done = [], 0
-        for start, end, weight in terms:
-            parts += [[text[done:start], 0], [text[start:end], weight]]
-            done = end
-        return [part for part in [*parts, [text[done:], 0]] if part[0]]
-
-    def _features(self, position, weights):
-        columns, values, shares = self._contributions(position, weights)
-        names = self.session.dataset.feature_names
-        first = np.argsort(-np.abs(values), kind="stable")[:SHOWN_FEATURES]
-        return [
-            [names[columns[k]] if names else f"column {columns[k] + 1}", f"{values[k]:.4g}", round(float(shares[k]), 3)]
-            for k in np.sort(first)
-        ]
-
-
-def _score(margin):
-    return (f"{margin:+.2f}" if abs(margin) >= 0.01 else f"{margin:+.1g}").replace("-", "−")
-
-
-def why(about, asked, progress):
-    """Why this item is asked, in words that do not give away what the model thinks of it."""
-    rule, chance = about["rule"], odds(asked.probability)
-    if asked.audit or rule == "random":
-        return f"Random check ({chance})."
-    if getattr(QUERY_RULES[rule], "exhaustive", False):
-        return "Every item is asked while the budget lasts."
-    if rule == "positive":
-        return "The model would push this item."
-    if not progress.labels:
-        return "The model knows nothing yet."
-    if rule == "margin":
-        return "The model is unsure: its score is close to the border."
-    if asked.probability >= 0.5:
-        return f"The model is unsure ({chance})."
-    return f"Fairly sure; drawn anyway ({chance})."
-
-
-def odds(probability):
-    """A chance in words: a percentage, or of a small one how rare it is."""
-    if not probability:  # of an item that was passed, in the player
-        return "no chance"
-    return f"{probability * 100:.0f} % chance" if probability >= 0.1 else f"about 1 in {1 / probability:,.0f} items"
+        return self._shown.question(place) | {"note": notes.get(place.asked.item, "")}

@@ -14,8 +14,8 @@ from .page import annotator, complain, logged_in, owns
 def show(desk):
     """Show guidelines and settings; call it in a fragment."""
     session = desk.session
-    about = session.store.session(session.id)
-    words, owner = about["guidelines"], about["owner"]
+    settings = desk.settings()
+    words, owner = settings.guidelines, settings.owner
     if words:
         st.html(
             '<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;'
@@ -28,7 +28,7 @@ def show(desk):
             _edit(session, words)
     elif owner:
         st.text(f"Written by {owner}, who owns the session.")
-    table(("Settings", ""), _settings(session, about), "none")
+    table(("Settings", ""), _settings(session, settings), "none")
 
 
 def may_edit(owner, name):
@@ -47,17 +47,17 @@ def _edit(session, words):
             st.rerun()
 
 
-def _settings(session, about):
+def _settings(session, settings):
     """The settings in words."""
-    checks = f"{about['audit']:.0%} of the budget" + ", which do not train" * (not about["audit_trains"])
+    checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
     return [
-        ("Data", about["dataset_name"]),
+        ("Data", settings.dataset_name),
         ("Algorithm", told(session.strategy)),
-        ("Budget", f"{about['budget']:,} labels"),
-        ("Random checks", checks if about["audit"] else "none"),
-        ("Pace", f"over the first {about['pace']:.0%} of the stream" if about["pace"] else "decided by the algorithm"),
-        ("Horizon", f"{about['horizon']:,} items"),
-        ("Order", f"shuffled by seed {about['seed']}" if about["shuffled"] else f"as stored, seed {about['seed']}"),
-        ("Owner", about["owner"] or "nobody"),
-        ("Engine", about["engine"]),
+        ("Budget", f"{settings.budget:,} labels"),
+        ("Random checks", checks if settings.audit else "none"),
+        ("Pace", f"over the first {settings.pace:.0%} of the stream" if settings.pace else "decided by the algorithm"),
+        ("Horizon", f"{settings.horizon:,} items"),
+        ("Order", f"shuffled by seed {settings.seed}" if settings.shuffled else f"as stored, seed {settings.seed}"),
+        ("Owner", settings.owner or "nobody"),
+        ("Engine", settings.engine),
     ]

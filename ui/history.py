@@ -1,6 +1,6 @@
 """The answers of a session in a list: newest first, to look through and to correct."""
 
-from oal_engine.sessions.runs import SKIP
+from oal_engine.sessions.settings import SKIP
 
 from . import feed
 
@@ -24,10 +24,10 @@ def show(desk):
 def page(desk, view):
     """What is shown of a view: the newest answers that fit come first."""
     session = desk.session
-    answered = [entry for entry in reversed(desk.log) if entry["label"] is not None]
+    answered = [entry for entry in reversed(desk.log) if entry.label is not None]
     shown = [entry for entry in answered if _fits(entry, view.show)]
-    by_item = {entry["item"]: entry["note"] for entry in shown if entry["note"]}
-    found, counts = feed.turned(session, [entry["item"] for entry in shown], view, lambda item: by_item.get(item, ""))
+    by_item = {entry.item: entry.note for entry in shown if entry.note}
+    found, counts = feed.turned(session, [entry.item for entry in shown], view, lambda item: by_item.get(item, ""))
     rows = [_row(session, shown[k], item, view.open) for k, item in found]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
     return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
@@ -35,18 +35,14 @@ def page(desk, view):
 
 def _fits(entry, show):
     if show == "corrected":
-        return entry["corrected"]
+        return entry.corrected
     if show == "noted":
-        return bool(entry["note"])
+        return bool(entry.note)
     if show == "wrong":
-        return _wrong(entry)
+        return entry.mistake
     if show == "audit":
-        return bool(entry["audit"])
-    return show in ("all", str(entry["label"]))
-
-
-def _wrong(entry):
-    return entry["label"] != SKIP and entry["label"] != entry["predicted"]
+        return bool(entry.audit)
+    return show in ("all", str(entry.label))
 
 
 def _shows(session):
@@ -56,25 +52,25 @@ def _shows(session):
 
 
 def _row(session, entry, item, opened):
-    label, names = entry["label"], session.names
+    label, names = entry.label, session.names
     kind = "quiet" if label == SKIP else "positive" if label > 0 and not session.multiclass else ""
     chips = [(names.get(label, "Skipped"), kind)]
-    if entry["corrected"]:
-        chips.append((f"was {names.get(entry['first'], 'skipped')}", "quiet"))
-    if _wrong(entry):
-        chips.append((f"model: {names[entry['predicted']]}", "wrong"))
-    if entry["note"]:
+    if entry.corrected:
+        chips.append((f"was {names.get(entry.first, 'skipped')}", "quiet"))
+    if entry.mistake:
+        chips.append((f"model: {names[entry.predicted]}", "wrong"))
+    if entry.note:
         chips.append(("note", "quiet"))
-    by = [entry["annotator"]] if entry["annotator"] else []
-    by += [f"{entry['seconds']:.1f} s"] if entry["seconds"] is not None else []
-    by.append("random check" if entry["audit"] else f"chance of being asked {entry['probability']:.2f}")
+    by = [entry.annotator] if entry.annotator else []
+    by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
+    by.append("random check" if entry.audit else f"chance of being asked {entry.probability:.2f}")
     left = session.place.progress.left
-    return feed.told(session, item, entry["item"], opened == entry["id"]) | {
-        "id": entry["id"],
+    return feed.told(session, item, entry.item, opened == entry.id) | {
+        "id": entry.id,
         "chips": chips,
-        "when": entry["answered_at"],
-        "by": " · ".join([f"question {entry['number']:,}", *by]),
-        "note": entry["note"],
+        "when": entry.answered_at,
+        "by": " · ".join([f"question {entry.number:,}", *by]),
+        "note": entry.note,
         "label": "Answer",
         "actions": [(*choice, choice[0] == label) for choice in [*names.items(), (SKIP, "Skip")]],
         "means": _means(label, left),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from oal_engine.sessions import learned
+from oal_engine.sessions import top_terms
 
 from .page import note
 
@@ -50,14 +50,14 @@ def _look(session):
     """The terms that moved, by answers; and the strongest, by class."""
     now = session.place.weights
     strongest = {
-        label: [(learned.term(session.dataset, k), value) for k, value in learned.strongest(now, label, MOST)]
+        label: [(top_terms.term(session.dataset, k), value) for k, value in top_terms.strongest(now, label, MOST)]
         for label in session.names
     }
-    return {back: learned.moved(session.earlier(back), now, MOST) for back in BACKS}, strongest
+    return {back: top_terms.moved(session.earlier(back), now, MOST) for back in BACKS}, strongest
 
 
 def _name(session, move):
-    term = learned.term(session.dataset, move.column)
+    term = top_terms.term(session.dataset, move.column)
     return term if move.label is None else f"{term} → {session.names[move.label]}"
 
 
@@ -67,11 +67,11 @@ def _proof(session, log):
     labels = place.progress.labels
     if not labels:
         return "The model waits for its first answer."
-    last = next(entry for entry in reversed(log) if entry["label"])
-    told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last['answered_at'])}"
+    last = next(entry for entry in reversed(log) if entry.label)
+    told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last.answered_at)}"
     told += f": {1000 * session.last_update:,.2f} ms to learn it and find the next question."
     if session.multiclass:
-        right = sum(entry["label"] == entry["predicted"] for entry in log if entry["label"])
+        right = sum(not entry.mistake for entry in log if entry.label)
         return f"{told} {right / labels:.0%} of the answers were as predicted."
     pushed = place.progress.pushed / max(1, place.progress.streamed)
     share = session.labels.count(1) / labels

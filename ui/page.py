@@ -14,8 +14,8 @@ from oal_engine.datasets import sweep
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions.runs import SessionError
-from oal_engine.store import Store
+from oal_engine.sessions.settings import SessionError, Settings
+from oal_engine.store import StorageError, Store, StoreError
 
 from . import access
 from .component import text
@@ -149,6 +149,16 @@ class Removed(SessionError):
 
     def __init__(self):
         super().__init__("this session was removed.")
+
+
+def stored_settings(store, session):
+    """The settings of a session as they are stored now; Removed where it is gone."""
+    try:
+        return Settings.read(store, session)
+    except StorageError:
+        raise
+    except StoreError:
+        raise Removed from None
 
 
 @contextmanager

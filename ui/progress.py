@@ -46,8 +46,8 @@ def _look(session, log):
             drawn = [*charts.estimated(session, points), *drawn]
             lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
-    theta = 0.0 if session.multiclass else session.about["theta"]
-    told = spending.sentences(session.about, place.progress, log)
+    theta = 0.0 if session.multiclass else session.settings.theta
+    told = spending.sentences(session.settings, place.progress, log)
     if closed is not None:
         told.append(CLOSED.format(closed + 1))
     return [*told, stopping.sentence(log, theta, title, values)], drawn, lines, problem

@@ -6,7 +6,7 @@ import html
 import numpy as np
 import streamlit as st
 
-from oal_engine.sessions.runs import SessionError
+from oal_engine.sessions.settings import SessionError
 
 from . import feed
 from .guidelines import may_edit
@@ -22,7 +22,7 @@ STORED = "Marks are only recorded; model and estimates stay as they are."
 def show(desk):
     """Show what was passed; call it in a fragment."""
     session = desk.session
-    trains = not session.multiclass and _switch(session)
+    trains = not session.multiclass and _switch(desk)
     feed.feed(
         desk,
         "pushed",
@@ -38,10 +38,11 @@ def _item(session, row):
     return int(session.order[row])
 
 
-def _switch(session):
+def _switch(desk):
     """Whether marks train, for everybody in the session."""
-    about = session.store.session(session.id)
-    stands, fixed = bool(about["feedback_trains"]), not may_edit(about["owner"], annotator())
+    session = desk.session
+    settings = desk.settings()
+    stands, fixed = settings.feedback_trains, not may_edit(settings.owner, annotator())
     chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}", disabled=fixed)
     if fixed:
         chosen = stands

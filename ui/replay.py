@@ -7,14 +7,15 @@ from itertools import zip_longest
 import streamlit as st
 
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions import estimates, learned, retrace
-from oal_engine.sessions.runs import Asked, Place
+from oal_engine.sessions import estimates, look_back, top_terms
+from oal_engine.sessions.fold import Place
+from oal_engine.sessions.log import StoredQuestion
 
 from . import charts, messages
 from .component import component
-from .desk import Desk
 from .figures import estimated, figures
-from .page import complain, store
+from .items import Items
+from .page import complain, store, stored_settings
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
@@ -28,43 +29,43 @@ def player(session):
     return Player(session)
 
 
-class Player(Desk):
+class Player:
     """Says what a place of a session looks like; reads only, and follows what is answered elsewhere."""
 
     def __init__(self, session):
-        self._items = {}
         self._open(session)
 
     def _open(self, session):
         """Run the log, and estimate the metrics along the stream where they are not known."""
-        self.session = trace = retrace.Trace(store(), session)
+        self.trace = trace = look_back.Trace(store(), session)
+        self._shown = Items(trace)
         self._estimates = [] if trace.labelled else estimates.curve(trace)
 
     def refresh(self):
-        """Run the log again where it has changed."""
-        self.settings()
-        trace = self.session
-        if retrace.version(store(), trace.id) != trace.version:
+        """Run the log again where it has changed; Removed where the session is gone."""
+        trace = self.trace
+        stored_settings(trace.store, trace.id)
+        if look_back.version(trace.store, trace.id) != trace.version:
             self._open(trace.id)
 
     @property
     def version(self):
         """What changes with every answer and every undo, and where the stream grows."""
-        return f"{self.session.id} of {self.session.about['created_at']}: {tuple(self.session.version)}"
+        return f"{self.trace.id} of {self.trace.settings.created_at}: {tuple(self.trace.version)}"
 
     def log(self):
         """All that the browser knows of a session without asking again."""
-        trace = self.session
+        trace = self.trace
         columns = {
             "margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted",
             "labels": "label",
         }  # fmt: skip
-        return {name: [entry[column] for entry in trace.log] for name, column in columns.items()} | {
-            "rounds": [entry["round"] + 1 for entry in trace.log],
+        return {name: [getattr(entry, column) for entry in trace.log] for name, column in columns.items()} | {
+            "rounds": [entry.round + 1 for entry in trace.log],
             "names": list(trace.names.items()),
             "multiclass": trace.multiclass,
             "labelled": trace.labelled,
-            "theta": 0 if trace.multiclass else trace.about["theta"],
+            "theta": 0 if trace.multiclass else trace.settings.theta,
             "questions": len(trace.log),
             "steps": trace.steps,
             "reached": trace.reached,
@@ -77,14 +78,14 @@ class Player(Desk):
                 _drawn(chart) for chart in [*charts.estimated(trace, self._estimates), *charts.of_session(trace)]
             ],
             "note": self._note(),
-            "end": f"The budget of {trace.about['budget']:,} labels is spent"
-            if len(trace.labels) >= trace.about["budget"]
+            "end": f"The budget of {trace.settings.budget:,} labels is spent"
+            if len(trace.labels) >= trace.settings.budget
             else "The stream has ended",
         }
 
     def place(self, name):
         """A place by its name: q and a question's number, or r and a round, both from 1; None where there is none."""
-        trace, number = self.session, int(name[1:])
+        trace, number = self.trace, int(name[1:])
         if name[0] == "q":
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
         if not 1 <= number <= trace.reached:
@@ -95,19 +96,20 @@ class Player(Desk):
         found = self._tables(step.place.counts, number) | {
             "progress": vars(step.place.progress),
             "passed": vars(step.passed) | {"first": step.passed.first + 1},
-            "moved": [[learned.term(self.session.dataset, m.column), m.label, m.old, m.new] for m in step.moved],
+            "moved": [[top_terms.term(self.trace.dataset, m.column), m.label, m.old, m.new] for m in step.moved],
         }
         if step.entry is None:
-            return found | {"item": None, "why": "The end of the session", "result": self._result(step.place.counts)}
-        question = self._question(step.place)
+            result = self._shown.result(step.place.counts)
+            return found | {"item": None, "why": "The end of the session", "result": result}
+        question = self._shown.question(step.place)
         return found | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
 
     def _round(self, passed):
-        trace = self.session
-        asked = Asked(
+        trace = self.trace
+        asked = StoredQuestion(
             0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
         )  # fmt: skip
-        item = self._question(Place(asked, passed.progress, passed.weights, passed.counts))
+        item = self._shown.question(Place(asked, passed.progress, passed.weights, passed.counts))
         return self._tables(passed.counts, passed.number) | {
             "item": item,
             "why": f"Round {passed.round + 1:,} was passed without asking.",
@@ -119,11 +121,11 @@ class Player(Desk):
         }
 
     def _tables(self, counts, number):
-        trace = self.session
+        trace = self.trace
         if not trace.labelled:
-            table = retrace.answers_confusion(trace, number)
+            table = look_back.answers_confusion(trace, number)
             return {"tables": {"answers": table}, "figures": self._figures(int(counts.sum()))}
-        tables = {name: retrace.confusion(trace, counts, name) for name in charts.NAMES}
+        tables = {name: look_back.confusion(trace, counts, name) for name in charts.NAMES}
         return {"tables": tables, "figures": figures(trace, counts)}
 
     def _figures(self, rounds):
@@ -134,19 +136,19 @@ class Player(Desk):
 
     def _note(self):
         """Why there are no figures, or what they are."""
-        if self.session.labelled:
+        if self.trace.labelled:
             return ""
-        told = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.session).reason}"
+        told = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.trace).reason}"
         return f"{told} The table is of the questions alone."
 
 
 def _answered(entry):
     """Who answered, when, and how fast."""
-    if entry["answered_at"] is None:
+    if entry.answered_at is None:
         return ""
-    when = f"{datetime.fromisoformat(entry['answered_at']):%d %b %Y %H:%M:%S} UTC"
-    by = [f"by {entry['annotator']}"] if entry["annotator"] else []
-    fast = [f"in {entry['seconds']:g} s"] if entry["seconds"] is not None else []
+    when = f"{datetime.fromisoformat(entry.answered_at):%d %b %Y %H:%M:%S} UTC"
+    by = [f"by {entry.annotator}"] if entry.annotator else []
+    fast = [f"in {entry.seconds:g} s"] if entry.seconds is not None else []
     return " · ".join([*by, when, *fast])
 
 
@@ -175,7 +177,7 @@ def _drawn(chart):
 def show(found, start):
     """Mount a player, opened at a question; call it in a fragment."""
     found.refresh()
-    key = f"replay-{found.session.id}"
+    key = f"replay-{found.trace.id}"
     try:
         view = messages.read(messages.Wanted, (st.session_state.get(key) or {}).get("view") or {})
     except messages.MessageError as error:
@@ -185,7 +187,7 @@ def show(found, start):
     _mount(
         key=key,
         data={
-            "session": found.session.id,
+            "session": found.trace.id,
             "version": found.version,
             "start": start,
             "log": None if view.known == found.version else found.log(),
@@ -201,7 +203,7 @@ def show(found, start):
 def what_if(session, version, chosen):
     """Another algorithm, as `choose_strategy` gives it, over the stream of a session as it is at this version."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
-    return retrace.what_if(player(session).session, strategy(**values, values=chosen["parameters"]))
+    return look_back.what_if(player(session).trace, strategy(**values, values=chosen["parameters"]))
 
 
 def compared(trace, other):

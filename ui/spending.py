@@ -1,20 +1,18 @@
 """How long the budget will last, in words."""
 
-from oal_engine.kernel import spending
-
 RECENT = 50  # labels from which the rate is taken
 FEW = 10  # labels: with less there is no rate to speak of
 
 
-def sentences(about, progress, log):
+def sentences(settings, progress, log):
     """What is left; when the budget will be spent at the rate of late; and the plan, where there is one."""
-    spent = [entry["round"] for entry in log if entry["label"]]
-    stream = max(progress.stream, about["horizon"])
+    spent = [entry.round for entry in log if entry.label]
+    stream = max(progress.stream, settings.horizon)
     if not progress.left:
         return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
     rest = stream - progress.streamed
     told = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
-    planned = plan(about, progress, log)
+    planned = plan(settings, progress, log)
     return [f"{progress.left:,} labels left {told}."] + [planned] * bool(planned)
 
 
@@ -32,14 +30,12 @@ def _rate(progress, spent, stream):
     return f"; at this pace {left:,.0f} of them are left when the stream ends"
 
 
-def plan(about, progress, log):
+def plan(settings, progress, log):
     """What the settings plan for the budget, against what is used; None where they plan nothing."""
-    found = spending.plan(
-        about["rule"], about["budget"], about["horizon"], about["audit"], about["audit_trains"], about["pace"]
-    )
+    found = settings.plan()
     if found is None:
         return None
-    checks = sum(bool(entry["audit"]) for entry in log if entry["label"])
+    checks = sum(bool(entry.audit) for entry in log if entry.label)
     parts = [
         ("Random checks", checks, found.audits, found.horizon),
         ("Other labels" if found.audits else "Labels", progress.labels - checks, found.budget - found.audits,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oal_engine.sessions import learned
+from oal_engine.sessions import top_terms
 
 CALM = 50  # labels over which the metric is looked at, and without a surprise that are worth a hint
 FLAT = 0.01
@@ -12,15 +12,15 @@ METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}
 def sentence(log, theta, title, curve=None):
     """When the model was last mistaken with confidence, how far a metric moved over the last CALM labels (curve: rounds
     done and its values then), and whether more labels may change little."""
-    given = [entry for entry in log if entry["label"]]
+    given = [entry for entry in log if entry.label]
     if len(given) < CALM:
         return f"Advice on stopping appears after {CALM} labels."
-    surprises = learned.surprises(log, theta)
-    since = sum(entry["number"] > surprises[-1]["number"] for entry in given) if surprises else len(given)
+    surprises = top_terms.surprises(log, theta)
+    since = sum(entry.number > surprises[-1].number for entry in given) if surprises else len(given)
     told = f"Last confident mistake: {since:,} label{'s' * (since != 1)} ago."
     if not surprises:
         told = f"No confident mistake in {since:,} labels."
-    moved = curve and movement(*curve, given[-CALM]["round"])
+    moved = curve and movement(*curve, given[-CALM].round)
     if moved is not None:
         told += f" {title} changed by {moved:.2f} over {CALM} labels."
     if since < CALM or moved is None or moved >= FLAT:

@@ -31,7 +31,7 @@ from ..kernel.query_rules import QUERY_RULES, partners
 from ..output import tables
 from ..output.jsonlines import LinesError
 from ..reproduction.protocols import recorded
-from ..sessions import bundle, retrace
+from ..sessions import bundle, look_back
 from ..sessions import model as models
 from ..sessions.export import TABLES, WHATS
 from ..sessions.export import export as write_export
@@ -512,7 +512,7 @@ def verify(session: int, db: Db = None, as_json: Json = False):
     store = Store(db, read_only=True)
     _check(store)
     data.Dataset(store, store.session(session)["dataset"]).check()
-    _report(retrace.verify(store, session), as_json)
+    _report(look_back.verify(store, session), as_json)
 
 
 def _report(report, as_json):
@@ -542,7 +542,7 @@ def adopt(file: Path, db: Db = None, as_json: Json = False):
             session = bundle.adopt(store, lines)
         except LinesError as error:
             raise ValueError(f"{file} cannot be adopted: {error}") from None
-    _report(retrace.verify(store, session), as_json)
+    _report(look_back.verify(store, session), as_json)
 
 
 def spread(arguments):

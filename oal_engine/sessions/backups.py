@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from ..datasets import Dataset, importing
 from ..output import tables
 from ..store import Store, StoreError
-from . import retrace
+from . import look_back
 
 DATABASE, ROWS = "studio.db", "studio.rows"
 MEMBER = re.compile(r"studio\.db|studio\.rows/\w+/(rows\.json|(y|indptr|indices|values)\.npy)", re.ASCII)
@@ -96,7 +96,7 @@ def check(store):
 def _departure(store, session):
     """Why a session does not verify, or None."""
     reports = []
-    problem = _problem(lambda: reports.append(retrace.verify(store, session)))
+    problem = _problem(lambda: reports.append(look_back.verify(store, session)))
     return problem or (None if reports[0].verified else str(reports[0]))
 
 

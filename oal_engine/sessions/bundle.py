@@ -15,7 +15,7 @@ from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError
-from .session import create
+from .settings import create
 
 FORMAT = 2
 SETTINGS = (

@@ -14,6 +14,7 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from ..kernel.metrics import EVALUATIONS, METRICS
 from ..kernel.query_rules import leaves_out
+from .log import read_entries
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
@@ -165,19 +166,19 @@ class _Log:
     """The answers of a session as arrays, and how many rounds and pushes had passed with each."""
 
     def __init__(self, run):
-        state, plan = run._state, run._state.plan
-        self.run, self.left_out = run, leaves_out(run.about["rule"])  # by the rule: items that only audits can ask
+        state, plan = run.state, run.state.plan
+        self.run, self.left_out = run, leaves_out(run.settings.rule)  # by the rule: items that only audits can ask
         self.silent = self.left_out and not (plan and plan.audits)
         trail = dict(state.trail)  # rounds done: counts
-        log = [e for e in run.store.answers(run.id) if e["label"] is not None and e["round"] + 1 in trail]
+        log = [e for e in read_entries(run.store, run.id) if e.label is not None and e.round + 1 in trail]
         limit = self._limit(log)
-        log = [e for e in log if e["round"] < limit]
+        log = [e for e in log if e.round < limit]
         self.size = len(log)
-        self.label = np.array([e["label"] for e in log], np.int64)
-        self.predicted = np.array([e["predicted"] for e in log], np.int64)
-        self.chance = np.array([e["probability"] for e in log], float)
-        self.rounds = np.array([0] + [e["round"] + 1 for e in log])
-        spent = state.spent >= run.about["budget"]
+        self.label = np.array([e.label for e in log], np.int64)
+        self.predicted = np.array([e.predicted for e in log], np.int64)
+        self.chance = np.array([e.probability for e in log], float)
+        self.rounds = np.array([0] + [e.round + 1 for e in log])
+        spent = state.spent >= run.settings.budget
         if state.question.t >= limit and not spent:  # what was not asked after the last answer had its chance too
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)
@@ -187,14 +188,14 @@ class _Log:
     def _limit(self, log):
         """The first round from which on some items have no chance of being asked, though the budget is not spent: where
         only audits give one, and these are over."""
-        state, plan, rounds = self.run._state, self.run._state.plan, self.run.rounds
+        state, plan, rounds = self.run.state, self.run.state.plan, self.run.rounds
         if not plan or not log:
             return rounds
-        audits = [e["round"] + 1 for e in log if e["audit"] and e["label"]]
+        audits = [e.round + 1 for e in log if e.audit and e.label]
         if self.left_out:
             return audits[-1] if audits and len(audits) >= plan.audits else min(rounds, plan.horizon)
         if state.spent - state.audited >= plan.budget - plan.audits:
-            return min(rounds, max(plan.horizon, log[-1]["round"] + 1))
+            return min(rounds, max(plan.horizon, log[-1].round + 1))
         return rounds
 
     def at(self, answers):
@@ -232,7 +233,7 @@ def _reason(log, positives, sides):
     what = "wrong predictions" if log.run.multiclass else "positive answers"
     if log.silent:
         return (
-            f"The rule {log.run.about['rule']} gives some items no chance of being asked: "
+            f"The rule {log.run.settings.rule} gives some items no chance of being asked: "
             "estimates need random checks or a rule that draws."
         )
     if log.size and not sum(part.unasked[0] for part in sides):

@@ -4,8 +4,10 @@ import numpy as np
 
 from ..kernel import rows
 from ..output.tables import Table, chunks, whole, write
-from . import model, session_report
+from . import model, report
+from .log import read_entries
 from .session import Session
+from .settings import Settings
 
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
@@ -20,31 +22,30 @@ def labels(store, session):
     class and first are the names of the label that stands and of the one first given: "skipped", which has no label, or
     None, where the question waits. It needs the log alone, whatever has become of the session.
     """
-    about = store.session(session)
-    words, log, notes = _words(about), store.answers(session), store.notes(session)
+    settings, log, notes = Settings.read(store, session), read_entries(store, session), store.notes(session)
+    words = _words(settings)
 
     def each():
         for part in chunks(len(log)):
             entries = log[part.start : part.stop]
-            places = [entry["item"] for entry in entries]
-            for entry, item in zip(entries, _items(store, about["dataset"], places, True)):
-                label, first = entry["label"], entry["first"]
-                found = entry | item | {
-                    "round": entry["round"] + 1,
-                    "label": label or None,
-                    "class": words[label],
-                    "first": words[first],
-                    "corrected": int(label != first),
-                    "note": notes.get(entry["item"]),
+            places = [entry.item for entry in entries]
+            for entry, item in zip(entries, _items(store, settings.dataset, places, True)):
+                row = vars(entry) | item | {
+                    "session": session,
+                    "round": entry.round + 1,
+                    "label": entry.label or None,
+                    "class": words[entry.label],
+                    "first": words[entry.first],
+                    "corrected": int(entry.corrected),
+                    "note": notes.get(entry.item),
                 }  # fmt: skip
-                yield tuple(found[name] for name in LABELS)
+                yield tuple(row[name] for name in LABELS)
 
     return Table(LABELS, each(), len(log))
 
 
-def _words(about):
-    two = {1: about["positive_name"], -1: about["negative_name"]}
-    return (dict(enumerate(about["classes"], 1)) if about["classes"] else two) | {0: "skipped", None: None}
+def _words(settings):
+    return settings.names | {0: "skipped", None: None}
 
 
 DECISIONS = {
@@ -56,27 +57,28 @@ DECISIONS = {
 def decisions(session, texts=False):
     """Every round of the stream so far, as it was decided when it passed, with the label that stands."""
     decided = session.decided
-    answers = {entry["round"]: entry for entry in session.store.answers(session.id)}
-    words, rounds = _words(session.about), decided[0].size
+    answers = {entry.round: entry for entry in read_entries(session.store, session.id)}
+    words, rounds = _words(session.settings), decided[0].size
 
     def each():
         for t in chunks(rounds):
             places = session.order[t.start : t.stop].tolist()
-            told = (values[t.start : t.stop].tolist() for values in decided)
+            parts = (values[t.start : t.stop].tolist() for values in decided)
             for k, item, margin, predicted, asked in zip(
-                t, _items(session.store, session.dataset.id, places, texts), *told
+                t, _items(session.store, session.dataset.id, places, texts), *parts
             ):
-                entry = answers.get(k, {"label": None, "audit": 0})
-                found = item | {
+                entry = answers.get(k)
+                label = entry and entry.label
+                row = item | {
                     "round": k + 1,
                     "margin": margin,
                     "predicted": predicted,
                     "asked": int(asked),
-                    "audit": entry["audit"],
-                    "label": entry["label"] or None,
-                    "class": words[entry["label"]],
+                    "audit": entry.audit if entry else 0,
+                    "label": label or None,
+                    "class": words[label],
                 }  # fmt: skip
-                yield tuple(found[name] for name in columns)
+                yield tuple(row[name] for name in columns)
 
     columns = DECISIONS | ({"text": str} if texts else {})
     return Table(columns, each(), rounds), None
@@ -91,8 +93,8 @@ def predictions(session, texts=False):
         part = slice(t.start, t.stop)
         margins[part], predicted[part] = made.decided(made.scores(rows.take(dataset.rows, order[part])))
     first = np.argsort(-margins, kind="stable")
-    answers = {entry["round"]: entry["label"] for entry in session.store.answers(session.id)}
-    words = _words(session.about)
+    answers = {entry.round: entry.label for entry in read_entries(session.store, session.id)}
+    words = _words(session.settings)
 
     def each():
         for place in chunks(order.size):
@@ -134,7 +136,7 @@ def export(store, session, what, kind, out=None, texts=False, progress=None):
         if what == "model":
             return model.write(model.of_session(opened), file)
         if what == "report":
-            file.write(session_report.page(opened))
+            file.write(report.page(opened))
             return None
         table, said = TABLES[what](opened, texts)
         write(table, kind, file, progress)

@@ -24,7 +24,8 @@ from ..output.jsonlines import LinesError, checked, lines, number, or_none, whol
 from ..output.tables import CHUNK, Table
 from . import calibration
 from .calibration import Calibration
-from .session import MOST_CLASSES
+from .log import read_entries
+from .settings import MOST_CLASSES
 
 FORMAT = 1
 MOST_WORDS = 20  # of a term; more would let a file from elsewhere take any time
@@ -133,10 +134,10 @@ class Model:
 
 def of_session(session):
     """The model of an opened session as it is now."""
-    about, dataset, learner = session.about, session.dataset, session.learner
+    settings, dataset, learner = session.settings, session.dataset, session.learner
     if not learners.linear(learner):
         raise ModelError(
-            f"{about['learner']} predicts with a matrix over all pairs of features, which is no list of terms and "
+            f"{settings.learner} predicts with a matrix over all pairs of features, which is no list of terms and "
             "weights: it has no model file. Publish the session instead."
         )
     vocabulary, scaled = dataset.vocabulary, json.loads(dataset.about["scaling"])
@@ -147,15 +148,15 @@ def of_session(session):
     head = {
         "oal_model": FORMAT,
         "engine": __version__,
-        "session": about["name"],
+        "session": settings.name,
         "dataset": dataset.name,
-        "algorithm": about["algorithm"],
-        "learner": about["learner"],
+        "algorithm": settings.algorithm,
+        "learner": settings.learner,
         "labels": len(session.labels),
-        "averaged": bool(about["averaged"]),
+        "averaged": bool(settings.averaged),
         "multiclass": session.multiclass,
         "classes": list(session.names.values()),
-        "theta": about["theta"],
+        "theta": settings.theta,
         "scaling": scaled["name"],
         "vectorizer": vocabulary and vocabulary.settings,
         "documents": vocabulary and vocabulary.documents,
@@ -169,11 +170,11 @@ def of_session(session):
 
 def calibrated(session):
     """How likely its predictions are right: of a positive class by the margin, of K by the gap of the best two."""
-    log = [entry for entry in session.store.answers(session.id) if entry["label"]]
-    margins, weights = [entry["margin"] for entry in log], [1 / entry["probability"] for entry in log]
+    log = [entry for entry in read_entries(session.store, session.id) if entry.label]
+    margins, weights = [entry.margin for entry in log], [1 / entry.probability for entry in log]
     if session.multiclass:
-        return calibration.fit(margins, [entry["label"] == entry["predicted"] for entry in log], weights, "right")
-    return calibration.fit(margins, [entry["label"] > 0 for entry in log], weights)
+        return calibration.fit(margins, [not entry.mistake for entry in log], weights, "right")
+    return calibration.fit(margins, [entry.label > 0 for entry in log], weights)
 
 
 # New items

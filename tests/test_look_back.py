@@ -8,9 +8,9 @@ from oal_engine import datasets
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.learners import weights
-from oal_engine.sessions import retrace
-from oal_engine.sessions.retrace import Trace, verify, what_if
-from oal_engine.sessions.session import create
+from oal_engine.sessions import look_back
+from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 RUNS = [
@@ -37,7 +37,7 @@ def store(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def kept_often(monkeypatch):
     """A short session has several kept states."""
-    monkeypatch.setattr(retrace, "KEPT_EVERY", 7)
+    monkeypatch.setattr(look_back, "KEPT_EVERY", 7)
 
 
 def labelled(store, data="sparse", algorithm="PAA-I", wrong=9, **more):
@@ -68,7 +68,7 @@ def test_every_question_is_as_it_was(store, data, algorithm, more):
     for k in np.random.default_rng(0).permutation(len(places)):
         asked, progress, learned, counts = places[k]
         step = trace.step(int(k) + 1)
-        assert (asked.item, asked.margin, progress) == (step.entry["item"], step.entry["margin"], step.place.progress)
+        assert (asked.item, asked.margin, progress) == (step.entry.item, step.entry.margin, step.place.progress)
         assert learned.tobytes() == step.place.weights.tobytes()
         assert counts.tobytes() == step.place.counts.tobytes()
     end = trace.step(trace.steps)
@@ -99,7 +99,7 @@ def test_rounds_between_questions_are_what_the_model_thought_of_them(store, data
     """A round that asked nothing has the margin of its learner, a draw not below its chance, and its counts."""
     opened, _ = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
-    X, asked = rows.matrix(trace.dataset.rows), {entry["round"] for entry in trace.log}
+    X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
     seen = {}
     for t in sorted(set(range(trace.rounds)) - asked):
         found = trace.round(t)
@@ -107,7 +107,7 @@ def test_rounds_between_questions_are_what_the_model_thought_of_them(store, data
         best = np.sort(scores.ravel())[::-1]
         expected = best[0] - best[1] if trace.multiclass else best[0]
         assert found.margin == pytest.approx(expected, abs=1e-12)
-        assert (int(trace.order[t]), stream.draw(trace.about["seed"], t)) == (found.item, found.draw)
+        assert (int(trace.order[t]), stream.draw(trace.settings.seed, t)) == (found.item, found.draw)
         assert found.probability <= found.draw
         assert t + 1 == found.counts.sum()
         seen.setdefault(found.number, []).append(found)
@@ -139,7 +139,7 @@ def test_an_open_session_ends_at_the_question_that_waits(store):
         say(opened, truth(opened))
     trace = Trace(store, opened.id)
     assert (4, False, opened.place.asked.round + 1) == (trace.steps, trace.complete, trace.reached)
-    assert (None, []) == (trace.step(4).entry["label"], trace.step(4).moved)
+    assert (None, []) == (trace.step(4).entry.label, trace.step(4).moved)
     fresh = Trace(store, create(store, "sparse", "PAA-I"))
     assert (0, False, 0) == (fresh.steps, fresh.complete, fresh.reached)
 
@@ -182,7 +182,7 @@ def test_the_first_question_that_departs_is_reported(store, change):
     assert (17, places[16][0].round + 1, 16) == (report.number, report.round, report.questions)
     assert report.recorded != report.found
     assert "at question 17: it is not the one recorded" in str(report)
-    assert (report.engine_then, report.engine_now) == (retrace.__version__,) * 2
+    assert (report.engine_then, report.engine_now) == (look_back.__version__,) * 2
     assert (16, False, trace.reached) == (trace.steps, trace.complete, trace.counts.sum())
     assert places[15][2].tobytes() == trace.step(16).place.weights.tobytes()
 
@@ -224,9 +224,9 @@ def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more)
     trace = Trace(store, opened.id)
     found = what_if(trace, strategy(algorithm))
     assert (True, 1.0, 0) == (found.exact, found.share, found.different)
-    assert [(e["round"] + 1, e["predicted"], e["label"]) for e in trace.log] == found.asked
+    assert [(e.round + 1, e.predicted, e.label) for e in trace.log] == found.asked
     assert trace.counts.tobytes() == found.run.counts.tobytes()
-    assert weights(trace._state.learner).tobytes() == weights(found.run._state.learner).tobytes()
+    assert weights(trace.state.learner).tobytes() == weights(found.run.state.learner).tobytes()
 
 
 def test_another_algorithm_is_the_replay_of_it(store):
@@ -238,7 +238,7 @@ def test_another_algorithm_is_the_replay_of_it(store):
         trace.dataset.rows, trace.y, trace.order, *chosen.build(8), stream.objective(), budget=30, seed=0
     )
     assert (done.counts.tolist(), done.queried) == (found.run.counts.tolist(), len(found.run.labels))
-    wrong = sum(e["label"] not in (0, trace.y[e["item"]]) for e in trace.log)
+    wrong = sum(e.label not in (0, trace.y[e.item]) for e in trace.log)
     assert wrong == found.different > 0
 
 
@@ -251,12 +251,12 @@ def test_without_labels_only_this_session_answers(store, monkeypatch):
     trace = Trace(store, opened.id)
     assert (False, 1.0, True) == ((same := what_if(trace, strategy("PAA-I"))).exact, same.share, same.enough)
     found = what_if(trace, strategy("D-AMD"))
-    here = {e["round"] + 1: e["label"] for e in trace.log}
+    here = {e.round + 1: e.label for e in trace.log}
     assert [here.get(t, 0) for t, *_ in found.asked] == [label for *_, label in found.asked]
     assert sum(t in here for t, *_ in found.asked) / len(found.asked) == found.share < 1
     assert len(found.asked) <= 40
     for limit in (found.share, found.share + 1e-9):
-        monkeypatch.setattr(retrace, "ENOUGH", limit)
+        monkeypatch.setattr(look_back, "ENOUGH", limit)
         assert found.enough == (limit <= found.share)
 
 
@@ -271,6 +271,6 @@ def test_tables_of_items_by_class(store):
     opened, _ = labelled(store)
     trace = Trace(store, opened.id)
     tp, fp, tn, fn = metrics.confusion(trace.counts, "push")
-    assert [[tp, fn], [fp, tn]] == retrace.confusion(trace, trace.counts, "push")
-    table = np.array(retrace.answers_confusion(trace, trace.steps))
+    assert [[tp, fn], [fp, tn]] == look_back.confusion(trace, trace.counts, "push")
+    table = np.array(look_back.answers_confusion(trace, trace.steps))
     assert (len(trace.labels), len(trace.mistakes)) == (table.sum(), table.sum() - table.trace())

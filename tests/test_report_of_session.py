@@ -9,14 +9,14 @@ from test_report import EVIL, Page
 from test_session import begin, path, say, store, truth  # noqa: F401
 
 from oal_engine.datasets import Dataset
-from oal_engine.sessions import estimates, session_report
+from oal_engine.sessions import estimates, report
 from oal_engine.sessions.estimates import Estimate, Estimates
-from oal_engine.sessions.runs import SKIP
+from oal_engine.sessions.settings import SKIP
 
 
 def shown(opened):
     """The page as text and as a browser reads it."""
-    text = session_report.page(opened).decode()
+    text = report.page(opened).decode()
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
     assert all(address.startswith("#") for address in page.addresses)
@@ -26,7 +26,7 @@ def shown(opened):
         set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in re.findall(r"<svg.*?</svg>", text, re.S)
     ]
     assert sum(map(len, identities)) == len(set().union(*identities))  # a figure's parts are not those of another
-    assert text == session_report.page(opened).decode()
+    assert text == report.page(opened).decode()
     return text, page
 
 
@@ -44,8 +44,8 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
     assert 4 == text.count("<svg")
     assert all(name in page.text for name in opened.names.values())
     told = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1]))
-    assert (opened.about["parameters"], 40) == (told["parameters"], told["budget"])
-    assert opened.about["engine"] == told["page"]["engine"]
+    assert (opened.settings.parameters, 40) == (told["parameters"], told["budget"])
+    assert opened.settings.engine == told["page"]["engine"]
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):  # noqa: F811
@@ -95,10 +95,10 @@ def test_corrections_and_notes_are_told_and_words_stay_words(store):  # noqa: F8
     for _ in range(3):
         say(opened, 1)
     first = opened.history[0]
-    opened.correct("report-c", first["id"], -1, EVIL)
-    opened.note("report-n", first["item"], EVIL)
+    opened.correct("report-c", first.id, -1, EVIL)
+    opened.note("report-n", first.item, EVIL)
     text, page = shown(opened)
     assert "Labels that are not those first given: 1." in page.text
     assert "<script>x" not in text
     assert page.text.count("<script>x</script> & $y$") >= 5
-    assert opened.dataset.item(first["item"])["id"] in page.text
+    assert opened.dataset.item(first.item)["id"] in page.text

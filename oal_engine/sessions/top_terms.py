@@ -49,12 +49,7 @@ def term(dataset, column):
     return names[column] if names else f"column {column + 1}"
 
 
-def mistakes(log):
-    """The entries of a log that were answered with another class than predicted."""
-    return [entry for entry in log if entry["label"] and entry["label"] != entry["predicted"]]
-
-
 def surprises(log, theta=0.0):
     """The mistakes made with confidence: with a margin further from the threshold than half of the questions."""
-    half = np.median([abs(entry["margin"] - theta) for entry in log]) if log else 0.0
-    return [entry for entry in mistakes(log) if abs(entry["margin"] - theta) > half]
+    half = np.median([abs(entry.margin - theta) for entry in log]) if log else 0.0
+    return [entry for entry in log if entry.mistake and abs(entry.margin - theta) > half]

@@ -7,6 +7,7 @@ dashed with their interval, and said to be estimates.
 import html
 import json
 from collections import Counter
+from dataclasses import asdict
 from datetime import datetime
 from statistics import median
 
@@ -16,7 +17,7 @@ from ..kernel import learners, metrics
 from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ..versions import versions
-from . import estimates, learned
+from . import estimates, top_terms
 
 STRONGEST = 15  # terms of each class
 SHOWN = 500  # corrections and notes; all of them are in the table of labels
@@ -37,7 +38,7 @@ def page(session):
         *_notes(session),
         *_settings(session),
     ]
-    return document(session.about["name"], parts)
+    return document(session.settings.name, parts)
 
 
 def _heading(words):
@@ -65,11 +66,11 @@ def _draw(axes, unit, title, lines):
 
 
 def _summary(session):
-    about, progress = session.about, session.place.progress
+    settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     return sentence(
-        f"{about['algorithm']} on {about['dataset_name']}: {progress.labels:,} of {progress.budget:,} labels "
+        f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
         f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}."
     )
 
@@ -157,13 +158,13 @@ def _interval(estimate):
 
 def _answers(session):
     """The answers of each class, and who gave them."""
-    log = [entry for entry in session.history if entry["label"] is not None]
-    counts = Counter(entry["label"] for entry in log)
+    log = [entry for entry in session.history if entry.label is not None]
+    counts = Counter(entry.label for entry in log)
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
     yield _heading("Answers")
     if most:
-        given = [entry for entry in log if entry["label"]]
-        labels, items = (np.array([entry[key] for entry in given]) for key in ("label", "round"))
+        given = [entry for entry in log if entry.label]
+        labels, items = (np.array([getattr(entry, key) for entry in given]) for key in ("label", "round"))
         lines = [(name, items + 1, (labels == k).cumsum(), None) for k, name in session.names.items() if k in most]
         yield _figures([_drawn("Answers of each class", "items streamed", lines)])
     yield html_table(
@@ -175,7 +176,7 @@ def _answers(session):
     )
     people = {}
     for entry in log:
-        people.setdefault(entry["annotator"] or "nobody named", []).append(entry)
+        people.setdefault(entry.annotator or "nobody named", []).append(entry)
     yield _heading("Annotators")
     yield html_table(
         ["", "Answers", "Corrected", "Median seconds", "First", "Last"],
@@ -183,10 +184,10 @@ def _answers(session):
             [
                 head_cell(name),
                 figure_cell(f"{len(own):,}"),
-                figure_cell(f"{sum(map(bool, (entry['corrected'] for entry in own))):,}"),
+                figure_cell(f"{sum(entry.corrected for entry in own):,}"),
                 figure_cell(_seconds(own)),
-                figure_cell(_when(min(entry["answered_at"] for entry in own))),
-                figure_cell(_when(max(entry["answered_at"] for entry in own))),
+                figure_cell(_when(min(entry.answered_at for entry in own))),
+                figure_cell(_when(max(entry.answered_at for entry in own))),
             ]
             for name, own in people.items()
         ],
@@ -194,7 +195,7 @@ def _answers(session):
 
 
 def _seconds(entries):
-    known = [entry["seconds"] for entry in entries if entry["seconds"] is not None]
+    known = [entry.seconds for entry in entries if entry.seconds is not None]
     return f"{median(known):.1f}" if known else ""
 
 
@@ -209,8 +210,8 @@ def _learned(session):
     yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
     found = {
         name: ", ".join(
-            f"{learned.term(session.dataset, column)} ({weight:.3g})"
-            for column, weight in learned.strongest(weights, label, STRONGEST)
+            f"{top_terms.term(session.dataset, column)} ({weight:.3g})"
+            for column, weight in top_terms.strongest(weights, label, STRONGEST)
         )
         for label, name in session.names.items()
     }
@@ -223,7 +224,7 @@ def _corrections(session):
     """The labels that were corrected."""
     words = session.names | {0: "skipped"}
     ids = _ids(session)
-    changed = [entry for entry in session.history if entry["corrected"]]
+    changed = [entry for entry in session.history if entry.corrected]
     yield _heading("Corrections")
     if not changed:
         yield sentence("No label was corrected.")
@@ -233,12 +234,12 @@ def _corrections(session):
         ["", "Question", "First label", "Now", "By", "At"],
         [
             [
-                head_cell(ids[entry["item"]]),
-                figure_cell(f"{entry['number']:,}"),
-                word_cell(words[entry["first"]]),
-                word_cell(words[entry["label"]]),
-                word_cell(entry["annotator"]),
-                figure_cell(_when(entry["answered_at"])),
+                head_cell(ids[entry.item]),
+                figure_cell(f"{entry.number:,}"),
+                word_cell(words[entry.first]),
+                word_cell(words[entry.label]),
+                word_cell(entry.annotator),
+                figure_cell(_when(entry.answered_at)),
             ]
             for entry in changed[:SHOWN]
         ],
@@ -263,20 +264,13 @@ def _first(lines):
 
 def _ids(session):
     """The ids of the items that the log and the notes are about."""
-    places = {entry["item"] for entry in session.history} | session.notes.keys()
+    places = {entry.item for entry in session.history} | session.notes.keys()
     found = session.store.items(session.dataset.id, sorted(places))
     return {position: item["id"] for position, item in found.items()}
 
 
-SETTINGS = (
-    "name", "dataset_name", "algorithm", "learner", "rule", "parameters", "budget", "audit", "audit_trains", "pace",
-    "horizon", "seed", "shuffled", "classes", "positive_name", "negative_name", "positive_class", "alpha_p", "c_p",
-    "metric", "theta", "rho", "averaged", "owner", "guidelines", "feedback_trains", "engine", "created_at",
-)  # fmt: skip
-
-
 def _settings(session):
     """Everything that a session was made with, and the versions that made this page."""
-    told = {key: session.about[key] for key in SETTINGS} | {"page": versions()}
+    known = asdict(session.settings) | {"page": versions()}
     yield _heading("Settings and versions")
-    yield f"<pre>{html.escape(json.dumps(told, indent=1, ensure_ascii=False))}</pre>"
+    yield f"<pre>{html.escape(json.dumps(known, indent=1, ensure_ascii=False))}</pre>"

@@ -4,7 +4,6 @@ under another algorithm. Nothing here writes."""
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +13,10 @@ from ..kernel import metrics, stream
 from ..kernel.algorithms import ALGORITHMS
 from ..kernel.learners import weights
 from ..kernel.query_rules import paceable
-from . import learned
-from .runs import SKIP, Asked, Departed, Place, Progress, Run, answered
-from .session import effective_rho
+from . import top_terms
+from .fold import LogMismatch, Place, Progress, Run
+from .log import Answered, Entry, Grown, Log, Unanswered
+from .settings import SKIP, Settings, effective_rho
 
 KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
 KEPT_BYTES = 64 * 2**20
@@ -41,7 +41,7 @@ class Step:
     passed before it, and the weights that its answer moved, most first."""
 
     place: Place
-    entry: dict | None
+    entry: Entry | None
     passed: Passed
     moved: list
 
@@ -117,7 +117,7 @@ class Version(NamedTuple):
 def version(store, session):
     """The version of a session now."""
     items = store.length(store.session(session)["dataset"])
-    return Version(store.log_version(session), store.asked(session), items)
+    return Version(store.log_version(session), store.question_count(session), items)
 
 
 def _counted(number, what):
@@ -125,39 +125,44 @@ def _counted(number, what):
 
 
 class Trace(Run):
-    """The log of a session, run once from its first round as far as it comes out; any place of it opens quickly.
+    """The log of a session, folded once from its first round as far as it is reproduced; any place of it opens quickly.
 
-    `log` is that part. departed: the Departed that ended it, or None. Safe to share between threads.
+    `log` has the entries of that part. mismatch: the LogMismatch that ended it, or None. Safe to share between threads.
     """
 
-    def __init__(self, store, session):
+    def __init__(self, store, session: int):
         with store.snapshot():
-            log, self.digests, self._changes = (ask(session) for ask in (store.answers, store.digests, store.changes))
-            self.version, about = version(store, session), store.session(session)
-        super().__init__(store, about, self.version.items)
-        self.id = session
-        self.departed, self._kept = None, {0: self.fresh(self.ends(log, self._changes, 0))}
+            log, settings = Log.read(store, session), Settings.read(store, session)
+            self.version = version(store, session)
+        super().__init__(store, settings, self.version.items)
+        self.id, self.digests, self.mismatch, self._kept = session, log.digests, None, {}
         try:
-            for done, state in enumerate(self.follow(log, self.digests, self._changes)):
-                size = sum(array.nbytes for array in state.arrays()) + 8 * len(log)
-                if done and done % max(KEPT_EVERY, -(-len(log) * size // KEPT_BYTES)) == 0:
+            for done, state in enumerate(self.follow(log)):
+                size = sum(array.nbytes for array in state.arrays()) + 8 * len(log.entries)
+                if done % max(KEPT_EVERY, -(-len(log.entries) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
-        except Departed as departed:
-            self.departed = departed
-            log = log[: departed.answers]
-        self.log, self._answers = log, answered(log)
-        self._state = self._after(len(self._answers) - bool(self.departed and log))
-        if not self.departed:
-            self.change(self._state, log, self._changes, len(self._answers))
+        except LogMismatch as mismatch:
+            self.mismatch = mismatch
+            log = log.cut(mismatch.answers)
+        self.log = log.entries
+        self._events, self._asked_at = log.events(self.rounds)
+        self.answers = log.answers
+        self.state = self._after(max(0, self.answers - 1)) if self.mismatch else state
+
+    def _states(self, first, stop):
+        """The states after so many events, up to and with `stop`, changed in place; the caller's own."""
+        kept = max(done for done in self._kept if done <= first)
+        state = self._kept[kept].copy()
+        for done in range(kept, stop + 1):
+            if done > kept:
+                state = self.apply(state, self._events[done - 1])
+            if done >= first:
+                yield state
 
     def _after(self, answers):
         """The state after so many answers, as its question was asked; the caller's own."""
-        kept = max(done for done in self._kept if done <= answers)
-        state = self._kept[kept].copy()
-        for done in range(kept, answers):
-            self.change(state, self.log, self._changes, done)
-            state = self.advance(state, self.log[done]["first"], self.ends(self.log, self._changes, done + 1))
-        return state
+        at = self._asked_at[answers]
+        return next(self._states(at, at))
 
     @property
     def steps(self):
@@ -167,86 +172,81 @@ class Trace(Run):
     @property
     def complete(self):
         """Whether the budget is spent, or the stream has ended."""
-        return self.departed is None and self.ended(self._state)
+        return self.mismatch is None and self.ended(self.state)
 
     @property
     def reached(self):
         """How many rounds can be opened."""
         if self.complete:
             return self.rounds
-        return self.log[-1]["round"] + 1 if self.log else 0
+        return self.log[-1].round + 1 if self.log else 0
 
     def step(self, number):
         """The question of a number from 1, or the end behind the last."""
-        state = self._after(number - 1)
         entry = self.log[number - 1] if number <= len(self.log) else None
-        asked = entry and Asked(
-            entry["id"], number, entry["round"], entry["item"], entry["margin"], entry["probability"],
-            entry["predicted"], None, entry["audit"],
-        )  # fmt: skip
-        passed = self._passed(state, number)
+        passed = self._passed(number)
         if not entry:  # the end is as it is now
-            self.change(state, self.log, self._changes, number - 1)
-        place = self.place_of(state, asked, self._stood(number, entry["round"] if entry else inf))
-        place = Place(asked, place.progress, weights(state.learner).copy(), place.counts.copy())
-        moved = []
-        if entry and entry["first"]:
-            self.change(state, self.log, self._changes, number - 1)
-            before = weights(state.learner).copy()
-            moved = learned.moved(before, weights(self.advance(state, entry["first"]).learner))
-        return Step(place, entry, passed, moved)
+            return Step(self._own(self.place_of(self.state, None)), None, passed, [])
+        place = self._own(self.place_of(self._after(number - 1), entry.question()))
+        return Step(place, entry, passed, self._moved(number) if entry.first else [])
 
-    def _stood(self, number, t):
-        """The answers before a question, as they stood in round t."""
-        labels = {entry["id"]: entry["first"] for entry in self.log[: number - 1]}
-        for change in self._changes:
-            end = inf if change["at_end"] is None else change["at_end"]  # with a question that waited
-            if change["question"] and (change["position"], end) <= (number - 1, t):
-                labels[change["question"]] = change["label"]
-        return [(id, "", label) for id, label in labels.items()]
+    def _own(self, place):
+        """A place that stays as it is."""
+        return replace(place, weights=place.weights.copy(), counts=place.counts.copy())
+
+    def _moved(self, number):
+        """What the answer to a question changed, with the labels that stood when it was given."""
+        for done, state in enumerate(self._states(self._asked_at[number - 1], len(self._events))):
+            event = self._events[self._asked_at[number - 1] + done]
+            if isinstance(event, Answered):
+                before = weights(state.learner).copy()
+                return top_terms.moved(before, weights(self.apply(state, event).learner))
 
     def _gap(self, number):
         """The first round after the question before the one of this number, and the first not before this one."""
-        first = self.log[number - 2]["round"] + 1 if number > 1 else 0
-        return first, self.log[number - 1]["round"] if number <= len(self.log) else self.rounds
+        first = self.log[number - 2].round + 1 if number > 1 else 0
+        return first, self.log[number - 1].round if number <= len(self.log) else self.rounds
 
-    def _look(self, state, first, stop):
+    def _inspect(self, number, first, stop):
         """Margin, probability, draw and prediction of rounds between two questions, the counts after them, and the
         state that decided the last of them."""
-        found = np.zeros((stop - first, 4))
-        start = next((counts for rounds, counts in reversed(state.trail) if rounds == first), None)
-        counts, t = np.zeros_like(state.counts) if start is None else start.copy(), first
-        for own in (*state.earlier, state):
-            end = stop if own is state else min(stop, own.question.t)
-            own = own.copy()  # a rule may leave its work in the learner
-            stream.passed(
-                self.dataset.rows, self.y, self.order, own.learner, own.rule, own.objective, self.about["seed"],
-                t, own.before or True, counts, found[t - first : end - first],
-            )  # fmt: skip
-            t = end
+        facts, counts, t = np.zeros((stop - first, 4)), None, first
+        begin = self._asked_at[number - 2] + 1 if number > 1 else 0
+        for state in self._states(begin, self._asked_at[number - 1]):
+            end = min(stop, state.question.t)
+            if counts is None:
+                before = (counts for rounds, counts in reversed(state.trail) if rounds == first)
+                counts = next(before, np.zeros_like(state.counts)).copy()
+            if t < end:
+                own = state.copy()  # a rule may leave its work in the learner
+                stream.passed(
+                    self.dataset.rows, self.y, self.order, own.learner, own.rule, own.objective, self.settings.seed,
+                    t, own.before or True, counts, facts[t - first : end - first],
+                )  # fmt: skip
+                t = end
             if t == stop:
-                return found, counts, own
+                return facts, counts, own
 
-    def _passed(self, state, number):
+    def _passed(self, number):
         first, stop = self._gap(number)
         if first == stop:
             return Passed(first, 0, None if self.multiclass else 0, None, None)
-        found, *_ = self._look(state, first, stop)
-        pushed = None if self.multiclass else int((found[:, 3] > 0).sum())
-        return Passed(first, stop - first, pushed, float(found[:, 0].min()), float(found[:, 0].max()))
+        facts, *_ = self._inspect(number, first, stop)
+        pushed = None if self.multiclass else int((facts[:, 3] > 0).sum())
+        return Passed(first, stop - first, pushed, float(facts[:, 0].min()), float(facts[:, 0].max()))
 
     def number(self, t):
         """The number of the question in round t (from 0), or of the first behind it, or of the end."""
-        return 1 + bisect_left(self.log, t, key=lambda entry: entry["round"])
+        return 1 + bisect_left(self.log, t, key=lambda entry: entry.round)
 
     def round(self, t):
         """What was decided in round t (from 0), in which nothing was asked."""
         number = self.number(t)
-        found, counts, state = self._look(self._after(number - 1), self._gap(number)[0], t + 1)
-        margin, probability, draw, predicted = found[-1].tolist()
-        if state.spent >= self.about["budget"]:
+        facts, counts, state = self._inspect(number, self._gap(number)[0], t + 1)
+        margin, probability, draw, predicted = facts[-1].tolist()
+        if state.spent >= self.settings.budget:
             probability = 0.0
-        place = self.place_of(state, None, self._stood(number, t))
+        place = self.place_of(state, None)
         return Round(
             t, int(self.order[t]), margin, probability, draw, int(predicted), number, place.progress, place.weights,
             counts,
@@ -255,32 +255,31 @@ class Trace(Run):
     @cached_property
     def mistakes(self):
         """The numbers of the questions that were answered with another class than predicted."""
-        return [entry["number"] for entry in learned.mistakes(self.log)]
+        return [entry.number for entry in self.log if entry.mistake]
 
     @cached_property
     def surprises(self):
         """The numbers of the mistakes made with confidence."""
-        theta = 0 if self.multiclass else self.about["theta"]
-        return [entry["number"] for entry in learned.surprises(self.log, theta)]
+        theta = 0 if self.multiclass else self.settings.theta
+        return [entry.number for entry in top_terms.surprises(self.log, theta)]
 
     @property
     def report(self):
         """What was checked, and where it departs."""
-        answers, about = len(self._answers), self.about
-        checked = sum(done <= answers for done in self.digests) * self.exact
-        report = Report(self.id, about["name"], len(self.log), answers, checked, about["engine"], __version__)
-        if not self.departed:
+        answers, settings, mismatch = self.answers, self.settings, self.mismatch
+        checked = sum(done <= answers for done in self.digests) * settings.exact
+        report = Report(self.id, settings.name, len(self.log), answers, checked, settings.engine, __version__)
+        if not mismatch:
             return report
-        entry, found = self.departed.entry, self.departed.found
-        recorded = {key: entry[key] for key in found or ("round", "item")}
+        entry, waiting = mismatch.entry, mismatch.waiting
         return replace(
             report,
             digests=checked - (answers in self.digests and entry in self.log),
-            number=entry["number"],
-            round=1 + min(entry["round"], found["round"] if found else entry["round"]),
-            sentence=str(self.departed),
-            recorded=recorded,
-            found=found,
+            number=entry.number,
+            round=1 + min(entry.round, waiting["round"] if waiting else entry.round),
+            sentence=str(mismatch),
+            recorded={name: getattr(entry, name) for name in waiting or ("round", "item")},
+            found=waiting,
         )
 
 
@@ -312,32 +311,31 @@ def what_if(trace, chosen):
     Questions are answered by the data's own labels where every item has one, else by the answers of the session; one
     without an answer costs its label and teaches nothing.
     """
-    about = trace.about
-    own = ALGORITHMS.get(about["algorithm"])
-    rho = "laplace" if own and own.rho is not None else about["rho"]
+    settings = trace.settings
+    published = ALGORITHMS.get(settings.algorithm)
+    rho = "laplace" if published and published.rho is not None else settings.rho
     if chosen.multiclass != trace.multiclass:
         kind = "several classes" if trace.multiclass else "positives and negatives"
         raise ValueError(f"the session tells {kind} apart. Got {chosen.algorithm}.")
-    settings = {
-        "algorithm": chosen.algorithm,
-        "learner": chosen.learner,
-        "rule": chosen.rule,
-        "parameters": {"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
-        "rho": effective_rho(chosen, rho, trace.weights, about["metric"]),
-        "pace": about["pace"] if chosen.rule in paceable() else None,
-    }
-    run = Run(trace.store, about | settings, trace.reached)
-    answers = {entry["item"]: entry["label"] for entry in trace.log if entry["label"]}
+    other = replace(
+        settings,
+        algorithm=chosen.algorithm,
+        learner=chosen.learner,
+        rule=chosen.rule,
+        parameters={"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
+        rho=effective_rho(chosen, rho, trace.weights, settings.metric),
+        pace=settings.pace if chosen.rule in paceable() else None,
+    )
+    run = Run(trace.store, other, trace.reached)
+    answers = {entry.item: entry.label for entry in trace.log if entry.label}
     known = run.y if trace.labelled else answers
-    asked, state = [], run.fresh()
+    asked, state = [], run.apply(run.state, Grown(run.rounds))
     while not run.ended(state):
         item = int(run.order[state.question.t])
-        label = int(known[item]) if trace.labelled or item in answers else SKIP
-        asked.append((state.question.t + 1, state.question.predicted, label))
-        if label == SKIP:
-            state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
-        state = run.advance(state, label)
-    run._state, run._answers = state, [(0, "", label) for *_, label in asked]
+        event = Answered(int(known[item])) if trace.labelled or item in answers else Unanswered()
+        asked.append((state.question.t + 1, state.question.predicted, getattr(event, "label", SKIP)))
+        state = run.apply(state, event)
+    run.state = state
     different = sum(label != run.y[item] for item, label in answers.items()) if trace.labelled else 0
     return WhatIf(run, asked, trace.labelled, different)
 
@@ -360,6 +358,6 @@ def answers_confusion(trace, number):
     place = {label: k for k, label in enumerate(trace.names)}
     table = np.zeros((len(place), len(place)), int)
     for entry in trace.log[: number - 1]:
-        if entry["label"]:
-            table[place[entry["label"]], place[entry["predicted"]]] += 1
+        if entry.label:
+            table[place[entry.label], place[entry.predicted]] += 1
     return table.tolist()

@@ -1,0 +1,113 @@
+"""What the labeling card and the player show of an item: its text or features, and why it was asked."""
+
+import numpy as np
+
+from oal_engine.kernel import metrics
+from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.kernel.rows import nonzero
+
+from . import charts
+
+KEPT_ITEMS = 50
+SHOWN_FEATURES = 40
+MOST_TERMS = 1_000  # highlighted in one text: the strongest
+
+
+class Items:
+    """Shows the items of a run: of an open session, or of a look back at one."""
+
+    def __init__(self, run):
+        self.run = run
+        self._items = {}
+
+    def question(self, place):
+        asked, item = place.asked, self._item(place.asked.item)
+        text, weights = item["text"], place.weights
+        if self.run.multiclass:  # what speaks for the predicted class, more than for the others
+            weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
+        return {
+            "id": asked.id,
+            "number": asked.number,
+            "item": asked.item,
+            "title": item["id"],
+            "parts": [] if text is None else self._parts(text, asked.item, weights),
+            "features": self._features(asked.item, weights) if text is None else None,
+            "why": why(self.run.settings, asked, place.progress),
+            "guess": {"label": asked.predicted, "score": _score(asked.margin)} if asked.margin else None,
+            "old": asked.old,
+        }
+
+    def _item(self, position):
+        if len(self._items) > KEPT_ITEMS:
+            self._items.clear()
+        if position not in self._items:
+            self._items[position] = self.run.dataset.item(position)
+        return self._items[position]
+
+    def _contributions(self, position, weights):
+        """w_j x_j of each non-zero column of an item, relative to the largest, by column."""
+        columns, values = nonzero(self.run.dataset.rows, position)
+        parts = weights[columns] * values
+        largest = np.abs(parts).max(initial=0)
+        return columns, values, parts / largest if largest > 0 else parts
+
+    def _parts(self, text, position, weights):
+        columns, _, shares = self._contributions(position, weights)
+        share = dict(zip(columns.tolist(), shares.round(3).tolist()))
+        spans = self.run.dataset.vocabulary.spans(text)
+        terms = [(start, end, share[column]) for start, end, column in spans if share.get(column)]
+        if len(terms) > MOST_TERMS:  # a browser is slow with more of them
+            weakest = sorted(abs(weight) for *_, weight in terms)[-MOST_TERMS]
+            terms = [term for term in terms if abs(term[2]) >= weakest][:MOST_TERMS]
+        parts, done = [], 0
+        for start, end, weight in terms:
+            parts += [[text[done:start], 0], [text[start:end], weight]]
+            done = end
+        return [part for part in [*parts, [text[done:], 0]] if part[0]]
+
+    def _features(self, position, weights):
+        columns, values, shares = self._contributions(position, weights)
+        names = self.run.dataset.feature_names
+        first = np.argsort(-np.abs(values), kind="stable")[:SHOWN_FEATURES]
+        return [
+            [names[columns[k]] if names else f"column {columns[k] + 1}", f"{values[k]:.4g}", round(float(shares[k]), 3)]
+            for k in np.sort(first)
+        ]
+
+    def result(self, counts):
+        """The outcome in a sentence, for the end of the session."""
+        if not self.run.labelled:
+            return "Every answer is saved."
+        push, both = (self.run.evaluate(counts, name) for name in metrics.EVALUATIONS)
+        told = charts.HEADLINES[self.run.multiclass].items()
+        push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
+        return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
+
+
+def _score(margin):
+    return (f"{margin:+.2f}" if abs(margin) >= 0.01 else f"{margin:+.1g}").replace("-", "−")
+
+
+def why(settings, asked, progress):
+    """Why this item is asked, in words that do not give away what the model thinks of it."""
+    rule, chance = settings.rule, odds(asked.probability)
+    if asked.audit or rule == "random":
+        return f"Random check ({chance})."
+    if getattr(QUERY_RULES[rule], "exhaustive", False):
+        return "Every item is asked while the budget lasts."
+    if rule == "positive":
+        return "The model would push this item."
+    if not progress.labels:
+        return "The model knows nothing yet."
+    if rule == "margin":
+        return "The model is unsure: its score is close to the border."
+    if asked.probability >= 0.5:
+        return f"The model is unsure ({chance})."
+    return f"Fairly sure; drawn anyway ({chance})."
+
+
+def odds(probability):
+    """A chance in words: a percentage, or of a small one how rare it is."""
+    if not probability:  # of an item that was passed, in the player
+        return "no chance"
+    return f"{probability * 100:.0f} % chance" if probability >= 0.1 else f"about 1 in {1 / probability:,.0f} items"
