@@ -300,6 +300,11 @@ class Store:
         """The first row of a SELECT, or None."""
         return next(iter(self.query(sql, *values)), None)
 
+    def _insert(self, table, values, otherwise=""):
+        """Insert a row with one statement: sqlite-utils would look at the schema first, while others wait to write."""
+        columns, marks = ", ".join(values), ", ".join("?" * len(values))
+        self.db.conn.execute(f"INSERT {otherwise} INTO {table} ({columns}) VALUES ({marks})", [*values.values()])
+
     # Data sets
 
     @property
@@ -463,25 +468,29 @@ class Store:
 
     # The log of a session
 
-    def answers(self, session):
-        """The questions of a session in order, each with its label that stands (None: not answered yet) and the label
-        first given (`first`) where others corrected it: with `changes` all that a rebuild needs."""
+    def answers(self, session, after=0):
+        """The questions of a session behind one of a number in order, each with its label that stands (None: not
+        answered yet) and the label first given (`first`) where others corrected it: with `changes` all that a rebuild
+        needs."""
         return self.query(
             f"""{self.ALIVE} SELECT questions.*, labels.event, labels.label, alive.label AS first,
                 labels.annotator, labels.answered_at, labels.seconds
             FROM questions LEFT JOIN labels ON labels.question = questions.id AND undone_at IS NULL
             LEFT JOIN alive ON alive.question = questions.id AND alive.position IS NULL
-            WHERE session = ? AND number IS NOT NULL ORDER BY number""",
+            WHERE session = ? AND number IS NOT NULL AND +number > ? ORDER BY number""",  # + keeps the join by an index
             session,
+            after,
             session,
+            after,
         )
 
-    # The labels of a session that stand, and those that a correction replaced; not those that were taken back.
+    # The labels of a session, of its questions behind one of a number, that stand, and those that a correction replaced;
+    # not those that were taken back.
     ALIVE = """
         WITH RECURSIVE alive (event, question, label, position, at_end, age) AS (
             SELECT event, question, label, position, at_end, labels.rowid FROM labels
             JOIN questions ON questions.id = question
-            WHERE session = ? AND number IS NOT NULL AND undone_at IS NULL
+            WHERE session = ? AND number > ? AND undone_at IS NULL
             UNION ALL
             SELECT labels.event, labels.question, labels.label, labels.position, labels.at_end, labels.rowid FROM labels
             JOIN alive ON undone_by = alive.event)"""
@@ -495,6 +504,7 @@ class Store:
             UNION ALL SELECT position, at_end, NULL, item, -1, rowid FROM feedback
             WHERE session = ? AND position IS NOT NULL ORDER BY position, at_end NULLS LAST, age""",
             session,
+            0,
             session,
         )
 
@@ -608,11 +618,10 @@ class Store:
         stands, after so many answers; at_end: of the stream, which had so many rounds."""
         if position is not None:
             self.undo_label(question, event)
-        self.db["labels"].insert(
-            {"event": event, "question": question, "label": label, "annotator": annotator,
-             "answered_at": now(), "seconds": seconds, "highlighted": highlighted, "position": position,
-             "at_end": at_end}
-        )  # fmt: skip
+        self._insert("labels", {
+            "event": event, "question": question, "label": label, "annotator": annotator, "answered_at": now(),
+            "seconds": seconds, "highlighted": highlighted, "position": position, "at_end": at_end,
+        })  # fmt: skip
 
     @writes
     def undo_label(self, question, event):
@@ -649,11 +658,10 @@ class Store:
     @writes
     def put_note(self, event, session, item, text, annotator):
         """Store a note on an item; an empty text takes the note away. A known event changes nothing."""
-        self.db["notes"].insert(
-            {"event": event, "session": session, "item": item, "text": text, "annotator": annotator,
-             "written_at": now()},
-            ignore=True,
-        )  # fmt: skip
+        self._insert("notes", {
+            "event": event, "session": session, "item": item, "text": text, "annotator": annotator,
+            "written_at": now(),
+        }, "OR IGNORE")  # fmt: skip
 
     def notes(self, session):
         """The notes that stand, by item: the newest of each item."""
@@ -664,10 +672,10 @@ class Store:
     def put_feedback(self, event, session, item, wrong, annotator, position=None, at_end=None):
         """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers;
         at_end: of the stream, which had so many rounds."""
-        self.db["feedback"].insert(
-            {"event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
-             "at_end": at_end, "annotator": annotator, "given_at": now()},
-        )  # fmt: skip
+        self._insert("feedback", {
+            "event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
+            "at_end": at_end, "annotator": annotator, "given_at": now(),
+        })  # fmt: skip
 
     def feedback(self, session):
         """The mark of each item that stands: its newest."""
@@ -692,15 +700,14 @@ class Store:
     @writes
     def put_preferences(self, annotator, preferences):
         """Store what an annotator prefers."""
-        values = {"name": annotator, "preferences": json.dumps(preferences)}
-        self.db["annotators"].insert(values, pk="name", replace=True)
+        self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
 
     # Digests
 
     @writes
     def put_digest(self, session, answers, digest):
         """Store the digest of the state after so many answers."""
-        self.db["digests"].insert({"session": session, "answers": answers, "digest": digest}, replace=True)
+        self._insert("digests", {"session": session, "answers": answers, "digest": digest}, "OR REPLACE")
 
     def digests(self, session):
         """The stored digests of a session by number of answers."""

@@ -7,18 +7,14 @@ from ui.arrivals import arrivals, remember
 from ui.card import card
 from ui.desk import desk as open_desk
 from ui.figures import told
-from ui.page import annotator, chosen_session, guarded, heading, note, open_page
+from ui.page import chosen_session, guarded, heading, note, open_page
 from ui.page import store as open_store
 
 
 @st.fragment
 @guarded()
 def label(desk):
-    card(
-        f"card-{desk.session.id}",
-        desk.handle,
-        lambda problem, review: desk.payload(problem, annotator(), review),
-    )
+    card(f"card-{desk.session.id}", desk.handle, desk.payload)
     remember(desk.session)
 
 

@@ -215,7 +215,7 @@ def test_an_event_belongs_to_whose_name_stood_there(app_store, work, monkeypatch
     at, _ = sent(desk.session.id, LABEL | {"question": asked, "annotator": "dora"})
     assert "dora" == app_store.standing_label(asked)["annotator"]
     asked = Session(app_store, desk.session.id).place.asked.id
-    monkeypatch.setattr("ui.card.logged_in", lambda: True)
+    monkeypatch.setattr("ui.card.who_labels", lambda: ("carla", True))
     sent(desk.session.id, LABEL | {"id": "l2", "question": asked, "annotator": "dora"}, at=at)
     assert "carla" == app_store.standing_label(asked)["annotator"]
 

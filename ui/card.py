@@ -14,7 +14,7 @@ from oal_engine.store import ConflictError, StorageError, StoreError
 
 from . import messages
 from .component import component
-from .page import annotator, logged_in
+from .page import who_labels
 
 SCRIPTS = "nodes.js", "leaving.js", "outbox.js", "keys.js", "card.js"
 BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
@@ -27,35 +27,37 @@ _mount = component("card", SCRIPTS, ["card.css"])
 def card(key: str, handle: Callable, payload: Callable) -> None:
     """Give each new event to `handle`, with its annotator, then show what `payload` returns; call it in a fragment.
 
-    `payload` gets a problem to say, and the number of the question after which skipped items are to be shown once more.
+    `payload` gets a problem to say, who labels, and the number of the question after which skipped items are to be shown once more.
     """
     mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review)
 
 
 def mounted(mount: Callable, key: str, kind: type, handle: Callable, payload: Callable, **views: type) -> None:
     """Mount a component that sends events of a kind, after `handle` has had each new one with its annotator; `payload`
-    gets a problem that there was, or None, and the component's views, each of its kind, or None.
+    gets a problem that there was, or None, who labels, and the component's views, each of its kind, or None.
 
     An event that cannot be stored now stays with the browser, which sends it again, as it does after a reload or a
     restart of the server: `handle` must be idempotent in the event's id. One that never can is said and done with.
     """
     state = st.session_state.get(key) or {}
-    acked, problem = _handled(key, kind, handle, state.get("events"))
+    name, login = who_labels()
+    acked, problem = _handled(key, kind, handle, state.get("events"), name, login)
     seen = []
-    for name, view in views.items():
+    for part, view in views.items():
         try:
-            seen.append(None if state.get(name) is None else messages.read(view, state[name]))
+            seen.append(None if state.get(part) is None else messages.read(view, state[part]))
         except messages.MessageError as error:
             seen.append(None)
             problem = problem or f"Not shown: {error}"
-    sender = {"annotator": annotator(), "login": logged_in(), "boot": BOOT}
-    shown = mount(key=key, data=sender | _shown(key, lambda: payload(problem, *seen), acked, problem))
-    if any(repr(shown.get(name)) != repr(state.get(name)) for name in ("events", *views)):
+    sender = {"annotator": name, "login": login, "boot": BOOT}
+    shown = mount(key=key, data=sender | _shown(key, lambda: payload(problem, name, *seen), acked, problem))
+    if any(repr(shown.get(part)) != repr(state.get(part)) for part in ("events", *views)):
         st.rerun()  # the first run of a browser session knows the state only after the mount
 
 
-def _handled(key, kind, handle, events):
-    """Give each new event to `handle`: the ids of those that are done with, and the first problem there was."""
+def _handled(key, kind, handle, events, name, login):
+    """Give each new event to `handle`, with whose it is: the log-in's, or without one whose name stood there when it was
+    made. The ids of those that are done with, and the first problem there was."""
     handled = st.session_state.setdefault(f"{key}-handled", set())
     events = events if isinstance(events, list) else []
     ids = [messages.identity(event) for event in events]
@@ -68,7 +70,7 @@ def _handled(key, kind, handle, events):
             event = messages.read(kind, sent)
             if waiting and event.in_order:
                 continue
-            handle(event, _annotator(event))
+            handle(event, name if login or event.annotator is None else event.annotator)
         except (StorageError, ConflictError) as error:
             problems.append(f"Not saved yet. {error} {KEPT}")
             break  # the others would fare no better, and each may wait long
@@ -84,11 +86,6 @@ def _handled(key, kind, handle, events):
     if new:
         st.session_state[f"{key}-problem"] = next(iter(problems), None)
     return [id for id in ids if id in handled], st.session_state.get(f"{key}-problem")
-
-
-def _annotator(event):
-    """Whose an event is: the log-in's, or without one whose name stood there when it was made."""
-    return annotator() if logged_in() or event.annotator is None else event.annotator
 
 
 def _shown(key, payload, acked, problem):

@@ -10,7 +10,7 @@ from plotly.basedatatypes import BaseFigure
 
 from oal_engine.kernel import metrics
 
-POINTS = 400  # more cost time in the browser and show nothing more
+POINTS = 200  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
 NAMES = {"push": "push", "push_query": "push-and-query"}
 HEADLINES = {

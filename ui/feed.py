@@ -21,7 +21,7 @@ def feed(desk, name, correct, page):
     """
     key = f"{name}-{desk.session.id}"
 
-    def payload(problem, view):
+    def payload(problem, _, view):
         view = view or messages.View()
         return {"name": key, "session": desk.name, "view": view.model_dump(), "error": problem} | page(view)
 

@@ -117,11 +117,16 @@ def logged_in():
     return getattr(st.user, "is_logged_in", False)
 
 
+def who_labels():
+    """Who labels here, and whether by a log-in; Streamlit reads the secrets whenever it is asked for its user."""
+    if logged_in():
+        return st.user.get("email") or st.user.get("name") or "", True
+    return st.session_state.setdefault("annotator", st.query_params.get("annotator", "")[:80]), False
+
+
 def annotator():
     """Who labels here: the log-in's name, or the one typed in."""
-    if logged_in():
-        return st.user.get("email") or st.user.get("name") or ""
-    return st.session_state.setdefault("annotator", st.query_params.get("annotator", "")[:80])
+    return who_labels()[0]
 
 
 def _who():

@@ -14,7 +14,6 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from ..kernel.metrics import EVALUATIONS, METRICS
 from ..kernel.query_rules import leaves_out
-from .log import read_entries
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
@@ -170,7 +169,7 @@ class _Log:
         self.run, self.left_out = run, leaves_out(run.settings.rule)  # by the rule: items that only audits can ask
         self.silent = self.left_out and not (plan and plan.audits)
         trail = dict(state.trail)  # rounds done: counts
-        log = [e for e in read_entries(run.store, run.id) if e.label is not None and e.round + 1 in trail]
+        log = [e for e in run.log if e.label is not None and e.round + 1 in trail]
         limit = self._limit(log)
         log = [e for e in log if e.round < limit]
         self.size = len(log)

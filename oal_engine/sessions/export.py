@@ -57,7 +57,7 @@ DECISIONS = {
 def decisions(session, texts=False):
     """Every round of the stream so far, as it was decided when it passed, with the label that stands."""
     decided = session.decided
-    answers = {entry.round: entry for entry in read_entries(session.store, session.id)}
+    answers = {entry.round: entry for entry in session.log}
     words, rounds = _words(session.settings), decided[0].size
 
     def each():
@@ -93,7 +93,7 @@ def predictions(session, texts=False):
         part = slice(t.start, t.stop)
         margins[part], predicted[part] = made.decided(made.scores(rows.take(dataset.rows, order[part])))
     first = np.argsort(-margins, kind="stable")
-    answers = {entry.round: entry.label for entry in read_entries(session.store, session.id)}
+    answers = {entry.round: entry.label for entry in session.log}
     words = _words(session.settings)
 
     def each():

@@ -211,9 +211,9 @@ class Log:
         return lessons
 
 
-def read_entries(store, session: int) -> list[Entry]:
-    """The questions of a session in order, with their answers."""
-    return [Entry(*(row[column] for column in COLUMNS)) for row in store.answers(session)]
+def read_entries(store, session: int, after: int = 0) -> list[Entry]:
+    """The questions of a session behind one of a number in order, with their answers."""
+    return [Entry(*(row[column] for column in COLUMNS)) for row in store.answers(session, after)]
 
 
 def _change(row, numbers):

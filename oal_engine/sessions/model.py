@@ -24,7 +24,6 @@ from ..output.jsonlines import LinesError, checked, lines, number, or_none, whol
 from ..output.tables import CHUNK, Table
 from . import calibration
 from .calibration import Calibration
-from .log import read_entries
 from .settings import MOST_CLASSES
 
 FORMAT = 1
@@ -170,7 +169,7 @@ def of_session(session):
 
 def calibrated(session):
     """How likely its predictions are right: of a positive class by the margin, of K by the gap of the best two."""
-    log = [entry for entry in read_entries(session.store, session.id) if entry.label]
+    log = [entry for entry in session.log if entry.label]
     margins, weights = [entry.margin for entry in log], [1 / entry.probability for entry in log]
     if session.multiclass:
         return calibration.fit(margins, [not entry.mistake for entry in log], weights, "right")

@@ -85,7 +85,7 @@ class Session(Run):
             log = Log.read(self.store, self.id)
             if self.grown:
                 self._take_more()
-        self._decided = Decided.empty(self.rounds)
+        self._decided, self._entries = Decided.empty(self.rounds), []
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
@@ -312,7 +312,7 @@ class Session(Run):
     def _change(self, change):
         """Teach the learner again after a change that is stored; the question that waits stays."""
         self.store.drop_prepared(self.id)
-        self._changes += 1
+        self._changes, self._entries = self._changes + 1, []
         self.state = self.apply(self.state.copy(), Changed((change,)))
         self._settle(self._current and self._current.id)
 
@@ -372,18 +372,24 @@ class Session(Run):
         return self.state.seconds
 
     @property
+    def log(self):
+        """The questions in order, with their answers. Only those are read that were not answered when it was read
+        last: a long log read at every answer would keep others waiting."""
+        with self._lock:
+            newer = read_entries(self.store, self.id, len(self._entries))
+            self._entries = [*self._entries, *(entry for entry in newer if entry.label is not None)]
+            return [*self._entries, *(entry for entry in newer if entry.label is None)]
+
+    @property
     def history(self):
-        """The log in order, with the note on each item."""
+        """The log, with the note on each item."""
         notes = self.notes
-        return [
-            replace(entry, note=notes[entry.item]) if entry.item in notes else entry
-            for entry in read_entries(self.store, self.id)
-        ]
+        return [replace(entry, note=notes[entry.item]) if entry.item in notes else entry for entry in self.log]
 
     @property
     def skipped(self):
         """The questions that stand skipped, in order."""
-        return [entry.question(SKIP) for entry in read_entries(self.store, self.id) if entry.label == SKIP]
+        return [entry.question(SKIP) for entry in self.log if entry.label == SKIP]
 
     @property
     def decided(self):
