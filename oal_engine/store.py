@@ -484,8 +484,8 @@ class Store:
             after,
         )
 
-    # The labels of a session, of its questions behind one of a number, that stand, and those that a correction replaced;
-    # not those that were taken back.
+    # The labels of a session, of questions behind one of a number: those that stand and those that a correction
+    # replaced, not those that were taken back.
     ALIVE = """
         WITH RECURSIVE alive (event, question, label, position, at_end, age) AS (
             SELECT event, question, label, position, at_end, labels.rowid FROM labels

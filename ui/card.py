@@ -27,7 +27,8 @@ _mount = component("card", SCRIPTS, ["card.css"])
 def card(key: str, handle: Callable, payload: Callable) -> None:
     """Give each new event to `handle`, with its annotator, then show what `payload` returns; call it in a fragment.
 
-    `payload` gets a problem to say, who labels, and the number of the question after which skipped items are to be shown once more.
+    `payload` gets a problem to say, who labels, and the number of the question after which skipped items are shown once
+    more.
     """
     mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review)
 
@@ -56,8 +57,8 @@ def mounted(mount: Callable, key: str, kind: type, handle: Callable, payload: Ca
 
 
 def _handled(key, kind, handle, events, name, login):
-    """Give each new event to `handle`, with whose it is: the log-in's, or without one whose name stood there when it was
-    made. The ids of those that are done with, and the first problem there was."""
+    """Give each new event to `handle`, with whose it is: the log-in's, or without one whose name stood there when it
+    was made. The ids of those that are done with, and the first problem there was."""
     handled = st.session_state.setdefault(f"{key}-handled", set())
     events = events if isinstance(events, list) else []
     ids = [messages.identity(event) for event in events]
