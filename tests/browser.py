@@ -18,7 +18,7 @@ from playwright.sync_api import expect, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync --process-per-site"
+    " --disable-component-update --disable-sync --disable-auto-reload --process-per-site"
 ).split()
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
 PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for

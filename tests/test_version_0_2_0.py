@@ -15,7 +15,7 @@ ARCHIVE = Path(__file__).parent / "version_0_2_0.tar.xz"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Sessions under every algorithm, with corrections, marks, skips, undos, checks, pacing, classes and growth; and
+    """Eighteen sessions of every kind, with corrections, marks, skips, undos, checks, pacing, classes and growth; and
     the digest, the labels and the rounds streamed of each, as version 0.2.0 saw them."""
     folder = tmp_path_factory.mktemp("old")
     with tarfile.open(ARCHIVE) as archive:
@@ -27,7 +27,7 @@ def test_every_session_of_the_version_before_opens_to_the_same_bits(folder):
     """Each verifies, has the digest that it had, and takes the next answer."""
     store = Store(folder / "studio.db")
     known = json.loads((folder / "digests.json").read_text())
-    assert 84 == len(known) == len(store.sessions())
+    assert set(map(int, known)) == {row["id"] for row in store.sessions()}
     for session, (digest, labels, streamed) in known.items():
         opened = Session(store, int(session))
         progress = opened.place.progress

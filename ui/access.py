@@ -124,7 +124,7 @@ def _read_rules():
     allowed, owners = (_entries(access, name) for name in ("allowed", "owners"))
     if not allowed and not owners:
         raise Closed(
-            'Nobody is let in: the secrets have [auth], but no list of who may enter. Write [access] and below it '
+            "Nobody is let in: the secrets have [auth], but no list of who may enter. Write [access] and below it "
             'allowed = ["anna@example.org", "@example.org"], or ["*"] for every account of the provider.'
         )
     _tell_streamlit(secrets["auth"])

@@ -379,5 +379,3 @@ def load(store, name):
         for kept in about["lines"] or ()
     ]
     return Comparison(about["name"], spec, about["versions"], lines)
-
-

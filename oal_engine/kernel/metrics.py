@@ -120,7 +120,6 @@ def spread(runs):
     return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None
 
 
-
 def more_is_better(metric):
     """Whether a larger value of a metric is a better one."""
     return metric != "cost"

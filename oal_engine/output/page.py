@@ -48,7 +48,6 @@ def figure_cell(text):
     return f"<td>{html.escape(str(text))}</td>"
 
 
-
 def sentence(words):
     """A paragraph of words."""
     return f'<p class="about">{html.escape(words)}</p>'

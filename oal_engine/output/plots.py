@@ -35,7 +35,6 @@ def number(metric, value):
     return f"{value:,.1f}" if metric == "cost" else f"{value:.3f}"
 
 
-
 def drawn(kind, draw, *arguments, size=(6.4, 3.8), ink=None):
     """The bytes of a figure as png or svg; draw is given its axes and the arguments. ink: its colour on no ground."""
     from matplotlib import rc_context

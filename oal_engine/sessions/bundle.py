@@ -18,11 +18,6 @@ from ..store import ConflictError
 from .settings import create
 
 FORMAT = 2
-SETTINGS = (
-    "name", "algorithm", "learner", "rule", "parameters", "budget", "seed", "shuffled", "positive_name",
-    "negative_name", "classes", "positive_class", "alpha_p", "c_p", "metric", "theta", "rho", "averaged", "engine",
-    "created_at", "items", "horizon", "audit", "audit_trains", "pace",
-)  # fmt: skip
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
@@ -57,7 +52,7 @@ def publish(store, session, file):
             "oal_session": FORMAT,
             "engine": __version__,
             "dataset": {key: dataset.about[key] for key in DATASET} | fingerprint(dataset),
-            "settings": {key: about[key] for key in SETTINGS},
+            "settings": {key: about[key] for key in HEAD},
         },
         *({key: _placed(key, row[key], place) for key in QUESTION} for row in questions),
         *({key: _placed(key, row[key], place) for key in LABEL} for row in labels),
@@ -248,7 +243,7 @@ def _create(store, dataset, settings):
     )
     store.made_at(session, settings["created_at"], settings["engine"], settings["items"])
     made = store.session(session)
-    wrong = [key for key in SETTINGS if made[key] != settings[key]]
+    wrong = [key for key in HEAD if made[key] != settings[key]]
     if wrong:
         raise LinesError(f"invalid value for {wrong[0]} in the settings. Got {json.dumps(settings[wrong[0]])[:80]}.")
     return session

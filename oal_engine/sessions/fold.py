@@ -63,9 +63,7 @@ class State:
             for name, part in vars(self).items()
             if name in ("learner", "rule", "objective", "average", "plan", "before")
         }
-        return replace(
-            self, **parts, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy()
-        )
+        return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy())
 
     def digest(self):
         """A fingerprint of every bit of the state and of the question that waits."""

@@ -205,5 +205,3 @@ def _whole(value, name, low):
     if not isinstance(value, (int, float, np.number)) or not low <= value < 2**53 or int(value) != value:
         raise SessionError(f"{name} of a session must be a whole number >= {low}. Got {value}.")
     return int(value)
-
-
