@@ -1,6 +1,5 @@
 # make run starts the app, make test runs the tests; both do all the set-up themselves, again and again without harm.
 PYTHON ?= python3
-WORKERS ?= auto
 BIN := .venv/bin
 
 .PHONY: run test
@@ -11,7 +10,7 @@ run: .venv/installed
 test: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
+	$(BIN)/python -m pytest -n auto --dist loadscope
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "OAL Studio needs Python 3.11 or newer. Say which with: make PYTHON=python3.12 run"; exit 1; }
