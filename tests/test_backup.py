@@ -298,13 +298,13 @@ def test_check_finds_any_change_of_rows(run, name, grown):
     assert 1 == (run("check", "kept.tar")[0] if Path("kept.tar").exists() else 1)
 
 
-def test_check_finds_a_session_that_departs(run):
-    """A label that was changed by hand is found, and said with the question where the session departs."""
+def test_check_finds_a_session_that_differs_from_its_log(run):
+    """A label that was changed by hand is found, and said with the question where the session differs from its log."""
     store, _ = labelled("studio.db", 20)
     with store.transaction():
         store.db.execute("UPDATE labels SET label = -label WHERE event = 'vectors 4'")
     code, out, _ = run("check")
-    assert (1, True) == (code, "session 1 (mine): Departs in round " in out)
+    assert (1, True) == (code, "session 1 (mine): First difference in round " in out)
 
 
 def test_check_finds_missing_items(run):

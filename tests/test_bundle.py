@@ -273,7 +273,7 @@ def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_p
     with empty.transaction():
         empty.db.execute("UPDATE questions SET margin = 9 WHERE session = ? AND number = 4", [adopted])
     code, out, _ = run("verify", adopted, "--db", empty.path)
-    assert (1, True) == (code, "Departs in round" in out)
+    assert (1, True) == (code, "First difference in round" in out)
     code, out, err = run("adopt", file, "--db", empty.path)
     message = f"error: {file} cannot be adopted: this session is here already: it is session {adopted}.\n"
     assert (1, "", message) == (code, out, err)

@@ -1,4 +1,4 @@
-"""Looking back at a session: every place as it was, what departs and where, and another algorithm beside it."""
+"""Looking back at a session: every place as it was, what differs and where, and another algorithm beside it."""
 
 import numpy as np
 import pytest
@@ -172,7 +172,7 @@ def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
     "change",
     ["margin = margin + 1e-12", "predicted = -predicted", "item = item + 1", "round = round + 1", "draw = draw / 2"],
 )
-def test_the_first_question_that_departs_is_reported(store, change):
+def test_the_first_question_that_differs_is_reported(store, change):
     """An altered question is found, with its round and the versions, and the places before it can be opened."""
     opened, places = labelled(store)
     with store.transaction():
@@ -187,7 +187,7 @@ def test_the_first_question_that_departs_is_reported(store, change):
     assert places[15][2].tobytes() == trace.step(16).place.weights.tobytes()
 
 
-def test_a_digest_that_departs_is_reported(store):
+def test_a_digest_that_differs_is_reported(store):
     """A digest that is another one is found where it was stored; what a label changed is found at the next question."""
     opened, places = labelled(store, budget=60)
     with store.transaction():
@@ -204,7 +204,7 @@ def test_a_digest_that_departs_is_reported(store):
     assert number < verify(store, opened.id).number
 
 
-def test_a_session_that_departs_at_once_has_no_place(store):
+def test_a_session_that_differs_at_once_has_no_place(store):
     """A session whose first question differs opens, with nothing to look at."""
     opened, _ = labelled(store)
     with store.transaction():

@@ -75,8 +75,8 @@ def test_a_place_that_does_not_exist_is_said(pages):
     assert "Nothing was asked yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
 
 
-def test_verify_says_what_was_checked_and_what_departs(pages):
-    """The report is a sentence, and where a session departs both questions are shown."""
+def test_verify_says_what_was_checked_and_what_differs(pages):
+    """The report is a sentence, and where a session differs both questions are shown."""
     store, texts = pages
     session = answer(store, texts)
     at = run(PAGE, session=str(session))
@@ -85,7 +85,7 @@ def test_verify_says_what_was_checked_and_what_departs(pages):
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
     at.button(key="verify").click().run()
-    assert f"Departs in round {look_back.verify(store, session).round}, at question 12" in words(at)
+    assert f"First difference in round {look_back.verify(store, session).round}, at question 12" in words(at)
     assert '<th dir="auto">margin</th><td>9.5</td>' in words(at)
     replay.player.clear()
     at = run(PAGE, session=str(session), question="11")

@@ -641,6 +641,32 @@ def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sq
     assert [*(label or None for label in standing(store, opened)), None] == exported
 
 
+def test_an_open_session_stays_as_it_was_when_its_log_is_refused(store):
+    """Of a log that another process has changed, and that cannot be reproduced, nothing is taken over in part."""
+    opened = fifty(store)
+    place, digest, log = opened.place, opened.digest(), opened.log
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = 9 WHERE session = ? AND number = 20", [opened.id])
+        store.count_change(opened.id)
+    for _ in range(2):
+        with pytest.raises(SessionError, match="question 20 of the session"):
+            opened.refresh()
+        assert (place, digest, log) == (opened.place, opened.digest(), opened.log)
+
+
+def test_the_log_follows_corrections_and_undos_of_another_process(store, other):
+    """The part of the log that was read before is read again where it was changed elsewhere."""
+    opened = fifty(store)
+    assert 0 == sum(entry.corrected for entry in opened.log)
+    foreign = Session(other, opened.id)
+    first = foreign.log[0]
+    foreign.correct("corrected", first.id, -first.label)
+    take_back(foreign)
+    opened.refresh()
+    assert foreign.log == opened.log
+    assert [1] == [entry.number for entry in opened.log if entry.corrected]
+
+
 def test_a_session_opens_while_another_process_writes(path, store):
     """What is stored already is not stored again: a locked database opens a session, at a question or at its end."""
     waiting, ended = begin(store), begin(store, budget=2)
@@ -764,7 +790,7 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
         seed=more.get("seed", 0),
         averaged="averaged" in more,
         log=True,
-        plan=opened.fresh().before,
+        plan=opened.settings.plan(),
     )
     asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.answers(opened.id)]
     assert again.log.tolist() == [list(map(float, entry)) for entry in asked]

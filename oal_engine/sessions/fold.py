@@ -144,7 +144,7 @@ class Run:
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
         self._take(rounds)
-        self.state = self._untaught()
+        self.state = self.start()
 
     def _take(self, rounds=None):
         """Take the items as they are now: those that came later follow, in order, those that the session began with."""
@@ -178,12 +178,8 @@ class Run:
                 self._teach_again(state)
                 return state
 
-    def fresh(self) -> State:
-        """The state at the first question, before any label."""
-        return self.apply(self._untaught(), Grown(self.rounds))
-
-    def _untaught(self):
-        """The state before the first round, of a stream that has none yet."""
+    def start(self) -> State:
+        """The state before every event, of a stream that has no rounds yet."""
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
         return State(
@@ -258,7 +254,7 @@ class Run:
         trains = self.settings.audit_trains
         given = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
         items, y, times = np.array(given, np.int64).reshape(-1, 3).T
-        state = self._untaught()
+        state = self.start()
         state.spent, state.audited = len(lessons), sum(each.audit for each in lessons)
         stream.teach(
             self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(y, np.int8),
@@ -290,7 +286,7 @@ class Run:
         """
         events, asked = log.events(self.rounds)
         answers = dict(zip(asked, range(len(asked))))
-        state = self._untaught()
+        state = self.start()
         for done in range(len(events) + 1):
             if done:
                 state = self.apply(state, events[done - 1])

@@ -175,11 +175,10 @@ class Log:
     def events(self, rounds: int) -> tuple[list[Event], list[int]]:
         """The events in order, over a stream that has so many rounds now; and how many of them come before the question
         behind 0, 1, 2 ... answers is asked."""
-        numbers = {entry.id: entry.number for entry in self.entries}
         groups: dict[int, list] = {}
-        for (position, end), changes in groupby(self.changes, lambda row: (row["position"], row["at_end"])):
+        for (position, end), changes in groupby(self._placed_changes(), lambda placed: placed[:2]):
             if position <= self.answers:
-                groups.setdefault(position, []).append((end, Changed(tuple(_change(row, numbers) for row in changes))))
+                groups.setdefault(position, []).append((end, Changed(tuple(change for *_, change in changes))))
         ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
         events: list[Event] = [Grown((ends or [rounds])[0])]
         asked = []
@@ -199,22 +198,31 @@ class Log:
 
     def lessons(self, answers: int) -> list[Lesson]:
         """What was taught by the first so many answers, and by the changes up to then."""
-        numbers = {entry.id: entry.number for entry in self.entries}
-        changes = list(self.changes)
+        changes = self._placed_changes()
         lessons: list[Lesson] = []
         for done in range(answers + 1):
             if done:
                 entry = self.entries[done - 1]
                 add_answer(lessons, entry.item, entry.round, entry.audit, entry.first)
-            while changes and changes[0]["position"] <= done:
-                add_changes(lessons, (_change(changes.pop(0), numbers),))
+            while changes and changes[0][0] <= done:
+                add_changes(lessons, (changes.pop(0)[-1],))
         return lessons
+
+    def _placed_changes(self) -> list[tuple[int, int | None, Corrected | Marked]]:
+        """The changes in order, each with the number of answers before it, and where the stream ended then."""
+        numbers = {entry.id: entry.number for entry in self.entries}
+        return [
+            (
+                row["position"],
+                row["at_end"],
+                Marked(row["item"])
+                if row["item"] is not None
+                else Corrected(numbers.get(row["question"], -1), row["label"]),
+            )
+            for row in self.changes
+        ]
 
 
 def read_entries(store, session: int, after: int = 0) -> list[Entry]:
     """The questions of a session behind one of a number in order, with their answers."""
     return [Entry(*(row[column] for column in COLUMNS)) for row in store.answers(session, after)]
-
-
-def _change(row, numbers):
-    return Corrected(numbers.get(row["question"], -1), row["label"]) if row["item"] is None else Marked(row["item"])

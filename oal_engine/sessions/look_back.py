@@ -66,7 +66,7 @@ class Round:
 @dataclass(frozen=True)
 class Report:
     """Whether a session verifies: questions, answers and digests that came out again, the engine versions then and now,
-    and, where it departs, the question, the round (from 1), the sentence, and what was recorded and what came out."""
+    and, where it differs, the question, the round (from 1), the sentence, and what was recorded and what came out."""
 
     session: int
     name: str
@@ -101,7 +101,7 @@ class Report:
             return f"Verified {how}: {checked} were reproduced. {versions}"
         wrong = "the state after it" if self.answers == self.number else "it"
         return (
-            f"Departs in round {self.round:,}, at question {self.number:,}: {wrong} is not the one recorded. "
+            f"First difference in round {self.round:,}, at question {self.number:,}: {wrong} is not the one recorded. "
             f"Before that, {checked} were reproduced. {versions}"
         )
 
@@ -196,11 +196,13 @@ class Trace(Run):
 
     def _moved(self, number):
         """What the answer to a question changed, with the labels that stood when it was given."""
-        for done, state in enumerate(self._states(self._asked_at[number - 1], len(self._events))):
-            event = self._events[self._asked_at[number - 1] + done]
-            if isinstance(event, Answered):
-                before = weights(state.learner).copy()
-                return top_terms.moved(before, weights(self.apply(state, event).learner))
+        asked_at = self._asked_at[number - 1]
+        answered_at = next(
+            at for at in range(asked_at, len(self._events)) if isinstance(self._events[at], Answered)
+        )  # changes may stand between
+        state = next(self._states(answered_at, answered_at))
+        before = weights(state.learner).copy()
+        return top_terms.moved(before, weights(self.apply(state, self._events[answered_at]).learner))
 
     def _gap(self, number):
         """The first round after the question before the one of this number, and the first not before this one."""
@@ -265,7 +267,7 @@ class Trace(Run):
 
     @property
     def report(self):
-        """What was checked, and where it departs."""
+        """What was checked, and where it differs."""
         answers, settings, mismatch = self.answers, self.settings, self.mismatch
         checked = sum(done <= answers for done in self.digests) * settings.exact
         report = Report(self.id, settings.name, len(self.log), answers, checked, settings.engine, __version__)
@@ -329,7 +331,7 @@ def what_if(trace, chosen):
     run = Run(trace.store, other, trace.reached)
     answers = {entry.item: entry.label for entry in trace.log if entry.label}
     known = run.y if trace.labelled else answers
-    asked, state = [], run.apply(run.state, Grown(run.rounds))
+    asked, state = [], run.apply(run.start(), Grown(run.rounds))
     while not run.ended(state):
         item = int(run.order[state.question.t])
         event = Answered(int(known[item])) if trace.labelled or item in answers else Unanswered()

@@ -160,12 +160,23 @@ class Session(Run):
 
     def refresh(self):
         """Rebuild where another process has answered since, and go on where the data set has grown."""
-        with self._lock:
+        with self._all_or_nothing():
             if self.store.log_version(self.id) != self.version:
                 self._rebuild()
             elif self.grown:
                 with self.store.transaction():
                     self._go_on()
+
+    @contextmanager
+    def _all_or_nothing(self):
+        """Nobody sees the session while it changes; after an error it is as it was."""
+        with self._lock:
+            before = dict(vars(self))
+            try:
+                yield
+            except BaseException:
+                vars(self).update(before)
+                raise
 
     @property
     def grown(self):
@@ -223,17 +234,12 @@ class Session(Run):
         """All or nothing of what an event changes, here and in the database: gives whether it is new."""
         with self._lock:
             self.refresh()  # what it prepares stays, whatever comes of the rest
-            kept = dict(vars(self))
-            try:
-                with self.store.transaction():
-                    self.refresh()
-                    new = not self.store.event(event)
-                    yield new
-                    if new:
-                        self._version = self.store.count_change(self.id)
-            except BaseException:
-                vars(self).update(kept)
-                raise
+            with self._all_or_nothing(), self.store.transaction():
+                self.refresh()
+                new = not self.store.event(event)
+                yield new
+                if new:
+                    self._version = self.store.count_change(self.id)
 
     def _checked(self, label):
         if label not in (*self.names, SKIP):
