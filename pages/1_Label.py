@@ -1,5 +1,7 @@
 """Label: the card, and beside it what the session has come to."""
 
+from random import uniform
+
 import streamlit as st
 
 from ui import guidelines, history, learned, progress, pushed
@@ -18,7 +20,9 @@ def label(desk):
     remember(desk.session)
 
 
-@st.fragment(run_every=3)
+REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
+
+
 def watch(desk):
     """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
     panels = {
@@ -50,4 +54,4 @@ with guarded():
     with left:
         label(desk)
     with right:
-        watch(desk)
+        st.fragment(watch, run_every=uniform(*REFRESH))(desk)
