@@ -18,6 +18,7 @@ from oal_engine import __version__
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # of wings, the lowest first; a wing imports from lower levels only
     {"kernel", "output", "migrations", "versions"},
+    {"database"},
     {"store"},
     {"datasets", "estimator"},
     {"sessions", "experiments", "reproduction"},
