@@ -9,6 +9,7 @@ from oal_engine.sessions.settings import create
 from ui.forms import new_session
 from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns
 from ui.page import store as open_store
+from ui.warm_up import is_warm
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 
@@ -19,7 +20,8 @@ def start(session):
 
 
 def try_demo(store, which):
-    with st.spinner("Preparing the demo…"):
+    once = "" if is_warm() else " The learners are compiled, which happens once on a machine."
+    with st.spinner(f"Preparing the demo…{once}"):
         session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
     start(session)
 

@@ -17,7 +17,7 @@ MORE = "New items will appear here automatically."
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
-@st.cache_resource(max_entries=50)
+@st.cache_resource(max_entries=50, show_spinner="Opening the session. A learner new to this machine is compiled first.")
 def desk(session):
     """The desk of a session, opened once in this server process."""
     return Desk(session)
