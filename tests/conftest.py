@@ -1,9 +1,6 @@
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SHARED = ROOT.parent / "shared" / "data"
+from tests.harness import ROOT, SHARED
 
 
 @pytest.fixture
@@ -36,7 +33,7 @@ def app_store(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def browser():
     """A real Chromium, without which the test skips or fails."""
-    from browser import chromium
+    from tests.harness.browser import chromium
 
     with chromium() as found:
         yield found
@@ -45,7 +42,7 @@ def browser():
 @pytest.fixture(scope="session")
 def context(browser):
     """The browser that most visitors use."""
-    from browser import warmed
+    from tests.harness.browser import warmed
 
     with warmed(browser) as found:
         yield found
@@ -54,7 +51,7 @@ def context(browser):
 @pytest.fixture
 def visit(browser, context):
     """A function that opens the app in a browser; nothing may go wrong in its console."""
-    from browser import Visitors
+    from tests.harness.browser import Visitors
 
     visitors = Visitors(browser, context)
     yield visitors
