@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from tests.harness import ROOT, SHARED
@@ -14,6 +16,21 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """A function that runs the command line in this process: from arguments to (exit code, output, errors)."""
+    from oal_engine.cli import main as cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["oal_engine", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -13,24 +13,34 @@ from ui.component import text
 COLUMNS = formats.Columns(text=("text",), label="label", id="id")
 
 
-@pytest.fixture(scope="module")
-def app(browser, tmp_path_factory):
-    """The running app with an empty database; its output holds no traceback in the end."""
-    server = Server(tmp_path_factory.mktemp("app"))
+@pytest.fixture(scope="session")
+def server(browser, tmp_path_factory):
+    """One running app for all tests that need no other; its database is empty at first."""
+    started = Server(tmp_path_factory.mktemp("app"))
+    yield started
+    started.kill()
+    assert "Traceback" not in started.log.read_text()
+
+
+@pytest.fixture
+def app(server):
+    """The running app; a test adds no traceback to its output, and the next one finds it running."""
+    before = server.log.stat().st_size
     yield server
-    server.kill()
-    assert "Traceback" not in server.log.read_text()
+    if server.process.poll() is not None:
+        server.start()
+    assert b"Traceback" not in server.log.read_bytes()[before:]
 
 
-@pytest.fixture(scope="module")
-def store(app):
+@pytest.fixture(scope="session")
+def store(server):
     """The app's database, seen by a second process."""
-    found = Store(app.database)
+    found = Store(server.database)
     yield found
     found.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def keep(store, tmp_path_factory):
     """A function that imports texts, every fifth of them positive, as a data set; its id."""
 
@@ -45,7 +55,7 @@ def keep(store, tmp_path_factory):
     return add
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def texts(keep):
     """A data set of 300 short texts."""
     return keep("texts", (f"item {k} has {'good' if k % 5 == 0 else 'other'} words{k % 7}" for k in range(300)))

@@ -586,22 +586,14 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
         assert (0, "") == (process.wait(), process.stderr.read())
 
 
-def test_the_command_line_appends_a_file(store, texts, tmp_path, monkeypatch, capsys):
+def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
     """The summary is one object with --json, and a data set that is not there is said in a sentence."""
-    from oal_engine.cli import main as cli
-
     path = tmp_path / "more.csv"
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
 
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["oal_engine", "append", *map(str, arguments), "--db", str(store.path)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    code, out, _ = run("texts", path, "--label", "kind", "--json")
+    code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
     assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4,
                 "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
-    code, _, problem = run("nothing", path)
+    code, _, problem = command("append", "nothing", path, "--db", store.path)
     assert (1, "error: data set nothing does not exist. There are: texts.\n") == (code, problem)

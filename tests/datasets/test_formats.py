@@ -1,13 +1,11 @@
 """Promises of the formats: every file comes in whole, and what cannot come in is named by its line."""
 
-import bz2
 import csv
 import gzip
 import io
 import json
 import lzma
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -18,36 +16,10 @@ from pyarrow import parquet
 from scipy import sparse
 
 from oal_engine.datasets.formats import READERS, Columns, DataError, peek, read, reader_for
-from oal_engine.datasets.readers import mesh_terms, open_source
 from tests.harness import SHARED
+from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
 
-PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 TEXTS = st.lists(st.text(st.sampled_from("a\",;|\t\r\n'\0 ") | st.characters(exclude_categories=["Cs"])), min_size=1)
-LABELLED = Columns(text=("text",), label="label")
-
-
-def named(data: bytes, name: str) -> io.BytesIO:
-    """An open file as a browser would hand it over."""
-    file = io.BytesIO(data)
-    file.name = name
-    return file
-
-
-def upload(content: str | bytes, name: str, encoding="utf-8") -> io.BytesIO:
-    data = content if isinstance(content, bytes) else content.encode(encoding)
-    return named(PACK.get(Path(name).suffix, bytes)(data), name)
-
-
-def arrays(**arrays) -> io.BytesIO:
-    file = named(b"", "x.npz")
-    np.savez(file, **arrays)
-    return file
-
-
-def fails(file, columns=None, **options) -> str:
-    with pytest.raises(DataError) as caught:
-        read(file, columns, **options)
-    return str(caught.value)
 
 
 # ---- Each format
@@ -267,170 +239,6 @@ def test_any_bytes(file, place, cut, put):
     assert "\n" not in told
 
 
-OHSUMED = """\
-.I 1
-.U
-87000001
-.S
-J Made Up 8703; 1(2):3-5
-.M
-Adult; Heart Arrest, Induced/*; Human; Support, U.S. Gov't, P.H.S..
-.T
-Cooling of the heart.
-.P
-JOURNAL ARTICLE.
-.W
-The first line of an invented abstract,
-.05 of which begins with a dot,
-
-and a third one.
-.A
-Doe J; Roe R.
-.I 2
-.U
-87000002
-.M
-*Atrial Fibrillation; Human.
-.T
-A rhythm without an abstract.
-.A
-Roe R.
-.I 3
-.U 87000003
-.S J Made Up 8703; 1(2):6
-.T A letter without headings,
-in two lines.
-.P
-LETTER.
-.I 4
-.U
-87000004
-.U
-87000005
-.T
-Two records in one.
-.I
-.U
-87000006
-.T
-No number.
-.I 7
-.U
-87000001
-.T
-The first again.
-.I 8
-.U
-87000008
-.M
-Human; HEART DISEASES/CO/*TH/DI.
-.W
-An abstract without a title.
-.I 9
-.U
-87000009
-.M
-Human.
-"""
-TREE = """\
-Cardiovascular Diseases;C14
-Heart Diseases;C14.280
-Arrhythmias, Cardiac;C14.280.067
-Atrial Fibrillation;C14.280.067.198
-Heart Arrest;C14.280.383
-Induction;C14.2801
-Atrial Fibrillation;C23.550.073.198
-Heart Arrest, Induced;E04.100.376
-"""
-HEART = ("Heart Diseases", "Arrhythmias, Cardiac", "Atrial Fibrillation", "Heart Arrest")
-MEDLINE = Columns(("title", "abstract"), "mesh", "medline_id", positive=HEART, headings=True)
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("before", ["", "\n", "stray words\n"])
-def test_ohsumed(end, before):
-    """Records come in with all their fields, on the tag's line or below it; a broken one is named by its first line."""
-    file = upload((before + OHSUMED).replace("\n", end), "x.ohsumed.xz")
-    seen, stray = peek(file), "stray" in before
-    assert seen.rows[0] == {
-        "sequence": "1",
-        "medline_id": "87000001",
-        "source": "J Made Up 8703; 1(2):3-5",
-        "mesh": "Adult; Heart Arrest, Induced/*; Human; Support, U.S. Gov't, P.H.S..",
-        "title": "Cooling of the heart.",
-        "publication_type": "JOURNAL ARTICLE.",
-        "abstract": "The first line of an invented abstract, .05 of which begins with a dot, and a third one.",
-        "authors": "Doe J; Roe R.",
-    }
-    items = read(file, MEDLINE)
-    assert dict(zip(items.ids, items.y.tolist())) == {"87000001": -1, "87000002": 1, "87000003": -1, "87000008": 1}
-    assert dict(zip(items.ids, items.texts)) == {
-        "87000001": f"{seen.rows[0]['title']}\n{seen.rows[0]['abstract']}",
-        "87000002": "A rhythm without an abstract.",
-        "87000003": "A letter without headings, in two lines.",
-        "87000008": "An abstract without a title.",
-    }
-    lines = {reason: line for reason, (_, line) in items.skipped.items()}
-    at = {row: before.count("\n") + OHSUMED[: OHSUMED.index(row)].count("\n") + 1 for row in (".I 4", ".I 7", ".I 9")}
-    expected = {"broken line": 1 if stray else at[".I 4"], "duplicate id": at[".I 7"], "empty text": at[".I 9"]}
-    assert lines == expected
-    assert [count for count, _ in items.skipped.values()] == [2 + stray, 1, 1]
-
-
-def test_ohsumed_is_streamed():
-    """The first record is there when hardly more than its lines have been read."""
-    file = upload(OHSUMED * 1000, "x.ohsumed")
-    with open_source(file, None) as source:
-        line, cells = next(iter(READERS["ohsumed"].table(source).rows))
-        assert (line, cells[1]) == (1, "87000001")
-        assert file.tell() < len(file.getvalue()) / 10
-
-
-@pytest.mark.parametrize(
-    ("label", "y"),
-    [
-        ("Heart Diseases", 1),
-        ("Human; *heart diseases/TH/*DI.", 1),
-        ("Human;Arrhythmias, Cardiac/*.", 1),
-        ("Heart Arrest, Induced", -1),
-        ("Arrhythmias; Cardiac", -1),
-        ("Heart Diseases, Other", -1),
-        ("", -1),
-    ],
-)
-def test_headings(label, y):
-    """A heading counts whole, without qualifiers, star and final dot, in any case; no heading is negative."""
-    content = json.dumps({"text": "x", "label": label}) + '\n{"text": "y", "label": "Heart Arrest"}\n'
-    items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=HEART, headings=True))
-    assert items.y.tolist() == [y, 1]
-
-
-def test_headings_of_which_none_occurs():
-    """Terms that do not occur are no error, unless all of them are missing or none is given."""
-    file = upload(OHSUMED, "x.ohsumed")
-    none = "None of the 2 positive MeSH terms occurs in column 'mesh' of x.ohsumed, which holds "
-    assert fails(file, replace(MEDLINE, positive=("Liver", "Heart"))).startswith(none + "Adult; Heart Arrest")
-    bare = "text,label\nx,\n"
-    assert "which holds none." in fails(upload(bare, "x.csv"), replace(LABELLED, positive=HEART, headings=True))
-    assert fails(file, replace(MEDLINE, positive=())) == (
-        "MeSH headings need the terms that are positive: give a tree file and a tree number."
-    )
-
-
-@pytest.mark.parametrize("suffix", sorted(PACK))
-def test_mesh_terms(suffix):
-    """A number stands for its descriptor and those below it, each once; digits that go on are another number."""
-    tree = upload(TREE, f"tree.bin{suffix}")
-    assert mesh_terms(tree, "C14.280") == mesh_terms(tree, " c14.280. ") == HEART
-    assert mesh_terms(tree, "C14") == ("Cardiovascular Diseases", *HEART, "Induction")
-    assert mesh_terms(tree, "C23.550.073.198") == ("Atrial Fibrillation",)
-    with pytest.raises(DataError) as caught:
-        mesh_terms(tree, "C14.28")
-    assert str(caught.value) == (
-        f"tree.bin{suffix} has no tree number 'C14.28': its lines must be such as Heart Diseases;C14.280."
-    )
-
-
 # ---- What is skipped, and what is refused
 
 
@@ -513,152 +321,6 @@ def test_no_such_file(tmp_path):
     """A missing file is a sentence, not a traceback."""
     assert fails(tmp_path / "x.csv") == "x.csv cannot be read: No such file or directory."
     assert fails(tmp_path / "x.csv", reader="word").startswith("There is no reader 'word'; choose from ")
-
-
-# ---- Labels
-
-
-@pytest.mark.parametrize(
-    ("labels", "y"),
-    [
-        ("1 -1 +1 1.0", [1, -1, 1, 1]),
-        ("0 1 1 0", [-1, 1, 1, -1]),
-        ("True false TRUE False", [1, -1, 1, -1]),
-        ("yes no  yes", [1, -1, 0, 1]),
-        ("Positive negative", [1, -1]),
-        ("relevant irrelevant", [1, -1]),
-        ("included excluded", [1, -1]),
-        ("0 0", [-1, -1]),
-        ("1 1", [1, 1]),
-        (" ", [0, 0]),
-    ],
-)
-def test_well_known_labels(labels, y):
-    """Pairs that everybody reads alike need no explanation; an empty cell is unknown."""
-    words = labels.split(" ")
-    items = read(upload("text,label\n" + "".join(f"some text,{word}\n" for word in words), "x.csv"), LABELLED)
-    assert (items.labels, items.y.tolist()) == (words, y)
-    assert items.y.dtype == np.int8
-
-
-@pytest.mark.parametrize(
-    ("positive", "contains", "y"),
-    [
-        (("spam",), False, [1, -1, -1, -1, 0, -1]),
-        (("SPAM",), False, [-1, 1, -1, -1, 0, -1]),
-        (("sPaM",), False, [1, 1, -1, -1, 0, -1]),
-        (("spam", "2"), False, [1, -1, -1, -1, 0, 1]),
-        (("ham",), True, [-1, -1, 1, 1, -1, -1]),
-        (("spam|ham",), False, [-1, -1, 1, -1, 0, -1]),
-        (("food",), True, [-1, -1, -1, 1, -1, -1]),
-    ],
-)
-def test_positive_labels(positive, contains, y):
-    """A named value counts as written where it occurs so, else in any case; `contains` looks at a cell's parts."""
-    labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
-    content = "".join(json.dumps({"text": "x", "label": label}) + "\n" for label in labels)
-    items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=positive, contains=contains))
-    assert items.y.tolist() == y
-
-
-def test_lists_as_labels():
-    """A list in JSON is a cell with several parts."""
-    lines = '{"text": "x", "label": ["a", "b"]}\n{"text": "y", "label": ["c"]}\n{"text": "z", "label": []}\n'
-    items = read(upload(lines, "x.jsonl"), replace(LABELLED, positive=("b",), contains=True))
-    assert (items.labels, items.y.tolist()) == (["a|b", "c", ""], [1, -1, -1])
-
-
-def test_unknown_labels():
-    """Words that are no known pair are listed with counts, and the line where a known pair breaks is named."""
-    ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
-    assert (
-        fails(ham, LABELLED)
-        == "Column 'label' of x.csv holds the labels ham (3), spam (1): name those that are positive, "
-        "or make each word a class (multiclass)."
-    )
-    assert (
-        fails(ham, replace(LABELLED, positive=("eggs",)))
-        == "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
-    )
-    mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")
-    assert fails(mixed, LABELLED) == (
-        "Column 'label' of x.csv holds the labels 0 (2), 1 (1), yes (1), "
-        "mixed from line 4 ('yes') on: name those that are positive, or make each word a class (multiclass)."
-    )
-    assert "mixed from line 3 ('0') on" in fails(upload("-1 1:1\n1 1:1\n0 1:1\n", "x.svm"))
-
-
-EACH_WORD = replace(LABELLED, multiclass=True)
-
-
-def test_each_word_is_a_class():
-    """Classes are numbered from 1 in the order of their names, an empty label is 0, and the report counts them."""
-    content = "text,label\n" + "".join(f"x,{word}\n" for word in ["C10", "b", "C2", "", "A", "C2", "C2"])
-    items = read(upload(content, "x.csv"), EACH_WORD)
-    assert (items.classes, items.y.tolist()) == (("A", "b", "C2", "C10"), [4, 2, 3, 0, 1, 3, 3])
-    assert items.y.dtype == np.int8
-    assert items.counts() == {"A": 1, "b": 1, "C2": 3, "C10": 1}
-    assert items.report() == "7 items (1 unlabelled) in 4 classes: C2 (3), A (1), b (1), C10 (1)."
-
-
-def test_the_report_names_the_largest_classes():
-    """Of many classes the six largest are named, a long name by its beginning, behind them what was skipped."""
-    long = f"text,label\nx,{'long ' * 20}\nx,short\n"
-    assert f"2 items in 2 classes: {'long ' * 8}(1), short (1)." == read(upload(long, "x.csv"), EACH_WORD).report()
-    content = "text,label\n" + "".join(f"x,{k}\n" * (k == 7 or 1) for k in range(30)) + "x,7\n,8\n"
-    assert read(upload(content, "x.csv"), EACH_WORD).report() == (
-        "31 items in 30 classes: 7 (2), 0 (1), 1 (1), 2 (1), 3 (1), 4 (1) and 24 more; "
-        "skipped 1: 1 empty text (line 33)."
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "classes"),
-    [
-        ("10 9 1.5 -1 1 1.0", ("-1", "1", "1.5", "9", "10")),
-        ("b10 B9 10 a b 2", ("2", "10", "a", "b", "B9", "b10")),
-        ("x x2y10 x2y9 x10 X", ("X", "x", "x2y9", "x2y10", "x10")),
-        ("nan 2 1", ("1", "2")),
-        ("spam Spam", ("Spam", "spam")),
-        (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
-    ],
-)
-def test_the_order_of_classes(words, classes):
-    """Numbers come by value and however they are written, then words by letters in any case and numbers in them."""
-    content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
-    assert read(upload(content, "x.csv"), EACH_WORD).classes == classes
-
-
-def test_classes_of_a_format_that_brings_its_labels():
-    """Labels of svmlight lines and of arrays are classes too, and rows that are skipped take no label with them."""
-    lines = "".join(f"{1 + k % 26} {k + 1}:1\n" for k in range(52)) + "7 1:nan\n"
-    items = read(upload(lines, "x.libsvm"), Columns(multiclass=True))
-    assert items.classes == tuple(map(str, range(1, 27)))
-    assert items.y.tolist() == [*range(1, 27)] * 2
-    file = arrays(X=np.eye(3), y=np.array([2, 0, 1]))
-    assert read(file, Columns(multiclass=True)).y.tolist() == [3, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("content", "columns", "message"),
-    [
-        ("x,1\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 1: 1 (1)."),
-        ("x,\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 0."),
-        ("".join(f"x,{k}\n" for k in range(128)), EACH_WORD, "must hold 2 to 127 classes. Got 128: 0 (1), 1 (1), "),
-        ("x,1\n", replace(EACH_WORD, positive=("1",)), "With multiclass each label word is a class of its own: "),
-        ("x,1\n", replace(EACH_WORD, contains=True), "give no positive words and no contains."),
-        ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
-    ],
-)
-def test_classes_that_cannot_be(content, columns, message):
-    """Too few or too many classes are counted; words that are positive or sets contradict classes."""
-    assert message in fails(upload("text,label\n" + content, "x.csv"), columns)
-
-
-def test_as_many_classes_as_fit():
-    """127 classes are the most."""
-    items = read(upload("text,label\n" + "".join(f"x,{k}\n" for k in range(127)), "x.csv"), EACH_WORD)
-    assert items.y.tolist() == list(range(1, 128))
 
 
 # ---- Encodings, readers, guesses, progress
@@ -814,30 +476,3 @@ def test_shared_data(name, changes, counts):
     assert (len(items.ids), (items.y == 1).sum(), shape) == counts
     assert items.skipped == {}
     assert (items.y != 0).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "classes", "smallest"),
-    [
-        ("mlbench_LetterRecognition.csv.xz", 20_000, tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), ("H", 734)),
-        ("20news_bydate.jsonl.xz", 18_846, 20, ("talk.religion.misc", 628)),  # its ids repeat between the groups
-        ("ohsumed_single23.jsonl.xz", 7_400, tuple(f"C{k:02}" for k in range(1, 24)), ("C22", 19)),
-    ],
-)
-def test_classes_of_shared_data(shared, name, count, classes, smallest):
-    """Every word of a real file's label column is a class, and every item has one."""
-    path = shared(name)
-    items = read(path, replace(peek(path).guess, id=None, multiclass=True))
-    assert (items.classes if isinstance(classes, tuple) else len(items.classes)) == classes
-    assert min(items.counts().items(), key=lambda pair: pair[1]) == smallest
-    assert sum(items.counts().values()) == len(items.ids) == count
-
-
-def test_heart_diseases_of_mesh(shared):
-    """C14.280 and below are 226 lines of the tree of 2019, which hold 180 descriptors."""
-    path = shared("mesh_mtrees2019.bin.xz")
-    with lzma.open(path, "rt") as file:
-        lines = [line.strip() for line in file if line.partition(";C14.280")[1]]
-    assert len(lines) == 226
-    terms = mesh_terms(path, "C14.280")
-    assert (len(terms), set(terms)) == (180, {line.partition(";")[0] for line in lines})

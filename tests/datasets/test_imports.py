@@ -1,6 +1,5 @@
 """Promises of the imports of the page: a process of their own, with limited memory, of which nothing is left."""
 
-import io
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 from oal_engine.datasets import formats, imports
 from oal_engine.store import Store
 from tests.harness import ROOT
+from tests.harness.files import named
 
 COLUMNS = formats.Columns(("text",), "label", None, (), positive=("pos",))
 
@@ -22,13 +22,6 @@ def store(tmp_path):
     found = Store(tmp_path / "studio.db")
     yield found
     found.close()
-
-
-def upload(content, name="x.csv"):
-    """An open file as a browser would hand it over."""
-    file = io.BytesIO(content if isinstance(content, bytes) else content.encode())
-    file.name = name
-    return file
 
 
 def lines(count):
@@ -51,32 +44,41 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     )
     assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in told))
     imports.import_file(
-        store, upload(lines(30)), "x.csv", COLUMNS, "csv", "utf-8", "an upload", "l2", "tweets", lambda *each: None
+        store,
+        named(lines(30), "x.csv"),
+        "x.csv",
+        COLUMNS,
+        "csv",
+        "utf-8",
+        "an upload",
+        "l2",
+        "tweets",
+        lambda *each: None,
     )
     first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
     assert "appended 10, dropped 30 exact duplicates" == imports.append(
-        store, upload(lines(40)), "x.csv", first["id"], lambda *each: None
+        store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None
     )
 
 
 def test_a_preview_is_that_of_the_formats():
     """Rows, columns, numbers and the guess are as `formats.peek` has them; long cells and many columns are cut."""
     content = "id,text,a\n1,some words,2.5\n2,more words,3\n"
-    assert formats.peek(upload(content)) == imports.peek(upload(content), "x.csv")
+    assert formats.peek(named(content, "x.csv")) == imports.peek(named(content, "x.csv"), "x.csv")
     wide = ",".join(f"c{k}" for k in range(300)) + "\n" + ",".join(["x" * 900] * 300) + "\n"
-    seen = imports.peek(upload(wide), "x.csv")
+    seen = imports.peek(named(wide, "x.csv"), "x.csv")
     assert (300, 100, {500}) == (len(seen.columns), len(seen.rows[0]), {len(cell) for cell in seen.rows[0].values()})
 
 
 def test_what_cannot_be_read_is_one_sentence():
     """The sentence of the readers comes through, for a preview and for a tree."""
     with pytest.raises(formats.DataError, match=r"^x.bin is empty; the readers are "):
-        imports.peek(upload(""), "x.bin")
+        imports.peek(named("", "x.csv"), "x.bin")
     with pytest.raises(formats.DataError, match=r"tree\.bin has no tree number 'C15'"):
-        imports.mesh_terms(upload("Heart Diseases;C14.280\n"), "tree.bin", "C15")
-    assert ("Heart Diseases",) == imports.mesh_terms(upload("Heart Diseases;C14.280\n"), "tree.bin", "C14")
+        imports.mesh_terms(named("Heart Diseases;C14.280\n", "x.csv"), "tree.bin", "C15")
+    assert ("Heart Diseases",) == imports.mesh_terms(named("Heart Diseases;C14.280\n", "x.csv"), "tree.bin", "C14")
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
@@ -116,7 +118,7 @@ def test_who_leaves_ends_the_process_and_leaves_nothing(store, tmp_path, monkeyp
 
     with pytest.raises(Left):
         imports.import_file(
-            store, upload(lines(300_000)), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave
+            store, named(lines(300_000), "x.csv"), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave
         )
     assert [(1, [])] == seen
     assert [] == children()

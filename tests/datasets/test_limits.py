@@ -23,23 +23,11 @@ from oal_engine.datasets import feeds, formats
 from oal_engine.datasets.formats import Columns, DataError, read
 from oal_engine.datasets.sources import LIMITED, LIMITS, Limits
 from tests.harness import ROOT
+from tests.harness.files import fails, named
 
 MEMORY = 250 * 2**20  # bytes that a refusal may take
 SECONDS = 30  # far more than it takes where nobody else uses the machine
 TEXT, FED = Columns(("text",)), Columns(("text",), features=())
-
-
-def upload(data, name):
-    """An open file as a browser would hand it over."""
-    file = io.BytesIO(data if isinstance(data, bytes) else data.encode())
-    file.name = name
-    return file
-
-
-def fails(file, columns=None, **options):
-    with pytest.raises(DataError) as caught:
-        read(file, columns, **options)
-    return str(caught.value)
 
 
 def saved(save, *arguments, **options):
@@ -209,10 +197,10 @@ def test_what_is_no_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
 )
 def test_each_limit_is_said_with_its_number_and_its_option(limit, number, name, data):
     """A file over a limit names the limit; where more is allowed it comes in."""
-    said = fails(upload(data, name), limits=Limits(**{limit: number}))
+    said = fails(named(data, name), limits=Limits(**{limit: number}))
     assert f"--limit {limit}=NUMBER allows more" in said
     assert limit == "quoted" or f"more than {number:,} " in said
-    assert formats.peek(upload(data, name), limits=Limits(ratio=1000)).rows
+    assert formats.peek(named(data, name), limits=Limits(ratio=1000)).rows
 
 
 def test_the_limits_are_declared_once():
@@ -220,26 +208,17 @@ def test_the_limits_are_declared_once():
     assert LIMITED.keys() == vars(LIMITS).keys()
 
 
-def run(*arguments, **how):
-    return subprocess.run(
-        [sys.executable, "-m", "oal_engine", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, **how
-    )
-
-
-def test_the_command_line_raises_a_limit(tmp_path):
+def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     """The option in the sentence is an option of import, with its default in the help; a wrong one is refused."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 30)
-    refused = run("import", path, "--name", "x", "--limit", "items=20", *db)
-    assert (1, "error: x.csv has more than 20 items; on the command line --limit items=NUMBER allows more.\n") == (
-        refused.returncode,
-        refused.stderr,
-    )
-    assert 0 == run("import", path, "--name", "x", "--limit", "items=30", *db).returncode
-    wrong = run("import", path, "--name", "y", "--limit", "rows=30", *db)
-    assert wrong.stderr == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted.\n"
-    helped = run("import", "--help", env=os.environ | {"COLUMNS": "300"}).stdout
-    assert "line=4,194,304, columns=65,536, features=4,194,304" in helped
+    message = "error: x.csv has more than 20 items; on the command line --limit items=NUMBER allows more.\n"
+    assert (1, "", message) == command("import", path, "--name", "x", "--limit", "items=20", *db)
+    assert 0 == command("import", path, "--name", "x", "--limit", "items=30", *db)[0]
+    wrong = command("import", path, "--name", "y", "--limit", "rows=30", *db)[2]
+    assert wrong == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted.\n"
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "line=4,194,304, columns=65,536, features=4,194,304" in command("import", "--help")[1]
 
 
 # ---- Cells that are odd
@@ -255,21 +234,21 @@ def test_the_command_line_raises_a_limit(tmp_path):
 )
 def test_an_odd_cell_is_a_skipped_line(cell, skipped):
     """What cannot be a text is counted with its line, and the preview shows the others."""
-    items = read(upload(f'{{"text": {cell}}}\n{{"text": "a b"}}\n', "x.jsonl"), TEXT)
+    items = read(named(f'{{"text": {cell}}}\n{{"text": "a b"}}\n', "x.jsonl"), TEXT)
     assert (["a b"], {skipped: (1, 1)}) == (items.texts, items.skipped)
 
 
 @pytest.mark.parametrize(("cell", "skipped"), [("1e999", "non-finite row"), ("9" * 4000, "non-finite row")])
 def test_a_number_beyond_all_numbers_is_a_skipped_line(cell, skipped):
     """A number that no float holds is counted with its line."""
-    items = read(upload(f'{{"a": 1, "b": {cell}}}\n{{"a": 2, "b": 3}}\n', "x.jsonl"), Columns((), features=("a", "b")))
+    items = read(named(f'{{"a": 1, "b": {cell}}}\n{{"a": 2, "b": 3}}\n', "x.jsonl"), Columns((), features=("a", "b")))
     assert {skipped: (1, 1)} == items.skipped
 
 
 def test_a_time_that_no_calendar_has_is_a_skipped_row():
     """The rows beside it come in."""
     times = pyarrow.array([0, 2**62, 5], pyarrow.timestamp("us"))
-    items = read(upload(table(text=["a b", "c d", "e f"], when=times), "x.parquet"), TEXT)
+    items = read(named(table(text=["a b", "c d", "e f"], when=times), "x.parquet"), TEXT)
     assert (["a b", "e f"], {"broken line": (1, 2)}) == (items.texts, items.skipped)
 
 
@@ -279,8 +258,8 @@ def test_a_time_that_no_calendar_has_is_a_skipped_row():
 def test_utf_16_is_told_from_utf_8(name, encoding, end):
     """Its zeros become no items: the sentence says which encoding to choose, and with it the file comes in."""
     data = f"text{end}some words{end}".encode(encoding)
-    assert "choose the encoding" in fails(upload(data, name), TEXT)
-    assert "some words" == read(upload(data, name), TEXT, encoding=encoding).texts[-1]
+    assert "choose the encoding" in fails(named(data, name), TEXT)
+    assert "some words" == read(named(data, name), TEXT, encoding=encoding).texts[-1]
 
 
 # ---- Quotes
@@ -295,11 +274,11 @@ def test_an_unclosed_quote_stops_the_import():
     lines = messages(1582)
     lines[30] = '30,"words without an end,0\n'
     content = "id,text,label\n" + "".join(lines)
-    said = fails(upload(content, "x.csv"), TEXT)
+    said = fails(named(content, "x.csv"), TEXT)
     assert said.startswith("Line 32 of x.csv opens a quote that swallows the next 1,551 lines, which look like rows: ")
     with pytest.raises(DataError, match="csv-unquoted"):
-        formats.peek(upload(content, "x.csv"))
-    items = read(upload(content, "x.csv"), TEXT, reader="csv-unquoted")
+        formats.peek(named(content, "x.csv"))
+    items = read(named(content, "x.csv"), TEXT, reader="csv-unquoted")
     assert (1582, '"words without an end') == (len(items.texts), items.texts[30])
 
 
@@ -308,7 +287,7 @@ def test_a_quote_that_another_one_closes_far_below_stops_the_import():
     lines = messages(1000)
     lines[30] = '30,"words without an end,0\n'
     lines[600] = '600,words that end",0\n'
-    said = fails(upload("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
+    said = fails(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
     assert said.startswith("Line 32 of x.csv opens a quote that swallows the next 570 lines")
 
 
@@ -316,7 +295,7 @@ def test_the_lines_of_a_short_unclosed_quote_are_counted():
     """Each line that an unclosed quote swallows is told, not one for all."""
     lines = messages(60)
     lines[50] = '50,"words without an end,0\n'
-    items = read(upload("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
+    items = read(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
     assert (50, {"unclosed-quote line": (10, 52)}) == (len(items.texts), items.skipped)
     assert "skipped 10: 10 unclosed-quote lines (first at line 52)." in items.report()
 
@@ -328,7 +307,7 @@ def test_abstracts_of_many_lines_come_in_as_they_are(abstracts):
     """A quoted cell of many lines that are no rows is a text like any other."""
     texts = ["x " + "\n".join(line.replace("\n", " ") for line in lines) for lines in abstracts]
     quoted = "".join(f'{k},"{text}",{k % 2}\n' for k, text in enumerate(texts))
-    assert texts == read(upload("id,text,label\n" + quoted, "x.csv"), Columns(("text",), id="id")).texts
+    assert texts == read(named("id,text,label\n" + quoted, "x.csv"), Columns(("text",), id="id")).texts
 
 
 # ---- Feeds
@@ -383,15 +362,17 @@ def test_a_feed_in_another_encoding():
     assert [["one", "two"]] == [items.texts for items in fed(data, as_json=False, encoding="utf-16")]
 
 
-def test_a_feed_without_an_end_of_line_is_refused(tmp_path):
+def test_a_feed_without_an_end_of_line_is_refused(tmp_path, command):
     """Zeros without end on standard input end with a sentence and exit code 1, and what came before is kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 3)
-    assert 0 == run("import", path, "--name", "x", *db).returncode
+    assert 0 == command("import", path, "--name", "x", *db)[0]
+    append = [sys.executable, "-m", "oal_engine", "append", "x", "-", "--db", db[1]]
+    how = {"cwd": ROOT, "capture_output": True, "preexec_fn": limit_memory, "text": True}
     with open("/dev/zero", "rb") as zeros:
-        done = run("append", "x", "-", *db, stdin=zeros, preexec_fn=limit_memory)
+        done = subprocess.run(append, stdin=zeros, **how)
     assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr.startswith("error: Line 1 of the feed, which does not end, has more than 4,194,304 characters")
-    done = run("append", "x", "-", *db, input="a new one\n" + "x" * 2**27)
+    done = subprocess.run(append, input="a new one\n" + "x" * 2**24, **how)
     assert 1 == done.returncode
-    assert "4" in run("datasets", *db).stdout.split()
+    assert "4" in command("datasets", *db)[1].split()

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
-from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.experiments import contests
 from oal_engine.store import Store
@@ -155,16 +154,13 @@ def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, wit
             process.wait()
 
 
-def test_the_option(local, store, monkeypatch, capsys):
+def test_the_option(local, store, command):
     """compare --scheduler prints the JSON that threads give."""
-    line = ["oal_engine", "compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
+    line = ["compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
     printed = []
     for more in ([], ["--scheduler", local.scheduler_address, "--save", "cluster"]):
-        monkeypatch.setattr(sys, "argv", [*line, *more, "--db", str(store.path)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert not end.value.code
-        printed.append(capsys.readouterr())
+        printed.append(command(*line, *more, "--db", store.path))
+    assert 0 == printed[0][0]
     assert printed[0] == printed[1]
     assert 2 == len(store.comparisons())
 

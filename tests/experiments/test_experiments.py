@@ -266,19 +266,12 @@ def test_a_failure_in_a_worker_is_told(store, monkeypatch):
 
 
 @pytest.fixture
-def command(store, tmp_path, monkeypatch, capsys):
+def command(store, tmp_path, monkeypatch, command):
     """A function from arguments to (exit code, standard output, standard error), in the folder of the store."""
     monkeypatch.setenv("OAL_DB", str(store.path))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["oal_engine", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return run
+    return command
 
 
 def test_compare_and_results(command, store):

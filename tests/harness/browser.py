@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import TimeoutError, expect, sync_playwright
 
 from tests.harness import ROOT
 from tests.harness.markup import RUN
@@ -33,6 +33,9 @@ UPGRADE = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 }
+# The widths of what is wider than its window.
+WIDE = """() => [...document.querySelectorAll("html, [data-testid=stMain]")]
+  .filter(e => e.scrollWidth > e.clientWidth).map(e => e.scrollWidth)"""
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -254,8 +257,7 @@ def bounds(locator):
 
 
 def fits(page):
-    """Nothing on a page is wider than its window."""
-    found = page.evaluate(
-        "[...document.querySelectorAll('html, [data-testid=stMain]')].map(e => [e.scrollWidth, e.clientWidth])"
-    )
-    assert [content for content, window in found if content > window] == []
+    """Nothing on a page is wider than its window, once its layout has settled."""
+    with suppress(TimeoutError):
+        page.wait_for_function(f"({WIDE})().length === 0")
+    assert [] == page.evaluate(WIDE)

@@ -15,6 +15,21 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 EVENTS = (f"event {number}" for number in count())
+RUNS = [  # data, algorithm, more settings: what the tests share, for every pair is compiled once
+    ("sparse", "PAA-I", {}),
+    ("sparse", "PAA-I", {"shuffled": True, "seed": 5}),
+    ("sparse", "OA3-diag", {"parameters": {"eta": 0.3}}),
+    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
+    ("sparse", "OAAL", {"audit": 0.5, "audit_trains": False, "averaged": True}),
+    ("sparse", "D-AMD", {"shuffled": True}),
+    ("sparse", "SSOA3", {"averaged": True}),
+    ("sparse", "SEL-ada", {"shuffled": True}),
+    ("sparse", "OAAL", {"averaged": True}),
+    ("classes", "PAA-I", {"positive_class": "b"}),
+    ("classes", "MD-AMD", {"shuffled": True}),
+    ("classes", "MPAA-I", {"averaged": True}),
+    ("dense", "OA3", {"seed": 2, "averaged": True}),
+]
 
 
 def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):

@@ -1,7 +1,6 @@
 """To be registered is to be offered, run and tested: a toy learner, a toy rule and their pair, each one entry."""
 
 import json
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from oal_engine import datasets, experiments
-from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.kernel.algorithms import ALGORITHMS, Algorithm
 from oal_engine.kernel.learners import LEARNERS
@@ -107,12 +105,9 @@ def test_the_toy_rule_keeps_the_promise(promise):
         promise(learner, "root")
 
 
-def test_the_command_line_lists_them(monkeypatch, capsys):
+def test_the_command_line_lists_them(command):
     """`algorithms --json` has both with their parameters, and the toy learner among the partners of a rule."""
-    monkeypatch.setattr(sys, "argv", ["oal_engine", "algorithms", "--json"])
-    with pytest.raises(SystemExit):
-        cli.main()
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(command("algorithms", "--json")[1])
     learner, rule = (
         next(one for one in found[key] if one["name"] == name) for key, name in (("learners", "toy"), ("rules", "root"))
     )

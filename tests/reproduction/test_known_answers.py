@@ -1,13 +1,11 @@
 """The published numbers: german over the 20 recorded orders, through the kernel and through the command line."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.cli import main as cli
 from oal_engine.datasets import formats, sources
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
@@ -50,16 +48,11 @@ def test_german_as_published(files, learner, values, sum_, deviation, sensitivit
 
 
 @pytest.mark.parametrize(("learner", "values", "sum_", "deviation", "sensitivity", "specificity"), GERMAN)
-def test_german_by_the_command_line(
-    files, monkeypatch, capsys, learner, values, sum_, deviation, sensitivity, specificity
-):
+def test_german_by_the_command_line(files, command, learner, values, sum_, deviation, sensitivity, specificity):
     """The documented line gives the same means and sample deviations, as fractions, to 1e-5."""
     settings = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
-    line = ["oal_engine", "replay", *files[:1], "--learner", learner, "--rule", "all", *settings, "--orders", files[1]]
-    monkeypatch.setattr(sys, "argv", [*map(str, line), "--json"])
-    with pytest.raises(SystemExit):
-        cli.main()
-    found = json.loads(capsys.readouterr().out)
+    line = ["replay", *files[:1], "--learner", learner, "--rule", "all", *settings, "--orders", files[1], "--json"]
+    found = json.loads(command(*line)[1])
     mean, std = found["mean"]["push"], found["std"]["push"]
     expected = pytest.approx([part / 100 for part in (sum_, deviation, sensitivity, specificity)], abs=1e-5)
     assert expected == [mean["sum"], std["sum"], mean["sensitivity"], mean["specificity"]]

@@ -1,13 +1,12 @@
 import json
-import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from oal_engine import datasets
-from oal_engine.cli import main as cli
 from oal_engine.datasets import formats
 from oal_engine.kernel import algorithms, rows, stream
 from oal_engine.reproduction import protocols, published, reproduce
@@ -27,17 +26,9 @@ def german():
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
+def command(command):
     """A function that runs the command with some arguments and returns what it printed."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["oal_engine", "reproduce", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        printed = capsys.readouterr()
-        return end.value.code, printed.out, printed.err
-
-    return run
+    return partial(command, "reproduce")
 
 
 def table(matrix, y, classes=()):

@@ -22,7 +22,6 @@ import pytest
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.cli import main as cli
 from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.sessions import backups
 from oal_engine.sessions.session import Session
@@ -33,19 +32,24 @@ from tests.harness import ROOT
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 
+@pytest.fixture(scope="module")
+def few_objects():
+    """What was there before is not looked at when objects are collected, which would take its time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, command, few_objects):
     """A function from arguments to (exit code, standard output, standard error), in the folder of the test."""
     monkeypatch.setenv("OAL_DB", "studio.db")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["oal_engine", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
+        ended = command(*arguments)
         gc.collect()  # a process of its own would close its database
-        return end.value.code or 0, *capsys.readouterr()
+        return ended
 
     return run
 

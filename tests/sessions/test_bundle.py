@@ -3,7 +3,6 @@
 import copy
 import io
 import json
-import sys
 from contextlib import suppress
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oal_engine import datasets
-from oal_engine.cli import main as cli
 from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import LinesError
 from oal_engine.sessions import bundle
@@ -171,7 +169,7 @@ def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sen
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d\\ud83d"])
-def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, monkeypatch, capsys, half):
+def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, command, half):
     """A surrogate without its other half is said with file and line, wherever it stands; a whole pair is taken."""
     lines = text.split("\n")
     answered = next(k for k, line in enumerate(lines) if '"event"' in line)
@@ -179,13 +177,9 @@ def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_pat
         assert before in lines[at]
         changed = [*lines[:at], lines[at].replace(before, before + half), *lines[at + 1 :]]
         (tmp_path / "session.jsonl").write_text("\n".join(changed))
-        argv = ["oal_engine", "adopt", str(tmp_path / "session.jsonl"), "--db", str(empty.path)]
-        monkeypatch.setattr(sys, "argv", argv)
-        with pytest.raises(SystemExit) as end:
-            cli.main()
+        code, _, err = command("adopt", tmp_path / "session.jsonl", "--db", empty.path)
         said = f"session.jsonl cannot be adopted: line {at + 1} holds half a character: \\{half[1:6].lower()}"
-        err = capsys.readouterr().err
-        assert (1, True, 1) == (end.value.code, said in err, err.count("\n"))
+        assert (1, True, 1) == (code, said in err, err.count("\n"))
     assert [] == empty.sessions()
     whole = text.replace('"annotator": "', '"annotator": "\\ud83d\\ude00', 1)
     assert empty.session(adopt(empty, io.StringIO(whole)))
@@ -235,28 +229,22 @@ def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
     assert not verify(empty, session).verified
 
 
-def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_path, monkeypatch, capsys):
+def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_path, command):
     """What `publish` writes `adopt` keeps, and `verify` says with its exit code whether it comes out."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["oal_engine", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
 
     file = tmp_path / "session.jsonl"
     session = labelled(here)[0].id
-    assert (0, "", "") == run("publish", session, "--out", file, "--db", here.path)
-    assert (0, file.read_text(), "") == run("publish", session, "--db", here.path)
-    code, out, err = run("adopt", file, "--db", empty.path, "--json")
+    assert (0, "", "") == command("publish", session, "--out", file, "--db", here.path)
+    assert (0, file.read_text(), "") == command("publish", session, "--db", here.path)
+    code, out, err = command("adopt", file, "--db", empty.path, "--json")
     assert (0, "", True) == (code, err, json.loads(out)["verified"])
     adopted = json.loads(out)["session"]
-    code, out, _ = run("verify", adopted, "--db", empty.path)
+    code, out, _ = command("verify", adopted, "--db", empty.path)
     assert (0, True) == (code, "Verified bit for bit" in out)
     with empty.transaction():
         empty.db.execute("UPDATE questions SET margin = 9 WHERE session = ? AND number = 4", [adopted])
-    code, out, _ = run("verify", adopted, "--db", empty.path)
+    code, out, _ = command("verify", adopted, "--db", empty.path)
     assert (1, True) == (code, "First difference in round" in out)
-    code, out, err = run("adopt", file, "--db", empty.path)
+    code, out, err = command("adopt", file, "--db", empty.path)
     message = f"error: {file} cannot be adopted: this session is here already: it is session {adopted}.\n"
     assert (1, "", message) == (code, out, err)

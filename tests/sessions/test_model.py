@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.cli import main as cli
 from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import calibration, model
@@ -129,14 +128,11 @@ def test_new_texts_get_the_margins_of_the_session(tweets, file):
 
 
 @pytest.fixture
-def predict(file, monkeypatch, capsys):
+def predict(file, command):
     """A function from arguments to (exit code, standard output, standard error) of `predict`."""
 
     def predict(*arguments, using=file):
-        monkeypatch.setattr(sys, "argv", ["oal_engine", "predict", *map(str, arguments), "--model", str(using)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
+        return command("predict", *arguments, "--model", using)
 
     return predict
 
