@@ -9,14 +9,7 @@ from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
-from tests.harness.comparing import ROUNDS, spec, stored, table
-
-
-@pytest.fixture
-def store(tmp_path):
-    """A store with data sets to compare on."""
-    return stored(tmp_path)
-
+from tests.harness.comparing import ROUNDS, spec, table
 
 # A line equals the kernel's replays
 

@@ -16,14 +16,7 @@ from oal_engine.experiments.specifications import Specification, specification
 from oal_engine.kernel import metrics
 from oal_engine.store import Store
 from tests.harness import ROOT
-from tests.harness.comparing import ROUNDS, spec, stored, table
-
-
-@pytest.fixture
-def store(tmp_path):
-    """A store with data sets to compare on."""
-    return stored(tmp_path)
-
+from tests.harness.comparing import ROUNDS, spec, table
 
 SEVERAL = {
     "data": ["a", "b"],

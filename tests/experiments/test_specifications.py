@@ -9,10 +9,10 @@ from tests.harness import ROOT
 from tests.harness.comparing import spec, stored
 
 
-@pytest.fixture
-def store(tmp_path):
-    """A store with data sets to compare on."""
-    return stored(tmp_path)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with data sets to compare on, in which nothing is ever compared."""
+    return stored(tmp_path_factory.mktemp("comparing"))
 
 
 def test_what_is_not_said_is_tuned_over_the_usual_grids():

@@ -17,7 +17,7 @@ from oal_engine.sessions.bundle import adopt
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
-from tests.harness.sessions import database, labelled, say, stream_of, text_of, truth
+from tests.harness.sessions import begin, database, labelled, say, stream_of, text_of, truth
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,6 @@ def test_a_session_verifies_in_another_database(here, empty, data, algorithm, mo
 
 def test_an_open_session_goes_on_where_it_was(here, empty):
     """Both databases ask the same next questions."""
-    from test_session import begin
-
     opened = begin(here)
     for _ in range(7):
         say(opened, truth(opened))
