@@ -10,7 +10,7 @@ run: .venv/installed
 test: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n auto --dist loadscope
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "OAL Studio needs Python 3.11 or newer. Say which with: make PYTHON=python3.12 run"; exit 1; }

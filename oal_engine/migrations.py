@@ -1,6 +1,6 @@
 """The steps that bring a database up to date: dated, in order, and never changed once they are released.
 
-Write a new step at the end, and what it adds to old databases in tests/test_store.py.
+Write a new step at the end, and what it adds to old databases in tests/store/test_store.py.
 """
 
 SET = "oal-studio"  # under which a database keeps the names of the steps that it has had

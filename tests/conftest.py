@@ -1,9 +1,15 @@
-from pathlib import Path
+import sys
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SHARED = ROOT.parent / "shared" / "data"
+from tests.harness import ROOT, SHARED
+
+FIRST = ("kernel", "browser")  # what compiles for all that follow; then what takes longest, so that it is not the end
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the folders that are to be first; the others follow as they were found."""
+    items.sort(key=lambda item: (*FIRST, item.path.parent.name).index(item.path.parent.name))
 
 
 @pytest.fixture
@@ -17,6 +23,21 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """A function that runs the command line in this process: from arguments to (exit code, output, errors)."""
+    from oal_engine.cli import main as cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["oal_engine", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture
@@ -36,7 +57,7 @@ def app_store(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def browser():
     """A real Chromium, without which the test skips or fails."""
-    from browser import chromium
+    from tests.harness.browser import chromium
 
     with chromium() as found:
         yield found
@@ -45,7 +66,7 @@ def browser():
 @pytest.fixture(scope="session")
 def context(browser):
     """The browser that most visitors use."""
-    from browser import warmed
+    from tests.harness.browser import warmed
 
     with warmed(browser) as found:
         yield found
@@ -54,7 +75,7 @@ def context(browser):
 @pytest.fixture
 def visit(browser, context):
     """A function that opens the app in a browser; nothing may go wrong in its console."""
-    from browser import Visitors
+    from tests.harness.browser import Visitors
 
     visitors = Visitors(browser, context)
     yield visitors

@@ -1,0 +1,310 @@
+"""The running app before strangers: log-ins that end, foreign hosts and frames, and uploads of who is logged out."""
+
+import http.client
+import json
+import socket
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from playwright.sync_api import expect
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+
+from oal_engine.datasets import demo
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness.browser import UPGRADE, Card, Server
+
+SECRET = "a-secret-of-the-server-and-of-nobody-else"
+SECRETS = f"""
+[auth]
+redirect_uri = "http://127.0.0.1/oauth2callback"
+cookie_secret = "{SECRET}"
+client_id = "client"
+client_secret = "another secret"
+server_metadata_url = "http://127.0.0.1:9/nowhere"
+
+[access]
+allowed = ["ben@example.org"]
+owners = ["anna@example.org"]
+"""
+PATIENT = 30  # seconds
+
+
+@pytest.fixture(scope="module")
+def app(browser, tmp_path_factory):
+    """The running app with a log-in, which its working directory asks for."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "secrets.toml").write_text(SECRETS)
+    server = Server(folder, work=folder)
+    yield server
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.fixture
+def secrets(app):
+    """The secrets of the running app, as they were again afterwards."""
+    path = app.work / ".streamlit" / "secrets.toml"
+    yield path
+    path.rmdir() if path.is_dir() else None
+    path.write_text(SECRETS)
+
+
+@pytest.fixture(scope="module")
+def store(app):
+    """The app's database, seen by a second process."""
+    found = Store(app.database)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def session(store):
+    """A session in which every item is asked."""
+    return create(store, demo.dataset(store, "tweets"), learner="pa-i", rule="all", name="a private session")
+
+
+def log_in(server, email):
+    """The cookie of somebody whom the provider has sent back to the app, as Streamlit signs it."""
+    claims = {"origin": server.url(""), "is_logged_in": True, "email": email, "provider": "default"}
+    value = create_signed_value(SECRET, "_streamlit_user", json.dumps(claims)).decode()
+    return {"name": "_streamlit_user", "value": value, "url": server.url("/"), "httpOnly": True}
+
+
+def answers(store, session):
+    return [row["annotator"] for row in store.answers(session) if row["label"]]
+
+
+def closed(page):
+    """The page offers nothing but a sentence, which is the one that it gives back."""
+    sentence = page.get_by_role("status")
+    expect(sentence).to_be_visible()
+    expect(page.get_by_test_id("stPageLink-NavLink")).to_have_count(0)
+    assert "private" not in page.inner_text("body")
+    return sentence.inner_text()
+
+
+def test_a_log_in_that_becomes_unreadable_closes_the_running_app(visit, app, secrets, session):
+    """A typo, an emptied file, another case, a folder and no file at all: nobody enters, until all is well again."""
+    ben = log_in(app, "ben@example.org")
+    expect(visit(app, own=True).get_by_role("button", name="Log in")).to_be_visible()
+    broken = {"[auth\n": "cannot be read", "": "are empty", SECRETS.replace("[auth]", "[Auth]"): "Auth where [auth]"}
+    for written, words in broken.items():
+        secrets.write_text(written)
+        assert words in closed(visit(app, own=True))
+        assert words in closed(visit(app, f"/Label?session={session}", own=True, cookie=ben))
+    secrets.unlink()
+    assert "have no [auth] now" in closed(visit(app, own=True, cookie=ben))
+    secrets.mkdir()
+    assert "cannot be read" in closed(visit(app, own=True, cookie=ben))
+    secrets.rmdir()
+    secrets.write_text(SECRETS)
+    expect(visit(app, own=True).get_by_role("button", name="Log in")).to_be_visible()
+    expect(visit(app, own=True, cookie=ben).get_by_role("button", name="ben@example.org")).to_be_visible()
+
+
+def test_a_server_that_starts_with_unreadable_secrets_serves_nobody(visit, tmp_path):
+    """With a typo in the file a fresh server shows its owner one sentence."""
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit" / "secrets.toml").write_text("[auth\n")
+    server = Server(tmp_path, work=tmp_path)
+    try:
+        assert "The secrets .streamlit/secrets.toml cannot be read" in closed(visit(server))
+    finally:
+        server.kill()
+
+
+def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, store, session):
+    """It shows the button to log in by itself, and no key labels any more."""
+    page = visit(app, f"/Label?session={session}", own=True, cookie=log_in(app, "ben@example.org"))
+    card = Card(page)
+    card.press("a")
+    card.saved()
+    assert ["ben@example.org"] == answers(store, session)[-1:]
+    before = len(answers(store, session))
+    other = page.context.new_page()
+    other.goto(app.url("/"))
+    other.get_by_role("button", name="ben@example.org").click()
+    other.get_by_role("button", name="Log out").click()
+    expect(other.get_by_role("button", name="Log in")).to_be_visible()
+    expect(page.get_by_role("button", name="Log in")).to_be_visible(timeout=1000 * PATIENT)
+    expect(page.get_by_test_id("oal-card")).to_have_count(0)
+    page.keyboard.press("a")
+    assert before == len(answers(store, session))
+
+
+def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, session):
+    """Whoever copied it, with its signature spelled in another way too, is asked to log in."""
+    cookie = log_in(app, "ben@example.org")
+    page = visit(app, f"/Label?session={session}", own=True, cookie=cookie)
+    Card(page)
+    page.goto(app.url("/auth/logout"))
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    last = letters[letters.index(cookie["value"][-1]) ^ 1]  # a bit that decodes to nothing
+    for copied in (cookie, cookie | {"value": cookie["value"][:-1] + last}):
+        page = visit(app, own=True, cookie=copied)
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+
+
+def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, secrets, session):
+    """Within seconds, without a restart, it says why and offers to log out."""
+    page = visit(app, f"/Label?session={session}", own=True, cookie=log_in(app, "ben@example.org"))
+    Card(page)
+    secrets.write_text(SECRETS.replace("ben@", "carla@"))
+    expect(page.get_by_role("button", name="Log out")).to_be_visible(timeout=1000 * PATIENT)
+    assert "ben@example.org is not on the list of who may enter." == closed(page)
+
+
+def test_only_owners_are_offered_to_remove(visit, app, session):
+    """An annotator's menu of a session has no button that removes it, an owner's has."""
+    for email, offered in (("ben@example.org", 0), ("anna@example.org", 1)):
+        page = visit(app, own=True, cookie=log_in(app, email))
+        page.get_by_role("button", name="more_horiz").first.click()
+        expect(page.get_by_role("link", name="Replay").last).to_be_visible()
+        expect(page.get_by_role("button", name="Remove this session")).to_have_count(offered)
+
+
+def test_a_forged_cookie_is_no_log_in(visit, app):
+    """A person who is signed with another secret is nobody."""
+    cookie = log_in(app, "anna@example.org")
+    claims = {"origin": app.url(""), "is_logged_in": True, "email": "anna@example.org"}
+    cookie["value"] = create_signed_value("guessed", "_streamlit_user", json.dumps(claims)).decode()
+    expect(visit(app, own=True, cookie=cookie).get_by_role("button", name="Log in")).to_be_visible()
+
+
+def asked(server, path, method="GET", **headers):
+    """The status and the headers of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENT)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    connection.close()
+    return answer.status, answer.headers
+
+
+PATHS = ["/", "/Label", "/_stcore/health", "/_stcore/host-config", "/media/x", "/_stcore/upload_file/a/b"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "localhost.evil.example", "127.0.0.1.e", "[::1"])
+def test_a_foreign_host_name_is_refused_everywhere(app, host):
+    """A page whose name leads to this machine gets neither pages nor files nor a connection."""
+    for path in PATHS:
+        assert 400 == asked(app, path, Host=host)[0]
+    assert 400 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]
+
+
+def test_the_names_of_this_machine_are_served(app):
+    """Its own names are, with any port, and connections are made."""
+    for host in (f"localhost:{app.port}", f"127.0.0.1:{app.port}", "LOCALHOST"):
+        assert 200 == asked(app, "/", Host=host)[0]
+        assert 101 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]
+
+
+def test_a_page_of_another_site_makes_no_connection(app):
+    """The right host name does not help where the page that asks is foreign."""
+    host = f"127.0.0.1:{app.port}"
+    assert 403 == asked(app, "/_stcore/stream", Host=host, Origin="http://evil.example", **UPGRADE)[0]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_forbids_frames_and_guesses(app, path):
+    """Pages, files and refusals say so."""
+    headers = asked(app, path)[1]
+    assert "frame-ancestors 'none'" == headers["Content-Security-Policy"]
+    assert ("DENY", "nosniff") == (headers["X-Frame-Options"], headers["X-Content-Type-Options"])
+
+
+@pytest.fixture
+def foreign(app, tmp_path):
+    """The address of another site on this machine, whose page frames the card."""
+    (tmp_path / "index.html").write_text(f'<iframe src="{app.url("/Label")}"></iframe>')
+    site = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path))
+    Thread(target=site.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{site.server_port}/"
+    site.shutdown()
+    site.server_close()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_no_page_can_frame_the_card(browser, foreign):
+    """A browser shows nothing of the app inside another page, not even of another site on this machine."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(foreign)
+        (frame,) = page.main_frame.child_frames
+        frame.wait_for_load_state()
+        assert "chrome-error://chromewebdata/" == frame.url
+
+
+def session_id(page):
+    """The id of a page's connection, which its uploads are sent with."""
+    found = []
+
+    def hear(data):
+        message = ForwardMsg()
+        message.ParseFromString(data)
+        if message.HasField("new_session"):
+            found.append(message.new_session.initialize.session_id)
+
+    page.on("websocket", lambda connection: connection.on("framereceived", hear))
+    page.reload()
+    page.get_by_role("button").first.wait_for()
+    return found[-1]
+
+
+def upload(server, page, session, length):
+    """Say that a file comes, with everything that Streamlit asks for, and hear what is answered before a byte of it."""
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
+    pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENT)
+    connection.sendall(
+        f"PUT /_stcore/upload_file/{session}/file HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nCookie: {pairs}\r\n"
+        f"X-Xsrftoken: {cookies['_streamlit_xsrf']}\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+        f"Content-Length: {length}\r\n\r\n".encode()
+    )
+    return connection
+
+
+def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, app):
+    """With a connection of one's own and its token, all that a stranger's browser can have."""
+    page = visit(app, own=True)
+    with upload(app, page, session_id(page), 150_000_000) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 403 ")
+
+
+def test_uploads_of_who_may_enter_are_taken(visit, app):
+    """The same request of somebody on the list is stored."""
+    page = visit(app, own=True, cookie=log_in(app, "ben@example.org"))
+    body = b'--x\r\nContent-Disposition: form-data; name="a"; filename="a.csv"\r\n\r\ntext\r\n--x--\r\n'
+    with upload(app, page, session_id(page), len(body)) as connection:
+        connection.sendall(body)
+        assert connection.recv(100).startswith(b"HTTP/1.1 204 ")
+
+
+def test_files_made_for_somebody_are_for_who_may_enter(app):
+    """A download has an address; without a log-in it is refused, whatever it is."""
+    cookie = log_in(app, "ben@example.org")
+    assert 403 == asked(app, "/media/anything.csv")[0]
+    assert 404 == asked(app, "/media/anything.csv", Cookie=f"{cookie['name']}={cookie['value']}")[0]
+
+
+def test_the_owner_names_the_hosts(tmp_path):
+    """Behind a proxy the app answers to the name that browsers use, and to no other."""
+    server = Server(tmp_path, STREAMLIT_SERVER_ALLOWED_HOSTS="label.example.org 127.0.0.1")
+    try:
+        assert [200, 200, 400] == [
+            asked(server, "/", Host=host)[0] for host in ("label.example.org", "127.0.0.1", "localhost")
+        ]
+    finally:
+        server.kill()

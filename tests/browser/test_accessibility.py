@@ -1,0 +1,242 @@
+"""Whoever cannot see well, or uses no mouse: axe-core's rules and the Tab key on every page, in a real browser."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from oal_engine.datasets import demo
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness.browser import Card, Server
+from tests.harness.examples import add_texts, answer, compared, imported
+
+SERIOUS = ("serious", "critical")
+THEMES = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def app(browser, tmp_path_factory):
+    """The running app with a session of each kind and a finished comparison, by the names that STATES use."""
+    folder = tmp_path_factory.mktemp("app")
+    server, path, store = Server(folder), folder / "new.csv", Store(folder / "studio.db")
+    path.write_text("id,text,label\n" + "".join(f"{k},some words {k % 7},{k % 2}\n" for k in range(30)))
+    vectors, kinds = imported(store, folder, "vectors"), imported(store, folder, "kinds", classes=3)
+    server.names = {
+        "demo": answer(store, demo.dataset(store, "tweets"), 12),
+        "unlabelled": answer(store, add_texts(store, folder, "unlabelled", None), 12),
+        "vectors": answer(store, vectors, 3),
+        "kinds": create(store, kinds, "MPAA-I"),
+        "ended": answer(store, vectors, budget=3),
+        "comparison": compared(store, "two algorithms", data=["vectors"]),
+        "classes": compared(store, "classes", data=["kinds"], algorithms={"MPAA-I": {}}, criterion="accuracy"),
+        "file": path,
+    }
+    Session(store, server.names["kinds"])  # compiled once for all processes
+    store.close()
+    yield server
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def chosen(page, file):
+    page.locator("input[type=file]").set_input_files(file)
+    button(page, "Import").wait_for()
+
+
+def opened(page, details, words):
+    page.get_by_text(details).click()
+    page.get_by_text(words).wait_for()
+
+
+def beside(name, inside=None):
+    """Open what stands beside the card under a name, and what is closed inside."""
+
+    def act(page, names):
+        Card(page)
+        page.get_by_role("tab", name=name).click()
+        if inside:
+            page.locator(inside).first.click()
+
+    return act
+
+
+# A page in one of its states: its address, and what a person does there before it is looked at.
+STATES = {
+    "home": ("/", lambda page, names: None),
+    "session form": (
+        "/",
+        lambda page, names: (button(page, "New session").click(), page.get_by_text("More set").click()),
+    ),
+    "label": ("/Label?session={demo}", lambda page, names: Card(page)),
+    "label without labels": ("/Label?session={unlabelled}", lambda page, names: Card(page)),
+    "label vectors": ("/Label?session={vectors}", lambda page, names: Card(page)),
+    "label classes": ("/Label?session={kinds}", lambda page, names: Card(page)),
+    "label at the end": ("/Label?session={ended}", lambda page, names: Card(page)),
+    "compare": ("/Compare", lambda page, names: page.get_by_text("More settings").click()),
+    "result": ("/Compare?comparison={comparison}", lambda page, names: opened(page, "p-values", "Wilcoxon")),
+    "result of classes": ("/Compare?comparison={classes}", lambda page, names: None),
+    "race": ("/Compare?view=race", lambda page, names: page.get_by_role("button", name="Pause").click()),
+    "replay": ("/Replay?session={demo}&question=3", lambda page, names: page.get_by_test_id("oal-player").wait_for()),
+    "data": ("/Data", lambda page, names: chosen(page, names["file"])),
+}
+ROW = "[data-testid=oal-feed-rows] button[aria-expanded=false]"
+BESIDE = {
+    f"label, {name}": ("/Label?session={demo}", beside(name, inside))
+    for name, inside in {"History": ROW, "Pushed": ROW, "Learned": None, "Guidelines": "summary"}.items()
+}
+EMPTY = ("/", "/Label", "/Compare", "/Replay", "/Data")
+
+
+def reach(page, names, act):
+    """Bring a page into its state, and wait until nothing on it changes any more."""
+    done = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.locator(".st-key-top").wait_for()
+    act(page, names)
+    done.wait_for()
+    expect(page.locator("[data-stale=true], [data-testid=stSkeleton]")).to_have_count(0)
+
+
+# Whether the colours of everything are what they were a moment ago: a theme comes bit by bit, and fades in.
+SETTLED = """() => {
+  const parts = (root) =>
+    [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? parts(e.shadowRoot) : [])]);
+  const colours = parts(document.body).map((e) => {
+    const { color, backgroundColor } = getComputedStyle(e);
+    return color + backgroundColor;
+  }).join();
+  const old = window.oldColours;
+  window.oldColours = colours;
+  return old === colours;
+}"""
+
+
+def found(page):
+    """What axe-core finds serious on a page in each theme: theme, rule, why, where."""
+    wrong = []
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        expect(page.locator(".stApp")).to_have_css("color-scheme", theme)
+        page.evaluate("delete window.oldColours")
+        page.wait_for_function(SETTLED, polling=300)
+        for rule in Axe().run(page).response["violations"]:
+            if rule["impact"] in SERIOUS:
+                wrong += [(theme, rule["id"], node["failureSummary"], node["target"]) for node in rule["nodes"]]
+    return wrong
+
+
+@pytest.mark.parametrize("state", STATES | BESIDE)
+def test_axe_finds_nothing_serious(visit, app, state):
+    """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
+    address, act = (STATES | BESIDE)[state]
+    page = visit(app, address.format(**app.names))
+    reach(page, app.names, act)
+    assert [] == found(page)
+
+
+def test_axe_finds_nothing_serious_where_nothing_is_yet(visit, browser, tmp_path):
+    """The same of every page of an empty database."""
+    server = Server(tmp_path)
+    try:
+        page = visit(server)
+        for address in EMPTY:
+            page.goto(server.url(address))
+            reach(page, {}, lambda page, names: None)
+            assert [] == found(page), address
+    finally:
+        server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+# The keyboard
+
+# The controls that Tab should reach, in their order on the page, and those that only a mouse reaches. A group of radio
+# buttons or of tabs is one control: arrows move inside. What is `aside` is left out.
+CONTROLS = """([aside, keys]) => {
+  const parts = (root) =>
+    [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? parts(e.shadowRoot) : [])]);
+  const shown = (e) => e.getClientRects().length && !e.matches(":disabled") && !e.closest(aside)
+    && e.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+  const whole = (e) => e.closest("[role=radiogroup], [role=tablist]") ?? e;
+  const name = (e) => `${e.localName} ${e.ariaLabel ?? e.title} ${e.innerText?.trim().slice(0, 30) ?? ""}`;
+  const look = (e) => {
+    const found = [];
+    for (let up = 0; up < 4 && e; up += 1, e = e.parentElement) {
+      const { outlineStyle, outlineWidth, boxShadow, borderColor, backgroundColor } = getComputedStyle(e);
+      found.push(outlineStyle === "none" || outlineWidth, boxShadow, borderColor, backgroundColor);
+    }
+    return String(found);
+  };
+  const all = parts(document).filter((e) =>
+    e.matches("a[href], button, input, select, textarea, summary, [tabindex]") && shown(e));
+  const tabbed = all.filter((e) => e.tabIndex >= 0);
+  const looks = new Map(tabbed.map((e) => [e, look(e)]));
+  window.here = () => {
+    let e = document.activeElement;
+    while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
+    if (e === document.body) return null;
+    const { top, bottom, left, right } = e.getBoundingClientRect();
+    const seen = top < innerHeight && bottom > 0 && left < innerWidth && right > 0;
+    return { name: name(whole(e)), aside: Boolean(e.closest(aside)), ring: looks.get(e) !== look(e), seen };
+  };
+  tabbed[0].focus();
+  const mouse = all.filter((e) => e.tabIndex < 0 && whole(e) === e && !e.matches(keys));
+  return { tabbed: [...new Set(tabbed.map(whole))].map(name), mouse: mouse.map(name) };
+}"""
+# Streamlit's table: Tab and arrows move inside, and its toolbar is there only while it has the focus.
+GRID = "[data-testid=stDataFrame]"
+# Arrows do what these do in their number or choice, Backspace removes a tag, and the drop zone has a button.
+OTHER_KEYS = (
+    "[data-testid^=stNumberInputStep], [aria-label=Open], [data-tag], [data-tag] *, "
+    "[data-testid=stFileUploaderDropzone]"
+)
+STILL = "* { transition: none !important; }"
+
+
+@pytest.mark.parametrize("state", STATES | BESIDE)
+def test_tab_reaches_every_control_once(visit, app, state):
+    """In the order of the page, each in sight and with a look of its own while it has the focus; then Tab leaves."""
+    address, act = (STATES | BESIDE)[state]
+    page = visit(app, address.format(**app.names))
+    reach(page, app.names, act)
+    page.add_style_tag(content=STILL)
+    controls = page.evaluate(CONTROLS, [GRID, OTHER_KEYS])
+    walked = []
+    while len(walked) < 3 * len(controls["tabbed"]):
+        page.keyboard.press("Tab")
+        if (here := page.evaluate("here()")) is None:
+            break
+        walked.append(here)
+    controls = page.evaluate(CONTROLS, [GRID, OTHER_KEYS])  # again, for a busy page may have been without its words
+    walked = [here for here in walked if not here["aside"]]
+    assert controls["tabbed"][1:] == [here["name"] for here in walked]
+    assert [] == [here["name"] for here in walked if not (here["ring"] and here["seen"])]
+    assert [] == controls["mouse"]
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("/", "More"),
+        ("/", "Your name"),
+        ("/Compare?comparison={comparison}", "Download"),
+        ("/Compare?view=race", "Settings"),
+    ],
+)
+def test_escape_closes_what_a_key_opened(visit, app, address, name):
+    """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
+    page = visit(app, address.format(**app.names))
+    opener = page.get_by_test_id("stPopover").get_by_role("button", name=name).first
+    page.wait_for_function("window.oalPopover")
+    opener.focus()
+    page.keyboard.press("Enter")
+    box = page.get_by_test_id("stPopoverBody")
+    expect(box).to_be_visible()
+    expect(box.locator(":focus")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(opener).to_be_focused()

@@ -1,0 +1,712 @@
+"""The labeling card alone: what it shows, what a key means, what the server gets, how it comes and goes."""
+
+import pytest
+
+from tests.harness.browser import listeners
+from tests.harness.markup import MARKUP
+from tests.harness.scripted_card import ADDRESS, ALL, COUNTERS, FRAME, place, question
+
+# What is on the screen
+
+
+@pytest.mark.parametrize(("key", "answer", "following"), [("a", 1, 2), ("x", -1, 3), (" ", 0, 4)])
+def test_an_answer_paints_its_own_branch_at_once(script, key, answer, following):
+    """The next item under the answer given is shown before the server has said a word."""
+    counters = {label: COUNTERS | {"labels": 3 + label} for label in (1, -1, 0)}
+    ahead = {label: place(n, counters=counters[label]) for label, n in ((1, 2), (-1, 3), (0, 4))}
+    script.give(1, {1: ahead})
+    script.press(key)
+    assert script.shown == following
+    assert script.answers == [(1, answer)]
+    assert script("counters").inner_text().startswith(f"{3 + answer} of 9 labels used, {6 - answer} left")
+
+
+def test_a_key_before_the_paint_labels_nothing(script):
+    """Nobody answers an item that was not on the screen yet."""
+    script.hand(1, ALL)
+    script.page.keyboard.type("ax1 ")
+    assert script.posts == []
+    script.run(FRAME)
+    script.page.keyboard.type("ax1 ")
+    assert script.answers == [(1, 1)]
+
+
+def test_an_older_payload_throws_nobody_back(script):
+    """What the server says of a time before the answers it has not acknowledged changes nothing on the screen."""
+    script.give(1, {1: {1: 2, -1: 3, 0: 4}})
+    script.press("x")
+    script.give(1)
+    assert script.shown == 3
+    script.press("a")
+    assert (script.shown, script.answers) == (3, [(1, -1), (3, 1)])
+    first, second = script.ids
+    script.give(3, {3: {1: 5, -1: 6, 0: 7}}, acked=[first])
+    assert script.shown == 5
+    script.give(99, acked=[first])
+    assert script.shown == 5
+    script.give(99, acked=[first, second])
+    assert script.shown == 99
+
+
+def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
+    """A place prepared before an answer was taken back is not shown after it."""
+    script.give(1, {1: {1: 2}})
+    script.press("a")
+    script.give(1, acked=script.ids)
+    script.press("a")
+    assert script.shown == 1
+    assert script.answers == [(1, 1)]
+
+
+def test_the_same_question_is_never_painted_again(script):
+    """A payload about the item on the screen leaves its text, the scroll and the time of its paint alone."""
+    long, other = (question(n, parts=[["long " * 2000, 0]]) for n in (1, 2))
+    script.give(long, {1: {1: place(other)}})
+    script.page.evaluate("""() => {
+      window.painted = 0;
+      const text = document.querySelector("[data-testid=oal-text]");
+      text.scrollTop = 77;
+      new MutationObserver(() => painted++).observe(text, {childList: true, characterData: true, subtree: true});
+    }""")
+    script.run(2000)
+    for _ in range(3):
+        script.give(question(1, parts=[["another text", 0]]), {1: {1: place(other)}}, previous=7)
+    assert script.page.evaluate("painted") == 0
+    assert script("text").evaluate("text => text.scrollTop") == 77
+    script.press("a")
+    assert script.page.evaluate("painted") > 0
+    assert script("text").evaluate("text => text.scrollTop") == 0
+    assert script.events[0]["seconds"] == 2.2
+
+
+def test_without_a_branch_the_card_waits_on_its_item(script):
+    """Until the server says what comes next the item stays, marked as waiting, and takes no further answer."""
+    script.give(1, previous=7)
+    script.press("a", "x", " ", "z")
+    for button in ("button-1", "button--1", "skip", "undo"):
+        assert script(button).get_attribute("aria-disabled") == "true"
+        script(button).dispatch_event("click")
+    script.run(FRAME)
+    assert (script.shown, script.answers) == (1, [(1, 1)])
+    script.run(300)
+    assert script.status == "unsaved 1 · waiting for the server…"
+    script.give(2, acked=script.ids, previous=1)
+    assert (script.shown, script.status) == (2, "Saved")
+    assert script("button-1").get_attribute("aria-disabled") == "false"
+
+
+def test_unsaved_is_said_only_where_it_lasts(script):
+    """The status does not flicker at every label, while data-unsaved changes at once."""
+    script.give(1, ALL)
+    script.press("a")
+    assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "1")
+    script.run(300)
+    assert script.status == "unsaved 1"
+    script.give(2, ALL, acked=script.ids)
+    assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "0")
+
+
+def test_an_error_stays_until_the_next_answer(script):
+    """The server's sentence is shown as it is, and an answer makes room for what comes of it."""
+    script.give(1, ALL, error="Not stored: somebody was faster.")
+    script.run(60_000)
+    assert script.status == "Not stored: somebody was faster."
+    script.press("a")
+    script.run(300)
+    assert script.status == "unsaved 1"
+
+
+@pytest.mark.parametrize(("old", "marked"), [(1, "button-1"), (-1, "button--1"), (0, "skip"), (None, None)])
+def test_an_earlier_answer_is_marked_on_its_button(script, old, marked):
+    """An item that came back says what was answered, on that button and no other."""
+    script.give(question(1, old=old))
+    for button in ("button-1", "button--1", "skip", "undo"):
+        assert script(button).locator(".mark").is_visible() == (button == marked)
+
+
+@pytest.mark.parametrize(("end", "sentence"), [
+    ("budget", "The budget of 9 labels is spent"), ("stream", "The stream has ended"),
+    (None, "There is nothing to label now"),
+])  # fmt: skip
+def test_at_the_end_only_undo_is_left(script, end, sentence):
+    """The end says why and where the result is; no key answers, and the last answer can be taken back."""
+    script.give(place(None, end=end, result="Sum 0.9."), previous=4)
+    assert script("text").locator("p").all_inner_texts() == [sentence, "Sum 0.9."]
+    assert script("card").get_attribute("data-question") == ""
+    script.press("a", "x", " ", "1", "0")
+    script("button-1").dispatch_event("click")
+    assert script.posts == []
+    script.press("z")
+    assert script.posts == [[[4, "undo", None]]]
+
+
+def test_untrusted_text_is_shown_as_it_is_written(script):
+    """No word of the data becomes an element, wherever the card shows it."""
+    words = MARKUP + "<b>b</b><script>window.pwned=1</script>&amp;"
+    classes = [{"label": label, "name": f"{words} {label}", "keys": [key]} for label, key in ((1, "a"), (-1, "x"))]
+    asked = question(1, parts=[[words, 0], [words, 0.5]], features=[[words, words, -0.5]], title=words, why=words)
+    script.give(asked, classes=classes, error=words, previous=7)
+    seen = script("card").evaluate("card => card.textContent")
+    assert seen.count(words) == 2 + 2 + 1 + 1 + 1 + 2 * 2  # text, feature, title, why, error, classes twice
+    script.give(place(None, end="budget", result=words), classes=classes)
+    assert words in script("text").inner_text()
+    script.run(1000)
+    assert script("card").locator("img, script, b, em, a, svg").count() == 0
+    assert script.page.evaluate("window.pwned") is None
+
+
+def test_the_highlight_is_off_at_first_and_remembered(script):
+    """What the model thinks is shown on demand only, by key or by click, and stays so after a reload."""
+    tinted = question(1, parts=[["good", 0.8], [" and ", 0], ["bad", -0.4]])
+
+    def grounds():
+        terms = script("text").locator(".term")
+        return terms.evaluate_all("terms => terms.map(term => getComputedStyle(term).backgroundColor)")
+
+    script.give(tinted)
+    plain = ["rgba(0, 0, 0, 0)"] * 2
+    assert (grounds(), script("highlight").get_attribute("aria-checked")) == (plain, "false")
+    script.press("h")
+    assert script("highlight").get_attribute("aria-checked") == "true"
+    assert len({*grounds(), plain[0]}) == 3
+    script.open()
+    script.give(tinted)
+    assert script("highlight").get_attribute("aria-checked") == "true"
+    script("highlight").click()
+    assert (grounds(), script("highlight").get_attribute("aria-checked")) == (plain, "false")
+    assert script.posts == []
+
+
+# What a key means
+
+
+def test_the_keys_of_two_classes(script):
+    """A and 1, X and 0, each in either case, and Space."""
+    script.give(1, ALL)
+    for n, key in enumerate(["a", "1", "A", "Shift+A", "x", "0", "X", " "], 1):
+        script.press(key)
+        script.give(n + 1, ALL, acked=script.ids, previous=n)
+    posted = [answer for (answer,) in script.posts]
+    labels = [1, 1, 1, 1, -1, -1, -1]
+    assert posted == [[n, "label", label] for n, label in enumerate(labels, 1)] + [[8, "skip", None]]
+
+
+def test_many_classes_have_keys_of_their_own(script):
+    """Each class has its button and its keys, as the payload says."""
+    names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
+    classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
+    counters = COUNTERS | {"answers": dict.fromkeys("1234567", 0)}
+    places = {n: place(n, counters=counters) for n in range(1, 21)}
+    script.give(places[1], {n: dict.fromkeys(range(8), places[n + 1]) for n in range(1, 20)}, classes=classes)
+    script.press(*"1234567", *"qwertyu")
+    assert [event["label"] for event in script.events] == [*range(1, 8), *range(1, 8)]
+    assert [script(f"button-{n}").locator(".name").inner_text() for n in range(1, 8)] == names
+    script.press("a", "x")
+    assert len(script.events) == 14
+
+
+def test_many_classes_are_counted_on_their_buttons(script):
+    """More classes than have a place in the line of counters tell how often each was given; none is the rare one."""
+    classes = [{"label": n, "name": f"class {n}", "keys": []} for n in range(1, 12)]
+    counters = COUNTERS | {"answers": {str(n): n * 1000 for n in range(1, 12)}, "pushed": None}
+    script.give(place(1, counters=counters), classes=classes)
+    assert [script(f"button-{n}").locator(".count").inner_text() for n in (1, 11)] == ["1,000", "11,000"]
+    assert script("counters").locator("dt").all_inner_texts() == ["skipped", "of 1,000 streamed"]
+    colors = [script(f"button-{n}").evaluate("button => getComputedStyle(button).backgroundColor") for n in (1, 2)]
+    assert colors[0] == colors[1]
+
+
+def test_keys_of_a_cyrillic_keyboard(script):
+    """Where A and X print other letters, the keys in their places answer."""
+    script.give(1, ALL)
+    script.dispatch(key="ф", code="KeyA")
+    script.dispatch(key="ч", code="KeyX")
+    assert script.answers == [(1, 1), (2, -1)]
+
+
+@pytest.mark.parametrize("field", ["#field", "#area", "#select", "#editable", "#textbox", "#shadow input"])
+def test_keys_typed_in_a_field_are_text(script, field):
+    """Writing a note is not labeling."""
+    script.give(1, ALL, previous=7)
+    script.page.locator(field).focus()
+    script.press(*"ax10zh ", "Backspace")
+    assert script.posts == []
+    assert script("highlight").get_attribute("aria-checked") == "false"
+    script.page.evaluate("document.activeElement.blur()")
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize("dialog", ["<dialog open>", "<p role=dialog>", "<p role=alertdialog>", "<p aria-modal=true>"])
+def test_keys_before_a_dialog_are_not_answers(script, dialog):
+    """What lies behind a dialog takes no keys until it is gone."""
+    script.give(1, ALL, previous=7)
+    script.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", dialog)
+    script.press(*"ax z")
+    assert script.posts == []
+    script.page.evaluate("document.body.lastElementChild.remove()")
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+def test_keys_with_modifiers_and_of_an_input_method_are_not_answers(script):
+    """Select all, or a letter on its way to become a Chinese one, labels nothing; nor does what a page has taken."""
+    script.give(1, ALL, previous=7)
+    script.press("Control+a", "Alt+x", "Meta+z", "Control+Backspace")
+    script.dispatch(key="a", code="KeyA", isComposing=True)
+    script.page.evaluate("host.addEventListener('keydown', e => e.preventDefault(), {capture: true, once: true})")
+    script("button-1").focus()
+    script.press("a")
+    assert script.posts == []
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize("key", ["a", " ", "z"])
+def test_a_held_key_acts_once(script, key):
+    """However long a key is down, one answer is given or taken back."""
+    script.give(1, ALL, previous=7)
+    script.hold(key)
+    assert len(script.events) == 1
+
+
+def test_space_and_enter_press_the_focused_button_once(script):
+    """A button with the focus is pressed by Space and Enter, held or not, and Space skips nothing beside it."""
+    script.give(1, ALL)
+    script("button--1").focus()
+    script.press(" ")
+    assert script.answers == [(1, -1)]
+    script.hold("Enter")
+    assert script.answers == [(1, -1), (2, -1)]
+    script.page.locator("#button").focus()
+    script.press(" ")
+    script.page.locator("#box").focus()
+    script.press(" ")
+    assert script.page.evaluate("[clicked, box.checked]") == [1, True]
+    assert len(script.events) == 2
+    script.press("a")
+    assert script.answers[2:] == [(3, 1)]
+
+
+def test_the_mouse_leaves_no_focus_for_space_to_press(script):
+    """Space skips after a click on a class, too."""
+    script.give(1, ALL)
+    script("button-1").click()
+    script.run(FRAME)
+    script.press(" ")
+    assert script.answers == [(1, 1), (2, 0)]
+
+
+def test_a_double_click_answers_once_and_deliberate_clicks_each(script):
+    """The second click of a double click is not meant for the item it falls on; one half a second later is."""
+    script.give(1, ALL)
+    script("button-1").click()
+    mouse = script.page.mouse
+    for wait, answers in ((0, 1), (FRAME, 1), (600, 2)):
+        script.run(wait)
+        mouse.down(click_count=2)
+        mouse.up(click_count=2)
+        assert len(script.events) == answers
+
+
+def test_arrow_keys_scroll_a_long_text(script):
+    """The keyboard reaches the end of an item."""
+    script.give(question(1, parts=[["word " * 3000, 0]]), ALL)
+    script.press("ArrowDown", "PageDown", "ArrowUp")
+    assert script("text").evaluate("text => text.scrollTop") == 28 * (3 + 12 - 3)
+
+
+# What the server gets
+
+
+def test_an_event_says_what_was_answered_and_how_long_it_took(script):
+    """A random id, the question, the action, the label, the tenths of a second since the paint, and whether terms were
+    highlighted."""
+    script.give(1, ALL)
+    script.run(1200)
+    script.press("a", " ")
+    first, second = script.events
+    answered = {"id": "", "annotator": "anna", "question": 1, "action": "label", "label": 1}
+    assert first | {"id": ""} == answered | {"seconds": 1.2, "highlighted": False}
+    assert (second["action"], second["label"], second["seconds"]) == ("skip", None, 0)
+    assert all(len(id) == 32 and int(id, 16) for id in script.ids)
+    assert first["id"] != second["id"]
+
+
+def test_what_is_not_acknowledged_is_sent_again_ever_more_slowly(script):
+    """After 2, 4, 8, 16 and then every 30 seconds, the same events, until the server acknowledges them."""
+    script.give(1, ALL)
+    script.press("a")
+    (kept,), counts = script.ids, [1]
+    for _ in range(125):
+        script.run(1000)
+        counts.append(len(script.posts))
+    again = [second for second in range(1, 126) if counts[second] > counts[second - 1]]
+    assert again == [2, 6, 14, 30, 60, 90, 120]
+    assert script.ids == [kept]
+    script.press("x")
+    script.run(2000)
+    assert len(script.posts) == counts[-1] + 2
+    script.give(3, acked=script.ids)
+    script.run(120_000)
+    assert len(script.posts) == counts[-1] + 2
+
+
+def test_a_new_server_gets_what_the_old_one_did_not_acknowledge(script):
+    """Another boot is sent all that is pending at once; the same boot is not."""
+    script.give(1, ALL)
+    script.press("a", "x")
+    kept = script.ids
+    script.give(1, ALL)
+    assert len(script.posts) == 2
+    script.give(1, ALL, boot="c")
+    assert len(script.posts) == 3
+    assert script.ids == kept
+    script.give(2, ALL, boot="d", acked=kept[:1])
+    assert script.answers == [(2, -1)]
+
+
+def test_what_is_not_acknowledged_outlives_a_reload(script):
+    """The same event goes out again when the page is back, and the item after it is shown."""
+    script.give(1, ALL)
+    script.press("a")
+    kept = script.ids
+    script.open()
+    script.give(1, ALL)
+    assert (script.shown, script.ids, len(script.posts)) == (2, kept, 1)
+    script.give(2, ALL, acked=kept)
+    script.open()
+    script.give(2, ALL)
+    assert (script.shown, script.posts) == (2, [])
+
+
+def test_answers_of_one_session_are_not_sent_to_another(script):
+    """Another session in the same place has its own card, and finds its own answers when it comes back."""
+    script.give(1, ALL)
+    script.press("a")
+    kept = script.ids
+    script.give(10, ALL, session=2)
+    assert (script("card").count(), script.shown, len(script.posts)) == (1, 10, 1)
+    script.press("x")
+    assert script.answers == [(10, -1)]
+    script.give(1, ALL)
+    assert (script.shown, script.ids) == (2, kept)
+
+
+@pytest.mark.parametrize("name", ["anna", "ben"])
+def test_under_a_log_in_only_ones_own_answers_are_sent(script, name):
+    """What somebody else left unsaved in this browser waits for them."""
+    script.give(1, ALL, login=True)
+    script.press("a")
+    kept = script.ids
+    script.open()
+    script.give(1, ALL, login=True, annotator=name)
+    assert script.ids == (kept if name == "anna" else [])
+    script.open()
+    script.give(1, ALL, login=True)
+    assert script.ids == kept
+
+
+def test_without_a_log_in_an_answer_keeps_the_name_under_which_it_was_given(script):
+    """Whoever comes next to this browser sends it, but not as their own."""
+    script.give(1, ALL)
+    script.press("a")
+    script.open()
+    script.give(1, ALL, annotator="ben")
+    script.press("x")
+    assert [event["annotator"] for event in script.events] == ["anna", "ben"]
+
+
+def test_what_is_unsaved_comes_back_in_order(script):
+    """Also where several events came within one millisecond, or the clock was set back meanwhile."""
+    script.page.evaluate("Date.now = () => 1000 - (window.back = (window.back ?? 0) + 0.5)")
+    script.give(1, ALL)
+    script.press("a")
+    script.press(*"x ax axa")
+    kept = script.ids
+    script.open()
+    script.give(1, ALL)
+    assert len(kept) == 9
+    assert script.ids == kept
+
+
+@pytest.mark.parametrize("rubbish", ["", "{", "[]", "null", '{"at": 1}', '{"at": 1, "event": {"id": 7}}'])
+def test_what_something_else_left_in_the_storage_is_passed_over(script, rubbish):
+    """The card opens and keeps its own answers."""
+    script.page.evaluate("rubbish => localStorage.setItem('oal-unsaved card 1 x', rubbish)", rubbish)
+    script.give(1, ALL)
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+def test_a_removed_session_is_an_end_with_a_way_home(script):
+    """Nothing of it can be answered any more, not even what was skipped."""
+    script.give(place(1, counters=COUNTERS | {"skipped": 3}), ALL)
+    script("offer").click()
+    gone = {"end": "removed", "result": "Its answers are gone with it.", "counters": COUNTERS | {"skipped": 3}}
+    script.give(place(None, **gone), links={"All sessions": "./"})
+    assert script("text").inner_text().split("\n")[0] == "This session was removed"
+    assert script("offer").is_visible() is False
+    script.press("a", "z")
+    assert script.posts == []
+
+
+def test_a_browser_that_forbids_storage_still_labels(script):
+    """Only a reload would forget then."""
+    forbid = "() => { Storage.prototype.setItem = Storage.prototype.getItem = () => { throw Error('forbidden') } }"
+    script.page.evaluate(forbid)
+    script.give(1, ALL)
+    script.press("a", "h", "x")
+    assert script.answers == [(1, 1), (2, -1)]
+
+
+def test_leaving_the_page_warns_while_something_is_unsaved(script):
+    """The browser asks before it closes the tab with an unsaved answer, and only then."""
+    leave = "dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+    script.give(1, ALL)
+    assert script.page.evaluate(leave) is True
+    script.press("a")
+    assert script.page.evaluate(leave) is False
+    script.give(2, ALL, acked=script.ids)
+    assert script.page.evaluate(leave) is True
+
+
+def test_a_page_that_is_being_left_sends_nothing(script):
+    """Between the click on a link and the other page nothing goes to the server, which would empty that page; a page
+    that never comes keeps nothing from being sent."""
+    script.give(1, ALL)
+    script.page.locator("#here").click()
+    script.press("a")
+    assert [[[1, "label", 1]]] == script.posts
+    script.page.locator("#there").click()
+    script.press("a")
+    script.run(20_000)
+    assert 1 == len(script.posts)
+    script.run(30_000)
+    assert [[1, "label", 1], [2, "label", 1]] == script.posts[1]
+
+
+def test_undo_names_the_last_answer(script):
+    """The server's last one, or the one that it has not acknowledged yet, skips included; none where there is none."""
+    script.give(5, ALL, previous=4)
+    script.press("z")
+    assert script.posts[-1] == [[4, "undo", None]]
+    script.give(4, ALL, acked=script.ids)
+    assert script("undo").get_attribute("aria-disabled") == "true"
+    script.press("z", "Backspace")
+    script("undo").dispatch_event("click")
+    assert len(script.posts) == 1
+    script.press(" ", "Backspace")
+    assert script.posts[-1] == [[4, "skip", None], [4, "undo", None]]
+
+
+def test_undo_waits_on_the_text_it_was_pressed_at(script):
+    """What comes back is the server's to say: until then the item stays, and keys do nothing."""
+    script.give(5, ALL, previous=4)
+    script.press("z", "z", "a", "x", " ")
+    script.run(300)
+    assert (script.shown, script.posts) == (5, [[[4, "undo", None]]])
+    assert script.status == "unsaved 1 · Taking back…"
+    script.give(question(4, old=1), ALL, acked=script.ids)
+    assert (script.shown, script.status) == (4, "Saved")
+
+
+def test_undo_right_after_an_answer_goes_to_the_server_in_order(script):
+    """An answer and its undo are both sent, and the item comes back with the acknowledgement of both."""
+    script.give(1, ALL)
+    script.press("a", "z")
+    assert script.posts[-1] == [[1, "label", 1], [1, "undo", None]]
+    answer, undo = script.ids
+    script.give(2, ALL, acked=[answer], previous=1)
+    assert script.shown == 2
+    script.give(question(1, old=1), ALL, acked=[answer, undo])
+    assert script.shown == 1
+    assert script("button-1").locator(".mark").is_visible()
+
+
+# What the model thought
+
+
+def test_the_score_is_told_after_the_answer(script):
+    """Nothing of it is on the screen before; afterwards the model's class, its score, and whether it was the same."""
+    asked = [question(n, guess={"label": -1, "score": "-0.42"}) for n in range(1, 5)]
+    script.give(asked[0], {n: dict.fromkeys((1, -1, 0), place(asked[n])) for n in (1, 2, 3)}, previous=9)
+    assert "0.42" not in script("card").evaluate("card => card.outerHTML")
+    told = []
+    for key in ("a", "x", " "):
+        script.press(key)
+        told.append(script("said").inner_text())
+    model = "Last item: the model said “No” (-0.42)"
+    assert told == [f"{model}; you disagreed.", f"{model}; you agreed.", f"{model}."]
+    script.press("z")
+    assert script("said").inner_text() == ""
+
+
+def test_a_model_without_an_opinion_is_not_quoted(script):
+    """Where the score is nothing, nothing is said."""
+    script.give(question(1, guess=None), ALL)
+    script.press("a")
+    assert script("said").inner_text() == ""
+
+
+# All kinds of text
+
+
+def test_each_paragraph_has_the_direction_of_its_own_words(script):
+    """Arabic and Hebrew begin at the right, English at the left, also within one item; whitespace stays."""
+    script.give(question(1, parts=[["שלום\nplain\n\tindented", 0]]))
+    found = script("text").evaluate("""text => {
+      const range = document.createRange(), node = text.firstChild, box = text.getBoundingClientRect();
+      return [[0, 4], [5, 10], [12, 20]].map(([start, end]) => {
+        range.setStart(node, start);
+        range.setEnd(node, end);
+        const {left, right} = range.getBoundingClientRect();
+        return [left - box.left, box.right - right];
+      });
+    }""")
+    (far, near), (left, _), (indented, _) = found
+    assert near < 30 < far
+    assert left < 30 < indented
+
+
+@pytest.mark.parametrize(("empty", "sentence"), [
+    ({"parts": []}, "This item has no text."), ({"parts": [[" \n\t", 0]]}, "This item has no text."),
+    ({"parts": [], "features": []}, "This item has no values."),
+])  # fmt: skip
+def test_an_empty_item_says_so(script, empty, sentence):
+    """Nobody wonders whether the page is broken."""
+    script.give(question(1, title=" ", **empty), ALL)
+    assert script("text").inner_text() == sentence
+    assert script("card").locator(".title").inner_text() == "#1"
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize("parts", [[["word " * 20, 0], ["term", 0.5]] * 1000, [["🙂" * 50_000, 0]]])
+def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script, parts):
+    """The part that nobody sees yet does not delay the paint, and nothing of it is lost or changed."""
+    whole = "".join(text for text, _ in parts)
+    script.hand(question(1, parts=parts))
+    beginning = script("text").evaluate("text => text.textContent")
+    assert whole.startswith(beginning)
+    assert 3_000 < len(beginning) < 9_000  # more than the box shows
+    script.run(FRAME)
+    assert script("text").evaluate("text => text.textContent") == whole
+
+
+def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):
+    """100,000 characters with a thousand highlighted terms are answered like any other text."""
+    long = [["word " * 20, 0], ["term", 0.5]] * 1000
+    script.give(question(1, parts=long), {1: {1: place(question(2, parts=long))}})
+    script.press("PageDown")
+    script.press("a")
+    assert script("text").evaluate("text => text.scrollTop") == 0
+    assert script("text").evaluate("text => text.scrollHeight > 10 * text.clientHeight")
+    assert script.answers == [(1, 1)]
+
+
+# How the component comes and goes
+
+
+def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
+    """Streamlit cleans up a call that a newer one overtakes, before or after the newer one: the card stays as it is."""
+    script.give(1, ALL)
+    script.page.evaluate("window.painted = document.querySelector('[data-testid=oal-text]').firstChild")
+    script.page.evaluate("cleanUps[0]()")
+    script.give(1, ALL)
+    script.page.evaluate("cleanUps[0]()")
+    assert script("text").evaluate("text => text.firstChild === painted")
+    script.press("a")
+    assert script.posts == [[[1, "label", 1]]]
+
+
+def test_nothing_is_left_of_a_card_that_is_gone(script):
+    """Neither a listener nor a timer outlives the page, however often the card comes and goes."""
+    before = listeners(script.page)
+    for n in range(1, 6):
+        script.give(n, ALL, previous=7)
+        script.give(n, ALL, previous=8)
+        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload", "click", "popstate"])
+        script.press("a")
+        posts = len(script.posts)
+        script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")
+        script.press("a")
+        script.run(60_000)
+        assert len(script.posts) == posts
+        assert listeners(script.page) == before
+
+
+def test_a_card_that_is_gone_comes_back_with_its_answers(script):
+    """Another page and back again: what was unsaved is sent, and the next item is there."""
+    script.give(1, ALL)
+    script.press("a")
+    kept = script.ids
+    script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")
+    script.give(1, ALL)
+    assert (script("card").count(), script.shown, script.ids) == (1, 2, kept)
+    assert len(script.posts) == 2
+
+
+# What comes next
+
+
+def test_the_end_leads_on_without_a_load(script):
+    """A click or Enter on a link of the end goes on as the browser's Back does; with Ctrl the browser opens a tab."""
+    script.give(place(None, end="budget", result="R."), links={"Replay": "Replay?session=1", "New": "./?new=2"})
+    script.page.evaluate("window.same = true; window.addEventListener('popstate', () => (window.came = location.href))")
+    first, second = script("text").get_by_role("link").all()
+    with script.page.context.expect_page():
+        first.click(modifiers=["Control"])
+    assert script.page.evaluate("window.came") is None
+    first.click()
+    assert script.page.evaluate("[same, came]") == [True, ADDRESS + "Replay?session=1"]
+    second.press("Enter")
+    assert script.page.evaluate("[same, came]") == [True, ADDRESS + "?new=2"]
+
+
+# More classes than keys
+
+
+def sixty(script):
+    """Sixty classes, of which the first has a key, and their items."""
+    classes = [{"label": n, "name": f"Class {n:02} <b>é", "keys": ["1"] * (n == 1)} for n in range(1, 61)]
+    places = {n: place(n, counters=COUNTERS | {"answers": dict.fromkeys(map(str, range(61)), 0)}) for n in (1, 2, 3)}
+    script.give(places[1], {n: dict.fromkeys(range(61), places[n + 1]) for n in (1, 2)}, classes=classes)
+
+
+def test_a_class_without_a_key_is_found_by_its_name(script):
+    """Slash, letters of the name and Enter answer with the first class that fits, which is told before; letters there
+    are no keys, and where none fits nothing happens."""
+    sixty(script)
+    script.press("/", *"ss 6")
+    assert script("fit").inner_text() == "Enter: Class 60 <b>é"
+    script.press("x", "Enter", *["Backspace"] * 2)
+    assert script.answers == []
+    script.press(*"45", "Enter")
+    assert (script.answers, script.shown, script("find").input_value()) == ([(1, 45)], 2, "")
+    script.press("/", "1", "Escape", "1")
+    assert script.answers == [(1, 45), (2, 1)]
+
+
+def test_tab_and_enter_reach_every_class(script):
+    """Each of sixty classes has its turn in the order of the screen, in sight, and Enter answers with it."""
+    sixty(script)
+    script("text").focus()
+    for n in range(1, 61):
+        script.page.keyboard.press("Tab")
+        button = script(f"button-{n}")
+        assert button.evaluate("button => button.getRootNode().activeElement === button")
+    assert button.evaluate("""button => {
+      const [own, around] = [button, button.parentElement].map((node) => node.getBoundingClientRect());
+      return around.top <= own.top && own.bottom <= around.bottom + 1;
+    }""")
+    script.press("Enter")
+    assert script.answers == [(1, 60)]
+
+
+def test_classes_that_all_have_keys_are_not_searched(script):
+    """The field is there only where a class has no key, and else its key does nothing."""
+    script.give(1, ALL)
+    assert not script("find").is_visible()
+    script.press("/", "a")
+    assert script.answers == [(1, 1)]

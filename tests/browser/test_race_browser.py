@@ -1,0 +1,163 @@
+"""The race as people watch it: a real server, a real browser, and the engine's figures beside what is on the screen."""
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.experiments import race
+from oal_engine.kernel import metrics, stream
+from oal_engine.store import Store
+from tests.harness.browser import PHONE, Server
+from tests.harness.markup import MARKUP, RUN
+
+PAGE = "/Compare?view=race"
+LOST = [f"{word} {MARKUP}" for word in ("lost", "found", "sold", "torn", "new", "old", "worn")]
+
+
+@pytest.fixture(scope="module")
+def app(browser, tmp_path_factory):
+    """The running app with a data set of texts that try to be markup; its output holds no traceback in the end."""
+    folder = tmp_path_factory.mktemp("app")
+    server, path = Server(folder), folder / "texts.csv"
+    lines = (f'm{k},"{LOST[k % 7].replace(chr(34), chr(34) * 2)} {k % 31}",{int(k % 7 == 0)}' for k in range(210))
+    path.write_text("id,text,label\n" + "\n".join(lines))
+    store, columns = Store(server.database), formats.Columns(text=("text",), label="label", id="id")
+    datasets.import_file(store, path, "texts", columns)
+    store.close()
+    yield server
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+class Watched:
+    """A race on a page, as the person before it sees and uses it."""
+
+    def __init__(self, page):
+        self.page, self.root = page, page.get_by_test_id("oal-race")
+        self.root.wait_for()
+
+    def __call__(self, name):
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    @property
+    def done(self):
+        return int(self.root.get_attribute("data-done"))
+
+    def reaches(self, rounds):
+        """Wait until so many rounds are on the screen."""
+        node = self.root.element_handle()
+        self.page.wait_for_function("([node, rounds]) => Number(node.dataset.done) >= rounds", arg=[node, rounds])
+
+    def scrub(self, key):
+        self("scrub").focus()
+        self.page.keyboard.press(key)
+
+    def is_playing(self, playing):
+        expect(self.root).to_have_attribute("data-playing", str(playing).lower())
+
+    def frames(self, count):
+        """Wait for so many frames."""
+        self.page.evaluate(
+            "count => new Promise(done => (function next() { count-- ? requestAnimationFrame(next) : done(); })())",
+            count,
+        )
+
+
+def shown(counts, questions):
+    """What the three counters of a lane say after these rounds."""
+    tp, fp, _, fn = metrics.confusion(counts, "push")
+    yes = counts[:, 2, 1].sum()
+    return [f"{yes} ▲  {questions - yes} ●", f"{tp} of {tp + fn}", f"{fp}"]
+
+
+def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
+    """The race begins by itself, stands still when paused by key or button, and ends at what stream.replay gives."""
+    watched = Watched(visit(app, PAGE))
+    watched.is_playing(True)
+    watched.reaches(20)
+    watched.page.keyboard.press("Space")
+    watched.is_playing(False)
+    stood = watched.done
+    watched.frames(20)
+    assert stood == watched.done
+    watched("play").click()
+    watched.is_playing(True)
+    watched.reaches(stood + 20)
+    watched.scrub("End")
+    watched.is_playing(False)
+    expect(watched("clock")).to_have_text("1,500 / 1,500")
+    rows, y, _ = race.clouds(race.SEED)
+    sums = []
+    for lane, (name, values) in zip(watched("lane").all(), race.TUNED.items()):
+        parts = race.entrant(name, values).build(3)
+        run = stream.replay(rows, y, np.arange(1500), *parts, stream.objective(), budget=100, seed=race.SEED)
+        seen = [lane.get_by_test_id(f"oal-{part}").text_content() for part in ("answers", "found", "alarms")]
+        assert shown(run.counts, run.queried) == seen
+        expect(lane.get_by_test_id("oal-used")).to_have_text(f"{run.queried} of 100 labels used")
+        sums.append(f"{metrics.evaluate(run.counts, 'push')['sum']:.3f}")
+    assert sorted(sums) == sorted(re.findall(r"\d\.\d{3}", watched("chart").get_attribute("aria-label")))
+    found = [int(lane.get_by_test_id("oal-found").text_content().split()[0]) for lane in watched("lane").all()[:2]]
+    difference = f"{abs(found[0] - found[1])} {'more' if found[0] > found[1] else 'fewer'} ▲"
+    expect(watched("facts")).to_contain_text(f"asymmetric rule found {found[0]} of 94 ▲, the symmetric one {found[1]}")
+    expect(watched("facts")).to_contain_text(difference)
+
+
+def test_going_back_shows_what_was_there(visit, app):
+    """Round 0 after the end is the beginning again, and the curves switch with the metric and the evaluation."""
+    watched = Watched(visit(app, PAGE))
+    watched.scrub("End")
+    for metric, evaluation, value in (("f1", "push", "F1, push,"), ("f1", "push_query", "F1, push-and-query,")):
+        watched(f"metric-{metric}").click()
+        watched(f"evaluation-{evaluation}").click()
+        assert watched("chart").get_attribute("aria-label").startswith(value)
+    watched.scrub("Home")
+    expect(watched("clock")).to_have_text("0 / 1,500")
+    assert ["0 ▲  0 ●"] * 4 == watched("answers").all_text_contents()
+    expect(watched("said")).to_contain_text("1,500 items pass. One in 16")
+    watched("restart").click()
+    watched.is_playing(True)
+    watched("speed").select_option("16")
+    watched.reaches(300)
+
+
+def test_another_stream_and_other_settings_make_another_race(visit, app):
+    """A data set of texts shows its items literally, the note says what the picture leaves out, settings act."""
+    watched = Watched(visit(app, PAGE))
+    page = watched.page
+    page.get_by_role("combobox").first.click()
+    page.get_by_role("option", name="texts").click()
+    expect(page.get_by_text("All 210 items, in random order. The plane holds the first two")).to_be_visible()
+    watched.scrub("End")
+    expect(watched("clock")).to_have_text("210 / 210")
+    expect(watched("lane").first.get_by_text("**bold** $x$ :red[x]")).to_be_visible()
+    assert 0 == watched.root.locator(RUN).count()
+    page.get_by_role("button", name="Settings").click()
+    budget = page.get_by_label("Labels per lane")
+    budget.fill("9")
+    budget.press("Enter")
+    expect(watched("used").first).to_contain_text("of 9 labels used")
+
+
+def test_less_motion_stands_until_it_is_asked_and_then_jumps(visit, app):
+    """A visitor who wants less motion gets a race that waits, and whose steps are whole fortieths."""
+    watched = Watched(visit(app, PAGE, viewport=PHONE, reduced_motion="reduce"))
+    watched.is_playing(False)
+    assert 0 == watched.done
+    watched("speed").select_option("16")
+    watched("play").click()
+    watched.reaches(75)
+    watched("play").click()
+    watched.is_playing(False)
+    assert watched.done in [int(step * 1500 / 40) for step in range(41)]
+
+
+def test_everything_fits_a_phone(visit, app):
+    """At 390 px nothing but the lanes scrolls sideways, and the chart is as wide as the page."""
+    watched = Watched(visit(app, PAGE, viewport=PHONE, color_scheme="dark"))
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert watched("chart").bounding_box()["width"] > 340
+    assert watched("lane").first.bounding_box()["width"] < PHONE["width"] < watched("lane").last.bounding_box()["x"]

@@ -1,0 +1,252 @@
+"""The Replay page in a real browser: what it shows, plays, jumps to and takes in."""
+
+import io
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from oal_engine.sessions import bundle, export, look_back
+from oal_engine.sessions.session import Session
+from oal_engine.store import Store
+from tests.harness.browser import Server, listeners
+from tests.harness.examples import add_texts, answer
+from tests.harness.markup import RUN
+
+
+@pytest.fixture(scope="module")
+def app(browser, tmp_path_factory):
+    """The running app, with a session of texts; its output holds no traceback in the end."""
+    server = Server(tmp_path_factory.mktemp("replay"))
+    yield server
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def store(app):
+    """The app's database."""
+    found = Store(app.database)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def session(store, tmp_path_factory):
+    """A session of 40 labels."""
+    return answer(store, add_texts(store, tmp_path_factory.mktemp("texts")), 80, budget=40, parameters={"delta": 1})
+
+
+class Player:
+    """The player on a page, as the person before it sees and uses it."""
+
+    def __init__(self, page):
+        self.page = page
+        self.root = self("player")
+
+    def __call__(self, name):
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    def at(self, name):
+        """Wait until a place is on the screen, with all that the server says of it."""
+        self.page.locator(f"[data-testid=oal-player][data-shown={name}]").wait_for()
+        return self
+
+    def fact(self, name):
+        return self("facts").locator("div", has=self.page.locator("dt", has_text=name)).locator("dt + dd").inner_text()
+
+
+@pytest.fixture
+def open_player(visit, app, session):
+    """A function that opens the player at a question."""
+
+    def make(question=1, number=session):
+        return Player(visit(app, f"/Replay?session={number}&question={question}")).at(f"q{question}")
+
+    return make
+
+
+def test_a_link_opens_a_question_as_it_was(open_player, store, session):
+    """Item, margin, chance, draw, prediction, answer and annotator are those of the log, and words stay words."""
+    player, log, trace = open_player(23), store.answers(session), look_back.Trace(store, session)
+    entry = log[22]
+    expect(player("text")).to_contain_text(trace.dataset.item(entry["item"])["text"])
+    assert 0 == player.page.locator(RUN).count()
+    for name, value in (("Margin", "margin"), ("Chance", "probability"), ("Draw", "draw")):
+        assert f"{entry[value]:.3f}" == player.fact(name)
+    words = {1: "Relevant", -1: "Not relevant", 0: "skipped"}
+    assert (words[entry["predicted"]], words[entry["label"]]) == (player.fact("Prediction"), player.fact("Answer"))
+    expect(player("facts")).to_contain_text("by Ann")
+    expect(player("used")).to_contain_text(f"{sum(bool(e['label']) for e in log[:22])} of 40 labels used before it")
+    moved = trace.step(23).moved
+    assert len(moved) == player("changes").locator("li").count()
+    (tp, fn), (fp, tn) = look_back.confusion(trace, trace.step(23).place.counts, "push")
+    cells = player("tables").locator(".confusion td")
+    assert [str(n) for n in (tp, fn, fp, tn)] == cells.all_inner_texts()
+    player("evaluation-push_query").click()
+    rows = look_back.confusion(trace, trace.step(23).place.counts, "push_query")
+    assert [str(n) for row in rows for n in row] == cells.all_inner_texts()
+
+
+def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
+    """A drag over the timeline opens what lies under it, keys step, and the address follows."""
+    player = open_player()
+    steps = look_back.Trace(store, session).steps
+    box = player("timeline").bounding_box()
+    at = [box["x"] + box["width"] * (share - 0.5) / steps for share in (10, 20, 30)]
+    player.page.mouse.move(at[0], box["y"] + 30)
+    player.page.mouse.down()
+    player.at("q10")
+    player.page.mouse.move(at[1], box["y"] + 30, steps=4)
+    player.page.mouse.move(at[2], box["y"] + 30, steps=4)
+    player.page.mouse.up()
+    player.at("q30")
+    expect(player("timeline")).to_have_attribute("aria-valuenow", "30")
+    for key, place in (("ArrowRight", 31), ("ArrowRight", 32), ("ArrowLeft", 31), ("Home", 1), ("End", steps)):
+        player.page.keyboard.press(key)
+        player.at(f"q{place}")
+    expect(player("text")).to_contain_text("The budget of 40 labels is spent")
+    player.page.wait_for_url(f"**question={steps}*")
+    number = player("number")
+    number.select_text()
+    number.press_sequentially("12")
+    number.press("ArrowLeft")
+    number.press("Enter")
+    player.at("q12")
+
+
+def test_jumps_go_to_mistakes_positives_and_surprises(open_player, store, session):
+    """Each button and key opens the next of its kind, with Shift the one before."""
+    player, trace = open_player(), look_back.Trace(store, session)
+    positives = [entry.number for entry in trace.log if entry.label == 1]
+    for kind, key, found in (
+        ("mistake", "m", trace.mistakes), ("positive", "p", positives), ("surprise", "s", trace.surprises),
+    ):  # fmt: skip
+        player.page.keyboard.press("Home")
+        player.at("q1")
+        first, second = [number for number in found if number > 1][:2]
+        player(f"next-{kind}").click()
+        player.at(f"q{first}")
+        player.page.keyboard.press(key)
+        player.at(f"q{second}")
+        player.page.keyboard.press(f"Shift+{key.upper()}")
+        player.at(f"q{first}")
+
+
+def test_any_round_can_be_opened(open_player, store, session):
+    """A round that asked nothing shows its item and margin; the line before a question leads to it."""
+    trace = look_back.Trace(store, session)
+    number = next(n for n in range(20, trace.steps) if trace.step(n).passed.rounds > 1)
+    passed = trace.step(number).passed
+    player = open_player(number)
+    expect(player("passed")).to_contain_text(f"{passed.rounds} rounds, {passed.pushed} pushed")
+    player("passed").get_by_role("button").click()
+    player.at(f"r{passed.first + 1}")
+    found = trace.round(passed.first)
+    assert (f"{found.margin:.3f}", "not asked") == (player.fact("Margin"), player.fact("Answer"))
+    expect(player("text")).to_contain_text(trace.dataset.item(found.item)["text"])
+    player.page.keyboard.press("Shift+ArrowRight")
+    player.at(f"r{passed.first + 2}")
+    player.page.keyboard.press("ArrowRight")
+    player.at(f"q{number}")
+
+
+def test_it_plays_and_stops(open_player, app, store, session):
+    """Playing goes on by itself up to the end, stops at a touch, and leaves nothing running on another page, which
+    comes whole: what the player still wants is not asked of a server that is busy with that page."""
+    steps = look_back.Trace(store, session).steps
+    player = open_player(steps - 6)
+    player("speed").select_option("20")
+    player("play").click()
+    player.at(f"q{steps}")
+    expect(player.root).to_have_attribute("data-playing", "false")
+    player("speed").select_option("5")
+    player.page.keyboard.press("Home")
+    player.at("q1")
+    player.page.locator("h1, b").first.click()
+    player.page.keyboard.press(" ")
+    expect(player.root).to_have_attribute("data-shown", re.compile(r"q([4-9]|\d\d)"))
+    expect(player.root).to_have_attribute("data-playing", "true")
+    player.page.keyboard.press("ArrowLeft")
+    expect(player.root).to_have_attribute("data-playing", "false")
+    player("play").click()
+    before = listeners(player.page)
+    with app.frozen():
+        player.page.get_by_role("link", name="Data", exact=True).click()
+        player.page.keyboard.press("End")
+        player.page.evaluate("new Promise(done => setTimeout(done, 300))")  # longer than it takes the player to ask
+    expect(player.root).to_have_count(0)
+    player.page.get_by_test_id("stFileUploader").wait_for()
+    after = listeners(player.page)
+    assert before.count("keydown") - 1 == after.count("keydown")
+
+
+def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
+    """A session that goes on is longer the next time the player asks."""
+    about = store.session(session)
+    number = answer(store, about["dataset"], 10)
+    player = open_player(11, number)
+    expect(player("facts")).to_contain_text("waits for its answer")
+    opened = Session(store, number)
+    opened.answer("one more", opened.place.asked.id, 1, "Bob")
+    player.page.keyboard.press("Home")
+    player.at("q1")
+    player.page.keyboard.press("End")
+    player.at("q12")
+
+
+def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, store, session, tmp_path):
+    """Nothing is made before the button is pressed; then it is the file that the command line writes."""
+    page = open_player().page
+    page.get_by_role("button", name="Download").click()
+    button = page.get_by_test_id("stPopoverBody").get_by_test_id("stDownloadButton").get_by_role("button")
+    with page.expect_download(timeout=120_000) as download:  # a process starts for it
+        button.click()
+    assert f"session-{session}-labels.csv" == download.value.suggested_filename
+    download.value.save_as(tmp_path / "downloaded")
+    export.export(store, session, "labels", "csv", tmp_path / "exported")
+    assert (tmp_path / "exported").read_bytes() == (tmp_path / "downloaded").read_bytes()
+
+
+def test_a_session_travels(visit, browser, open_player, store, session, tmp_path, app):
+    """Downloaded here and opened in another database it verifies there; without the same data a sentence says so."""
+    player = open_player()
+    page = player.page
+    page.get_by_role("tab", name="Verify").click()
+    page.get_by_role("button", name="Verify", exact=True).click()
+    expect(page.get_by_text(str(look_back.verify(store, session)))).to_be_visible()
+    page.get_by_role("tab", name="Publish", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the session").click()
+    file = tmp_path / "session.jsonl"
+    download.value.save_as(file)
+    expected = io.StringIO()
+    bundle.publish(store, session, expected)
+    assert expected.getvalue() == file.read_text()
+    (tmp_path / "there").mkdir()
+    there = Server(tmp_path / "there")
+    try:
+        other = Store(there.database)
+        page = visit(there, "/Replay")
+        page.locator("input[type=file]").set_input_files(file)
+        page.get_by_role("button", name="Open it here").click()
+        expect(page.get_by_text("it is not here. Import it as it was imported there")).to_be_visible()
+        add_texts(other, tmp_path, "the same texts")
+        page.get_by_role("button", name="Open it here").click()
+        expect(page.get_by_text("It is session 1 here. Verified bit for bit")).to_be_visible()
+        page.get_by_role("link", name="Replay it").click()
+        Player(page).at("q1")
+        assert look_back.verify(store, session).as_dict() | {"session": 1} == look_back.verify(other, 1).as_dict()
+        page.goto("about:blank")  # what it still loads does not fail
+        other.close()
+    finally:
+        there.kill()
+
+
+def test_another_algorithm_in_the_browser(open_player):
+    """The what-if draws both, and the player stays where it was."""
+    player = open_player(9)
+    player.page.get_by_role("button", name="Run it over the same stream").click()
+    expect(player.page.get_by_text("Exact: the data's own labels")).to_be_visible()
+    expect(player.page.get_by_test_id("stPlotlyChart")).to_have_count(3)
+    player.at("q9")

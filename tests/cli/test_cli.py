@@ -1,0 +1,385 @@
+"""The command line: what it prints, what it refuses, and that a file and an imported name give the same numbers."""
+
+import csv
+import io
+import json
+import lzma
+import subprocess
+import sys
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.sessions.export import LABELS
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness import ROOT
+from tests.harness.command_line import TWEETS
+
+# Import and lists
+
+
+def test_import_and_lists(ok, numbers, tweets):
+    """Data sets are listed with their counts, the newest first, and sessions with their progress."""
+    found = ok("import", numbers, "--name", "numbers", "--json")
+    about = {
+        "id": 1,
+        "name": "numbers",
+        "kind": "vectors",
+        "items": 60,
+        "features": 5,
+        "positives": 15,
+        "negatives": 45,
+        "classes": None,
+    }
+    assert about | {"skipped": {}} == found
+    assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
+    Store("other.db").close()
+    assert {"datasets": []} == ok("datasets", "--db", "other.db", "--json")
+    listed = ok("datasets", "--json")["datasets"]
+    assert ["tweets", "numbers"] == [row["name"] for row in listed]
+    assert about.items() <= listed[1].items()
+    assert (0, "numbers.libsvm") == (listed[1]["sessions"], listed[1]["source"])
+    store = Store()
+    opened = Session(store, create(store, "numbers", "PAA-I", budget=9, name="mine"))
+    opened.answer("event", opened.place.asked.id, 1)
+    (session,) = ok("sessions", "--json")["sessions"]
+    assert ("mine", "numbers", "PAA-I", 1, 9, 1, 0) == tuple(
+        session[key] for key in ("name", "dataset_name", "algorithm", "labels", "budget", "positives", "skipped")
+    )
+    assert {"learner": {"C": 1.0}, "rule": {"delta": 0.1}} == session["parameters"]
+    assert all(word in ok("datasets") for word in ("numbers", "tweets", "45"))
+    assert "mine" in ok("sessions")
+
+
+def test_import_with_classes(ok, run, tmp_path):
+    """Each label word is a class with its count, in order, in the JSON and in the lists."""
+    words = ["C10", "C2", "a", "C2", "d", ""]
+    (tmp_path / "a.csv").write_text("id,text,kind\n" + "".join(f"{k},a b,{word}\n" for k, word in enumerate(words)))
+    arguments = ("import", "a.csv", "--label", "kind", "--multiclass")
+    found = ok(*arguments, "--name", "a", "--json")
+    counts = {"a": 1, "C2": 2, "C10": 1, "d": 1}
+    assert list(counts.items()) == list(found["classes"].items())
+    assert (6, 0, 0) == (found["items"], found["positives"], found["negatives"])
+    assert [counts] == [row["classes"] for row in ok("datasets", "--json")["datasets"]]
+    assert ["1", "a", "text", "6", "2", "0", "0", "4", "0"] == ok("datasets").splitlines()[-2].split()
+    assert "again: 6 items (1 unlabelled) in 4 classes: C2 (2), a (1)" in ok(*arguments, "--name", "again")
+    message = "With multiclass each label word is a class of its own: give no positive words and no contains."
+    assert (1, "", f"error: {message}\n") == run(*arguments, "--name", "b", "--positive", "a")
+
+
+def test_import_by_a_mesh_tree(ok, run, tmp_path):
+    """A record is positive by a heading under the number of the tree; the two options go together, and alone."""
+    mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
+    (tmp_path / "ohsumed.87").write_text(
+        "".join(
+            f".I {k}\n.U\n8700{k}\n" + (f".M\n{headings}\n" if headings else "") + ".T\nA title of words.\n"
+            for k, headings in enumerate(mesh)
+        )
+    )
+    with lzma.open("tree.bin.xz", "wt") as file:
+        file.write("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\nSpleen;A10.549\n")
+    tree, number = ("--mesh-tree", "tree.bin.xz"), ("--mesh-number", "C14.280")
+    found = ok("import", "ohsumed.87", "--name", "heart", *tree, *number, "--json")
+    assert (4, 2, 2, None) == tuple(found[key] for key in ("items", "positives", "negatives", "classes"))
+    stored = datasets.Dataset(Store(), "heart")
+    assert ("87000", "A title of words.", mesh[0]) == tuple(stored.item(0)[key] for key in ("id", "text", "label"))
+    assert [1, 1, -1, -1] == stored.y.tolist()
+    together = "--mesh-tree FILE and --mesh-number NUMBER must be given together."
+    alone = "--mesh-tree says which labels are positive: no --positive, --contains or --multiclass then."
+    missing = "None of the 1 positive MeSH terms occurs in column 'mesh' of ohsumed.87, which holds "
+    for arguments, message in (
+        (tree, together),
+        (number, together),
+        ((*tree, *number, "--positive", "Liver"), alone),
+        ((*tree, *number, "--contains"), alone),
+        ((*tree, *number, "--multiclass"), alone),
+        ((*tree, "--mesh-number", "C14.28"), "tree.bin.xz has no tree number 'C14.28': "),
+        ((*tree, "--mesh-number", "A10"), missing),
+        (("--mesh-tree", "none.bin", *number), "none.bin cannot be read: No such file or directory."),
+    ):
+        code, out, err = run("import", "ohsumed.87", "--name", "x", *arguments)
+        assert (1, "") == (code, out)
+        assert err.startswith(f"error: {message}")
+
+
+def test_import_tells_what_it_skipped(ok, tmp_path):
+    """Every reason has its count and the line where it came first."""
+    (tmp_path / "a.csv").write_text('id,text,label\n1,a b,yes\n1,b a,no\n2,,no\n3,a "quoted word,no\n4,b a\n5,a b,no\n')
+    found = ok("import", "a.csv", "--name", "a", "--id", "id", "--json")
+    assert {"duplicate id", "empty text", "broken line"} == found["skipped"].keys()
+    assert {"count": 1, "first_line": 3} == found["skipped"]["duplicate id"]
+    assert {"count": 1, "first_line": 4} == found["skipped"]["empty text"]
+
+
+def test_algorithms_are_listed_with_what_can_be_set(ok):
+    """Every published name, learner and rule is there, with the range, default and help of every parameter."""
+    found = ok("algorithms", "--json")
+    assert list(ALGORITHMS) == [entry["name"] for entry in found["algorithms"]]
+    assert list(LEARNERS) == [entry["name"] for entry in found["learners"]]
+    assert list(QUERY_RULES) == [entry["name"] for entry in found["rules"]]
+    by_name = {entry["name"]: entry for entry in found["algorithms"]}
+    assert {"eta", "delta", "b"} == {spec["name"] for spec in by_name["D-ADA"]["parameters"]}
+    assert ({"a": -1}, 1.0) == (by_name["D-ADA"]["fixed"], by_name["SOAL"]["rho"])
+    covariances = [name for name, kind in LEARNERS.items() if getattr(kind, "keeps", None) == "covariance"]
+    assert {"arow", "acog-ii", "acog-ii-diag", "ssacog-ii"} < set(covariances)
+    assert covariances == next(rule for rule in found["rules"] if rule["name"] == "variance")["learners"]
+    for entry in (*found["algorithms"], *found["learners"], *found["rules"]):
+        for spec in entry["parameters"]:
+            assert ["name", "default", "range", "help"] == list(spec)
+    assert all(name in ok("algorithms") for name in ("OA3-diag", "D-AMD-I"))
+
+
+def test_names_are_shown_as_they_are(ok, numbers):
+    """Brackets in a name are characters, not markup, and a long one is whole where a program reads the list."""
+    for name in ("[red]bold[/red]", "half [/of] it", "very " * 30 + "long"):
+        ok("import", numbers, "--name", name, "--json")
+        assert name in ok("datasets")
+    create(Store(), "half [/of] it", "PAA-I", name="a [/session]")
+    assert "a [/session]" in ok("sessions")
+
+
+# Export
+
+
+@pytest.fixture
+def labelled(ok, numbers):
+    """A session with an answer, a skip, a label taken back and a question that waits."""
+    ok("import", numbers, "--name", "numbers", "--json")
+    store = Store()
+    opened = Session(store, create(store, "numbers", "PAA-I", positive_name="Yes", negative_name="No"))
+    for number, label in enumerate((1, 0, -1)):
+        opened.answer(f"event {number}", opened.place.asked.id, label, 'Ann "A", B', 0.5)
+    opened.undo("undo", opened.previous)
+    return opened
+
+
+def test_export(ok, labelled, tmp_path):
+    """Every question with its label, margin, probability, times and annotator, the same in both formats."""
+    for kind in ("csv", "jsonl"):
+        assert "" == ok("export", labelled.id, "--format", kind, "--out", tmp_path / f"out.{kind}")
+        assert (tmp_path / f"out.{kind}").read_bytes().decode() == ok("export", labelled.id, "--format", kind)
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert list(LABELS) == list(lines[0])
+    assert [(1, 1, "Yes"), (2, None, "skipped"), (3, None, None)] == [
+        (line["number"], line["label"], line["class"]) for line in lines
+    ]
+    assert ['Ann "A", B', 'Ann "A", B', None] == [line["annotator"] for line in lines]
+    for line, entry in zip(lines, labelled.store.answers(labelled.id)):
+        assert (
+            entry["round"] + 1,
+            entry["item"],
+            labelled.dataset.item(entry["item"])["id"],
+            entry["margin"],
+            entry["probability"],
+            entry["draw"],
+            entry["asked_at"],
+            entry["answered_at"],
+            entry["seconds"],
+        ) == (
+            line["round"],
+            line["position"],
+            line["id"],
+            line["margin"],
+            line["probability"],
+            line["draw"],
+            line["asked_at"],
+            line["answered_at"],
+            line["seconds"],
+        )
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert [{key: "" if value is None else str(value) for key, value in line.items()} for line in lines] == table
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(run, labelled, tmp_path):
+    """A wrong session or format does not empty the file of an earlier export."""
+    out = tmp_path / "labels.csv"
+    out.write_text("earlier labels")
+    for arguments in ((99, "--format", "csv"), (labelled.id, "--format", "xml")):
+        assert 1 == run("export", *arguments, "--out", out)[0]
+    assert "earlier labels" == out.read_text()
+
+
+def test_text_is_exported_as_it_is(ok, tmp_path, db):
+    """Line breaks, quotes and emoji of a text come back from both formats."""
+    texts = ['two\nlines, a "quote"', "so happy 😀\t!", "two lines"]
+    (tmp_path / "texts.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8"
+    )
+    ok("import", "texts.jsonl", "--name", "texts", "--text", "text", "--json")
+    store = Store()
+    opened = Session(store, create(store, "texts", learner="pa-i", rule="symmetric", parameters={"delta": 1e9}))
+    for number in range(3):
+        opened.answer(f"event {number}", opened.place.asked.id, 0)
+    assert texts == [json.loads(line)["text"] for line in ok("export", opened.id, "--format", "jsonl").splitlines()]
+    assert texts == [row["text"] for row in csv.DictReader(io.StringIO(ok("export", opened.id), newline=""))]
+
+
+# Errors
+
+
+def cut(path):
+    """A compressed file that breaks off."""
+    path.write_bytes(lzma.compress(b"1 2 3\n" * 9999)[:60])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("replay", "nothing", "--algorithm", "PA"), "data set nothing does not exist. There are: none."),
+        (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of OAAL,"),
+        (
+            ("replay", "DATA", "--learner", "pa"),
+            "a strategy needs the name of an algorithm, or of a learner and a rule.",
+        ),
+        (("replay", "DATA", "--learner", "pa", "--rule", "variance"), "rule variance works with the learners arow,"),
+        (("replay", "DATA", "--algorithm", "PA-I", "--set", "C"), "--set must be KEY=VALUE. Got C."),
+        (("replay", "DATA", "--algorithm", "PA-I", "--set", "C=big"), "C must be a number. Got big."),
+        (("replay", "DATA", "--algorithm", "PA-I", "--set", "C=-1"), "C of pa-i must be > 0. Got -1.0."),
+        (("replay", "DATA", "--algorithm", "PA-I", "--set", "tau=1"), "PA-I has no parameter tau. It has C."),
+        (("replay", "DATA", "--algorithm", "D-ADA", "--set", "a=1"), "a of D-ADA is fixed at -1. Got 1.0."),
+        (("replay", "DATA", "--algorithm", "PA", "--metric", "f1"), "--metric must be sum or cost. Got f1."),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--rho", "high"),
+            "rho must be auto, laplace or a number. Got high.",
+        ),
+        (("replay", "DATA", "--algorithm", "PA", "--rho", "-1"), "rho must be > 0,"),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--alpha-p", "2"),
+            "alpha_p of the metric weights must be > 0 and < 1. Got 2.0.",
+        ),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--scale", "L3"),
+            "scaling must be one of l2, none, standardize+l2. Got L3.",
+        ),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--orders", "missing.txt"),
+            "the orders missing.txt cannot be read: No such file or directory.",
+        ),
+        (("replay", "DATA", "--algorithm", "PA", "--orders", "WORDS"), "words.txt cannot be read: "),
+        (("replay", "DATA", "--algorithm", "PA", "--orders", "CUT"), "cut.txt.xz cannot be read: "),
+        (("replay", "DATA", "--algorithm", "PA", "--orders", "EMPTY"), "must hold one order a line. Got none."),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--orders", "WORDS", "--permutations", "2"),
+            "--orders FILE and --permutations NUMBER cannot be given together.",
+        ),
+        (
+            ("replay", "DATA", "--algorithm", "PA", "--learner", "pa"),
+            "a strategy is PA, or a learner and a rule, not both. Got pa too.",
+        ),
+        (("replay", "DATA", "--algorithm", "PA-I", "--set", "=1"), "--set must be KEY=VALUE. Got =1."),
+        (("import", "missing.csv", "--name", "x"), "missing.csv cannot be read: No such file or directory."),
+        (("import", "DATA", "--name", " "), "a data set needs a name."),
+        (("import", "DATA", "--name", "x", "--label", "kind"), "numbers.libsvm has no column 'kind'"),
+        (("datasets", "--db", "DATA"), "numbers.libsvm cannot be used: it is no database."),
+        (("export", "9", "--format", "csv"), "session 9 does not exist."),
+        (("predict", "DATA", "--model", "missing"), "missing cannot be opened: No such file or directory."),
+        (("predict", "DATA", "--model", "FOLDER"), "cannot be opened: Is a directory."),
+        (("predict", "DATA", "--model", "WORDS"), "words.txt is no model, or a damaged one: Not a gzipped file"),
+        (("verify", "9"), "session 9 does not exist."),
+        (("publish", "9"), "session 9 does not exist."),
+        (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
+        (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
+        (("compare", "DATA"), "compare needs --algorithms NAME,NAME or a --spec that has some. Got none."),
+        (("compare", "--spec", "missing"), "missing cannot be opened: No such file or directory."),
+        (("compare", "--spec", "CUT"), "cut.txt.xz is no specification: "),
+        (("results", "--remove"), "--trials and --remove need the name of a comparison. Got none."),
+        (
+            ("reproduce", "acog-german", "--data-dir", "FOLDER"),
+            "acog-german needs the file german.libsvm.xz, which is not in",
+        ),
+    ],
+)
+def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
+    """What is wrong is one line on standard error, nothing on standard output, and exit code 1."""
+    (tmp_path / "words.txt").write_text("one two\n")
+    (tmp_path / "empty.txt").write_text("\n")
+    Store().close()
+    files = {
+        "DATA": numbers, "WORDS": tmp_path / "words.txt", "CUT": cut(tmp_path / "cut.txt.xz"),
+        "EMPTY": tmp_path / "empty.txt", "FOLDER": tmp_path,
+    }  # fmt: skip
+    code, out, err = run(*(files.get(argument, argument) for argument in arguments))
+    assert (1, "") == (code, out)
+    assert err.startswith("error: ")
+    assert message in err
+    assert 1 == err.count("\n")
+
+
+@pytest.mark.parametrize("option", ["--text", "--label", "--positive", "--id", "--feature", "--reader"])
+def test_what_an_import_has_settled_is_not_settled_again(run, ok, numbers, option):
+    """An option that says how to read a file is refused where a data set is replayed, not passed over."""
+    ok("import", numbers, "--name", "numbers", "--json")
+    message = f"error: {option} is for a file: of the data set numbers it was set at its import.\n"
+    assert (1, "", message) == run("replay", "numbers", "--algorithm", "PA", option, "word")
+
+
+def test_what_cannot_be_written_is_not_blamed_on_what_is_read(run, ok, labelled, numbers, tmp_path):
+    """Where predictions cannot be written, the message names the file or format asked for, and not the input."""
+    ok("export", labelled.id, "--what", "model", "--out", "model.json.gz")
+    for out, message in (
+        (("--out", tmp_path), f"{tmp_path} cannot be opened: Is a directory."),
+        (
+            ("--out", tmp_path / "none/at.csv"),
+            f"{tmp_path / 'none/at.csv'} cannot be opened: No such file or directory.",
+        ),
+        (("--format", "xml"), "--format must be one of csv, jsonl, parquet. Got xml."),
+    ):
+        assert (1, "", f"error: {message}\n") == run("predict", numbers, "--model", "model.json.gz", *out)
+
+
+def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
+    """Without labels, or with some, a replay says what it needs."""
+    (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")
+    (tmp_path / "none.csv").write_text("text\na b\nb a\n")
+    for name in ("some", "none"):
+        ok("import", f"{name}.csv", "--name", name, "--json")
+        message = f"error: every item of {name} must have a label. Some have none.\n"
+        assert (1, "", message) == run("replay", name, "--algorithm", "PAA-I")
+
+
+def test_the_module_runs_as_a_program(db, numbers):
+    """`python -m oal_engine` works in a process of its own, with exit codes and no traceback."""
+
+    def program(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "oal_engine", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
+        )
+
+    done = program("import", numbers, "--name", "numbers", "--db", db, "--json")
+    assert (0, "") == (done.returncode, done.stderr)
+    assert 60 == json.loads(done.stdout)["items"]
+    failed = program("export", 3, "--db", db)
+    assert (1, "", "error: session 3 does not exist.\n") == (failed.returncode, failed.stdout, failed.stderr)
+    shown = program("--help")
+    assert all(
+        command in shown.stdout for command in ("import", "datasets", "sessions", "algorithms", "replay", "export")
+    )
+
+
+# The issue's own lines
+
+
+def test_happy_moments_as_in_the_issue(ok, shared):
+    """The line that imports the moments about exercise keeps 27,775 items, of which 1,393 are positive."""
+    found = ok(
+        "import",
+        shared("happymoments.csv.xz"),
+        "--name",
+        "happy",
+        "--text",
+        "moment",
+        "--label",
+        "concepts",
+        "--positive",
+        "exercise",
+        "--contains",
+        "--json",
+    )
+    assert (27_775, 1_393, 26_382) == (found["items"], found["positives"], found["negatives"])

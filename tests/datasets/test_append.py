@@ -1,0 +1,599 @@
+"""Items appended to a data set: kept once, seen by sessions that run, and rebuilt bit for bit."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from threading import Event
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets.feeds import Taken
+from oal_engine.kernel import rows
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.output.jsonlines import LinesError
+from oal_engine.sessions import bundle
+from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import POSITIVE, SKIP
+from oal_engine.store import Store
+from tests.harness import ROOT
+from tests.harness.sessions import begin, bits, label_until_the_end, say, stream_of, take_back, truth
+
+FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
+TEXTS = [("t1", "so #happy today", "pos"), ("t2", "a sad day today", "neg"), ("t3", "so #happy a day", "pos")]
+COLUMNS = formats.Columns(("text",), "label", "id", positive=("pos",))
+RUNS = [("PAA-I", {}), ("PAA-I", {"shuffled": True, "seed": 5}), ("PAA-I", {"averaged": True})]
+
+
+def part(items, some):
+    """Some items of a stream, with labels as words."""
+    words = [str(y) for y in items.y[some]]
+    return formats.Items(
+        items.ids[some], None, items.vectors[some], items.feature_names, words, items.y[some], {}
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "studio.db")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def stream(store):
+    """The whole stream as a data set, and another one that has only the first of it; the items."""
+    items = stream_of(FIRST + LATER)[1]
+    datasets.add(store, "whole", datasets.table(part(items, slice(None))), "made.npz")
+    datasets.add(store, "first", datasets.table(part(items, slice(FIRST))), "made.npz")
+    return items
+
+
+def later(store, items, first=FIRST, stop=FIRST + LATER, name="first"):
+    """Append items of the stream, over a connection of its own as another process has."""
+    other = Store(store.path)
+    taken = feeds.append(Dataset(other, name), part(items, slice(first, stop)))
+    other.close()
+    return taken
+
+
+@pytest.fixture
+def texts(store, tmp_path):
+    """Three texts with ids and labels as the data set `texts`, with a vocabulary of every word."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps(dict(zip(("id", "text", "label"), line))) + "\n" for line in TEXTS))
+    return Dataset(store, datasets.import_file(store, path, "texts", COLUMNS, min_df=1, tokenizer="tweets")[0])
+
+
+def fed(dataset, *lines, **more):
+    """What became of lines that came through a pipe."""
+    file = io.BytesIO(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
+    return sum(feeds.append_lines(dataset, file, **more), Taken())
+
+
+def stored(store, dataset, columns="id, text, label, y"):
+    found = store.query(f"SELECT {columns} FROM items WHERE dataset = ? ORDER BY position", dataset.id)
+    return [tuple(row.values()) for row in found]
+
+
+def array(dataset):
+    return np.asarray(rows.matrix(dataset.rows) @ np.eye(dataset.rows.columns))
+
+
+# What is appended
+
+
+def test_lines_of_json_become_items(store, texts):
+    """Ids, texts and labels come from the columns of the import; the rows are those of the stored vocabulary."""
+    taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
+    assert Taken(appended=2) == taken
+    assert [*((i, t, w, 1 if w == "pos" else -1) for i, t, w in TEXTS), ("7", "so sad", "neg", -1),
+            ("5", "a day unheardof", "", 0)] == stored(store, texts)  # fmt: skip
+    seen = Dataset(Store(store.path), "texts")
+    assert (5, 2, 2) == tuple(seen.about[key] for key in ("items", "positives", "negatives"))
+    assert array(seen)[3:].tolist() == array(texts)[3:].tolist()
+    assert texts.transform(["so sad"]).values.tolist() == seen.rows.values[slice(*seen.rows.indptr[3:5])].tolist()
+    assert [1, -1, 1, -1, 0] == seen.y.tolist()
+    assert 3 == seen.vocabulary.documents
+
+
+def test_the_rows_of_old_items_do_not_move(texts):
+    """Vocabulary, document frequencies and scaling are those of the import."""
+    before = array(texts)
+    fed(texts, *(f"today {k} unheardof" for k in range(20)))
+    assert before.tolist() == array(texts)[:3].tolist()
+
+
+def test_exact_duplicates_are_dropped_and_counted(store, texts):
+    """The same text comes once, whether it was imported, appended before, or twice at once; ids do not matter."""
+    again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
+    assert Taken(appended=2, duplicates=2) == fed(texts, *again)
+    assert Taken(duplicates=4) == fed(texts, *again)
+    assert ["new", "New"] == [text for _, text, *_ in stored(store, texts)][3:]
+
+
+def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
+    """Nothing is lost where a feed gives one id to two texts, and a made id is never one that is taken."""
+    lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
+    assert Taken(appended=4, renamed=1) == fed(texts, *lines)
+    assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
+
+
+def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
+    """A feed goes on behind lines that are no object, no text, no UTF-8 or half a character."""
+    lines = (
+        '{"text": "one"}',
+        "",
+        "broken {",
+        '{"text": "two"}',
+        b"\xff\n",
+        '{"x": 1}',
+        '{"text": "\\ud800"}',
+        '{"text": "3"}',
+    )
+    skipped = {"broken line": (2, 3), "empty text": (1, 6), "half a character": (1, 7)}
+    taken = fed(texts, *lines)
+    assert Taken(appended=3, skipped=skipped) == taken
+    assert (
+        "appended 3, dropped 0 exact duplicates, 4 lines could not be read "
+        "(2 broken lines (first at line 3), 1 empty text (line 6), 1 half a character (line 7))"
+    ) == str(taken)
+    assert ["one", "two", "3"] == [text for _, text, *_ in stored(store, texts)][3:]
+
+
+def test_plain_lines_are_texts(store, texts):
+    """A feed whose first line is no object is text, line by line."""
+    assert Taken(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
+    assert [("4", "so #happy @ann", "", 0), ("5", '{"text": "an object"}', "", 0)] == stored(store, texts)[3:]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "txt"])
+def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix):
+    """The columns are found by their names; a file of lines has only texts."""
+    path = tmp_path / f"more.{suffix}"
+    separator = {"csv": ",", "tsv": "\t"}.get(suffix)
+    lines = {
+        "jsonl": ['{"label": "neg", "text": "so new"}', '{"label": "odd", "text": "a day"}'],
+        "txt": ["so new", "a day"],
+    }
+    path.write_text(
+        "\n".join(
+            lines.get(suffix) or map(str(separator).join, (("label", "text"), ("neg", "so new"), ("odd", "a day")))
+        )
+    )
+    assert Taken(appended=2) == sum(feeds.append_file(texts, path), Taken())
+    labels = [("", 0), ("", 0)] if suffix == "txt" else [("neg", -1), ("odd", 0)]
+    assert [("so new", *labels[0]), ("a day", *labels[1])] == stored(store, texts, "text, label, y")[3:]
+
+
+@pytest.mark.parametrize("old", ["dense", "sparse"])
+@pytest.mark.parametrize("new", ["dense", "sparse"])
+@pytest.mark.parametrize("scale", ["none", "l2", "standardize+l2"])
+def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
+    """Rows of numbers get the scaling of the first ones and are kept in their kind; the same row comes once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.7)
+    make = {"dense": np.asarray, "sparse": sparse.csr_array}
+
+    def items(X):
+        n = len(X)
+        return formats.Items([""] * n, None, X, list("abcd"), [""] * n, np.zeros(n, np.int8), {})
+
+    first = items(X[:6])
+    first.ids, first.vectors = list(map(str, range(6))), make[old](X[:6])
+    made = datasets.table(first, scale)
+    found = Dataset(store, datasets.add(store, "numbers", made, "x.npy"))
+    more = items(X[[6, 7, 0, 8, 6]])
+    more.vectors = make[new](more.vectors)
+    assert Taken(appended=3, duplicates=2) == feeds.append(found, more)
+    scaled = rows.as_rows(datasets.scaling.apply(made.scaling, make[old](X)))
+    assert type(made.rows) is type(found.rows)
+    assert [part.tolist() for part in scaled[:-1]] == [part.tolist() for part in found.rows[:-1]]
+
+
+def test_classes_keep_their_names_and_are_counted(store, tmp_path):
+    """A word of a class is that class; another one is no label, and makes no class."""
+    path = tmp_path / "kinds.csv"
+    path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
+    columns = formats.Columns(("text",), "kind", multiclass=True)
+    found = Dataset(store, datasets.import_file(store, path, "kinds", columns)[0])
+    fed(found, '{"text": "x", "kind": "b"}', '{"text": "y", "kind": "d"}')
+    assert {"a": 3, "b": 4, "c": 3} == store.dataset("kinds")["classes"]
+    assert [2, 0] == found.y[9:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named", "sentence"),
+    [
+        ("more.csv", "words,label\nso new,pos\n", {}, "more.csv has no column 'text'; its columns are words, label."),
+        ("more.csv", "text,x\nso new,1\n", {"label": "kind"}, "more.csv has no column 'kind'; its columns"),
+        ("more.svm", "1 1:2 3:4\n", {}, "the data set texts holds text: only such can be appended."),
+        ("more.csv", "", {}, "more.csv has no row that the csv reader can read."),
+    ],
+)  # fmt: skip
+def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, named, sentence):
+    """What is missing is named, and nothing changes."""
+    (tmp_path / name).write_text(content)
+    with pytest.raises(formats.DataError) as error:
+        list(feeds.append_file(texts, tmp_path / name, named))
+    assert sentence in str(error.value)
+    assert 3 == store.length(texts.id)
+
+
+def test_numbers_that_do_not_fit_are_refused(store, stream):
+    """More features than there are, texts, and a plain feed are no rows of a data set of numbers."""
+    first = Dataset(store, "first")
+    wide = part(stream_of(3, d=9)[1], slice(None))
+    with pytest.raises(formats.DataError, match=r"^the data set first has 8 features. Got 9\.$"):
+        feeds.append(first, wide)
+    with pytest.raises(formats.DataError, match="holds vectors: its feed must be lines of JSON objects"):
+        fed(first, "a text")
+    assert Taken(appended=1, skipped={"non-numeric row": (1, 2)}) == fed(
+        first, json.dumps({f"f{k}": k for k in range(8)}), json.dumps({"f0": 1})
+    )
+
+
+# On the disk
+
+
+def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, monkeypatch):
+    """Rows written and not committed count for nobody, and do not get into the way of those that come next."""
+    first = Dataset(store, "first")
+    before = array(first)
+    monkeypatch.setattr(store, "drop_last_digests", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        feeds.append(first, part(stream, slice(FIRST + 50, FIRST + 90)))
+    monkeypatch.undo()
+    assert before.tolist() == array(Dataset(store, "first")).tolist()
+    assert Taken(appended=LATER) == later(store, stream)
+    assert array(Dataset(store, "whole")).tolist() == array(Dataset(store, "first")).tolist()
+
+
+def interrupted(*_):
+    """Fail when everything is written and nothing is committed."""
+    raise KeyboardInterrupt
+
+
+def test_an_open_data_set_stays_as_it_was(store, stream):
+    """Rows that were mapped before an append are the same ones after it, and mapped again they are all there."""
+    first = Dataset(store, "first")
+    bits_before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size
+    later(store, stream)
+    assert bits_before == (array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size)
+    first.refresh()
+    assert Dataset(store, "whole").fingerprint == first.fingerprint
+    assert Dataset(store, "first", FIRST).rows.indptr.size == FIRST + 1
+
+
+def test_two_appends_at_once_wait_for_each_other(store, stream):
+    """Every item of both is there once, in whole lots, and the files hold what the database says."""
+    halves, problems = (FIRST, FIRST + 90), []
+
+    def work(first):
+        try:
+            for k in range(first, first + 90, 5):
+                later(store, stream, k, k + 5)
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in halves]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == problems
+    found = Dataset(store, "first")
+    ids = [int(id[1:]) for (id,) in stored(store, found, "id")]
+    assert sorted(ids) == list(range(FIRST + LATER))
+    assert array(Dataset(store, "whole"))[ids].tolist() == array(found).tolist()
+    assert stream.y[ids].tolist() == found.y.tolist()
+
+
+def test_a_comparison_of_a_grown_data_set_is_another_one(store, stream):
+    """The fingerprint covers what was appended."""
+    before = Dataset(store, "first").fingerprint
+    later(store, stream, FIRST, FIRST + 1)
+    assert before != Dataset(store, "first").fingerprint == Dataset(store, "whole", FIRST + 1).fingerprint
+
+
+# Sessions
+
+
+def grown_up(store, opened, stream):
+    """Answer to the end of the first items and of the later ones, with growth in three parts."""
+    for first, stop in ((FIRST, FIRST + 1), (FIRST + 1, FIRST + 70), (FIRST + 70, FIRST + LATER)):
+        label_until_the_end(opened)
+        later(store, stream, first, stop)
+        opened.refresh()
+    label_until_the_end(opened)
+
+
+@pytest.mark.parametrize(("algorithm", "more"), RUNS)
+def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, stream, algorithm, more):
+    """State, place, curves and report are the same bit for bit, and the appended items come last, in their order."""
+    opened = begin(store, "first", algorithm, budget=200, **more)
+    grown_up(store, opened, stream)
+    again = Session(store, opened.id)
+    assert opened.digest() == again.digest()
+    assert (opened.place, bits(opened)) == (again.place, bits(again))
+    assert [part.tolist() for part in opened.curve()] == [part.tolist() for part in again.curve()]
+    assert [part.tolist() for part in opened.decided] == [part.tolist() for part in again.decided]
+    assert list(range(FIRST, FIRST + LATER)) == again.order[FIRST:].tolist()
+    assert sorted(again.order[:FIRST]) == list(range(FIRST))
+    report = verify(store, opened.id)
+    assert report.verified
+    assert report.digests == len(opened._ids) // 50 > 0
+
+
+def test_in_order_it_equals_a_session_over_the_whole(store, stream):
+    """What came late is asked and learned as if it had been there from the start."""
+    opened, whole = begin(store, "first", budget=200), begin(store, "whole", budget=200)
+    grown_up(store, opened, stream)
+    label_until_the_end(whole)
+    assert (opened.digest(), opened.labels) == (whole.digest(), whole.labels)
+
+
+def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream):
+    """The end is no question; when items come there is one, and it is in the database."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    assert ("stream", FIRST) == (opened.place.progress.end, opened.place.progress.stream)
+    later(store, stream)
+    opened.refresh()
+    assert opened.place.asked.item >= FIRST
+    assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
+
+
+def test_a_waiting_question_stays_and_what_is_prepared_goes_on(store, stream):
+    """The question on the screen is the same one; the place after each answer is no end any more."""
+    opened = begin(store, "first", budget=200)
+    while any(branch.asked for branch in opened.branches.values()):
+        say(opened, truth(opened))
+    asked = opened.place.asked
+    assert asked
+    later(store, stream)
+    opened.refresh()
+    assert asked == opened.place.asked
+    prepared = opened.branches
+    assert all(branch.asked.item >= FIRST for branch in prepared.values())
+    say(opened, POSITIVE)
+    assert opened.place == prepared[POSITIVE]
+
+
+def test_a_spent_budget_counts_the_items_that_come(store, stream):
+    """Nothing is asked any more, and the predictions go on."""
+    opened = begin(store, "first", budget=5)
+    label_until_the_end(opened)
+    later(store, stream)
+    opened.refresh()
+    assert ("budget", FIRST + LATER, FIRST + LATER) == (
+        opened.place.progress.end,
+        opened.place.progress.streamed,
+        int(opened.counts.sum()),
+    )
+
+
+def test_a_correction_at_the_end_counts_for_what_comes(store, stream):
+    """A learner changed while the stream had ended decides the items that come, in a session opened afresh too."""
+    opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)
+    for stop in (FIRST + LATER // 2, FIRST + LATER):
+        label_until_the_end(opened)
+        opened.correct(f"to {stop}", opened.history[-1].id, -opened.history[-1].label)
+        opened.correct(f"also to {stop}", opened.history[3].id, -opened.history[3].label)
+        first, changed = opened.rounds, opened.place.weights.copy()
+        later(store, stream, first, stop)
+        opened.refresh()
+        scores = rows.matrix(opened.dataset.rows)[opened.order[first : first + 1]] @ changed
+        assert np.allclose(scores, opened.decided[0][first])
+        again = Session(store, opened.id)
+        assert (opened.digest(), opened.place) == (again.digest(), again.place)
+        assert all(map(np.array_equal, opened.decided, again.decided))
+        assert verify(store, opened.id).verified
+
+
+def test_undo_goes_back_over_the_border(store, stream):
+    """Answers to appended items and to the last of the first ones are taken back and given again."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    told = len(opened._ids)
+    later(store, stream)
+    opened.refresh()
+    for _ in range(3):
+        say(opened, truth(opened))
+    for _ in range(6):
+        take_back(opened)
+    assert told - 3 == len(opened._ids)
+    assert opened.digest() == Session(store, opened.id).digest()
+    label_until_the_end(opened)
+    whole = begin(store, "whole", budget=200)
+    label_until_the_end(whole)
+    assert opened.digest() == whole.digest()
+
+
+def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
+    """A correction, and an answer to a skipped item that spends the budget, made before the stream grew, rebuild the
+    same state as in the session that lived through it."""
+    opened, spent = begin(store, "first", budget=200), begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    opened.correct("corrected", opened.previous, -opened.labels[-1])
+    while spent.place.asked:
+        say(spent, SKIP if spent.place.progress.streamed > FIRST - 20 else truth(spent))
+    short = begin(store, "first", budget=len(spent.labels) + 1)
+    while short.place.asked:
+        say(short, SKIP if short.place.progress.streamed > FIRST - 20 else truth(short))
+    short.correct("answered", short.skipped[-1].id, POSITIVE)
+    assert "budget" == short.place.progress.end
+    later(store, stream)
+    for one in (opened, short):
+        one.refresh()
+        again = Session(store, one.id)
+        assert (one.digest(), one.place) == (again.digest(), again.place)
+        assert verify(store, one.id).verified
+    assert opened.place.asked.item >= FIRST
+    assert "budget" == short.place.progress.end
+    say(opened, truth(opened))
+    assert opened.digest() == Session(store, opened.id).digest()
+
+
+def test_a_digest_of_the_end_goes_with_the_end(store, stream):
+    """What was recorded at the end of the budget does not come out over a longer stream; earlier digests stay."""
+    opened, other = begin(store, "first", budget=100), begin(store, "whole", budget=50)
+    label_until_the_end(opened), label_until_the_end(other)
+    assert {50} <= store.digests(other.id).keys()
+    answers = len(opened._ids)
+    store.put_digest(opened.id, answers, opened.digest())
+    later(store, stream)
+    assert answers not in store.digests(opened.id)
+    assert {50} == store.digests(other.id).keys()
+    assert verify(store, opened.id).verified
+
+
+def test_a_refused_answer_leaves_a_grown_session_whole(store, stream):
+    """An answer to what is not asked, sent just after an append, changes nothing, and the next question is stored."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    later(store, stream)
+    with pytest.raises(ValueError, match="answered already"):
+        opened.answer("stale", opened.previous, POSITIVE)
+    assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
+    say(opened, truth(opened))
+    assert opened.digest() == Session(store, opened.id).digest()
+
+
+def test_another_process_answers_what_was_appended(store, stream):
+    """A session that is open elsewhere follows over the border."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    other = Session(Store(store.path), opened.id)
+    later(store, stream)
+    other.refresh()
+    for _ in range(4):
+        say(other, truth(other))
+    opened.refresh()
+    assert (opened.place, opened.digest()) == (other.place, other.digest())
+
+
+def test_a_replay_shows_both_parts(store, stream):
+    """Every question and round of a grown stream opens, and the same algorithm asks the same again."""
+    opened = begin(store, "first", shuffled=True, budget=200)
+    grown_up(store, opened, stream)
+    trace = Trace(store, opened.id)
+    assert (True, FIRST + LATER) == (trace.complete, trace.reached)
+    for number in range(1, trace.steps + 1):
+        step = trace.step(number)
+        assert step.entry is None or step.place.asked.item == step.entry.item
+    assert opened.place.progress == trace.step(trace.steps).place.progress
+    again = what_if(trace, strategy("PAA-I"))
+    assert [entry.round + 1 for entry in trace.log] == [round for round, *_ in again.asked]
+
+
+def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
+    """A log that ends where the stream ended verifies before anybody has opened the session again."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    later(store, stream)
+    assert verify(store, opened.id).verified
+    assert len(opened._ids) == Trace(store, opened.id).steps
+
+
+@pytest.mark.parametrize("there", [0, 60, LATER])
+def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, there):
+    """It is adopted over a data set that begins with its items, and goes on where that has more."""
+    opened = begin(store, "first", shuffled=True, budget=100)
+    label_until_the_end(opened)
+    later(store, stream, FIRST, FIRST + 60)
+    opened.refresh()
+    label_until_the_end(opened)
+    file = io.StringIO()
+    bundle.publish(store, opened.id, file)
+    file.seek(0)
+    other = Store(tmp_path / "other.db")
+    datasets.add(other, "first", datasets.table(part(stream, slice(FIRST))), "made.npz")
+    if there:
+        later(other, stream, FIRST, FIRST + there)
+    else:
+        with pytest.raises(LinesError, match="the data set first here has fewer items"):
+            bundle.adopt(other, file)
+        return
+    again = Session(other, bundle.adopt(other, file))
+    assert verify(other, again.id).verified
+    later(store, stream)
+    later(other, stream)
+    opened.refresh(), again.refresh()
+    assert opened.digest() == again.digest()
+
+
+# Feeds
+
+
+def test_lines_count_as_they_come(store, texts):
+    """What came before a pause is there before the feed ends."""
+    ends = os.pipe()
+    with os.fdopen(ends[0], "rb") as file, os.fdopen(ends[1], "wb", buffering=0) as pipe:
+        lots = feeds.append_lines(texts, file)
+        for number in range(3):
+            pipe.write(b'{"text": "line %d"}\n' % number)
+            assert Taken(appended=1) == next(lots)
+            assert 4 + number == store.length(texts.id)
+        pipe.write(b'{"text": "without an end"}')
+        pipe.close()
+        assert [Taken(appended=1)] == list(lots)
+
+
+def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
+    """An endless feed ends with the lines that were read."""
+    stopped, read = Event(), []
+
+    class Endless(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            if len(read) == 2500:
+                stopped.set()
+            read.append(b"line %d\n" % len(read))
+            buffer[: len(read[-1])] = read[-1]
+            return len(read[-1])
+
+    taken = sum(feeds.append_lines(texts, io.BufferedReader(Endless()), stopped=stopped), Taken())
+    assert 2500 < len(read) < 10_000
+    assert len(read) - taken.appended in (0, 1)  # the one that was being read
+    assert 3 + taken.appended == store.length(texts.id)
+
+
+def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
+    """Each line is in the database while the feed runs; Ctrl-C ends it with a summary and keeps everything."""
+    command = [sys.executable, "-m", "oal_engine", "append", "texts", "-", "--db", str(store.path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=-1, stdout=-1, stderr=-1, text=True, bufsize=1) as process:
+        process.stdin.write('{"text": "one"}\nbroken\n')
+        assert "not read: 1 broken line (line 2)\n" == process.stderr.readline()
+        assert 4 == store.length(texts.id)
+        process.stdin.write('{"text": "two"}\n{"text": "two"}\nbroken\n')
+        assert "not read: 1 broken line (line 5)\n" == process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert (
+            "texts: appended 2, dropped 1 exact duplicate, 2 lines could not be read "
+            "(2 broken lines (first at line 2)).\n"
+        ) == process.stdout.read()
+        assert (0, "") == (process.wait(), process.stderr.read())
+
+
+def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
+    """The summary is one object with --json, and a data set that is not there is said in a sentence."""
+    path = tmp_path / "more.csv"
+    path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
+
+    code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
+    assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4,
+                "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
+    assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
+    code, _, problem = command("append", "nothing", path, "--db", store.path)
+    assert (1, "error: data set nothing does not exist. There are: texts.\n") == (code, problem)

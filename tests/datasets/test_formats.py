@@ -1,0 +1,478 @@
+"""Promises of the formats: every file comes in whole, and what cannot come in is named by its line."""
+
+import csv
+import gzip
+import io
+import json
+import lzma
+from dataclasses import replace
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from scipy import sparse
+
+from oal_engine.datasets.formats import READERS, Columns, DataError, peek, read, reader_for
+from tests.harness import SHARED
+from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
+
+TEXTS = st.lists(st.text(st.sampled_from("a\",;|\t\r\n'\0 ") | st.characters(exclude_categories=["Cs"])), min_size=1)
+
+
+# ---- Each format
+
+
+@settings(deadline=None)
+@given(TEXTS, st.sampled_from(sorted(PACK)))
+def test_csv_round_trip(texts, suffix):
+    """Any text that csv can write comes back the same, quotes and line ends included; blank ones are counted."""
+    file = io.StringIO()
+    csv.writer(file).writerows([("id", "text", "number"), *((f"n{k}", text, k) for k, text in enumerate(texts))])
+    kept = {f"n{k}": text for k, text in enumerate(texts) if text.strip()}
+    source = upload(file.getvalue(), f"x.csv{suffix}")
+    if kept:
+        items = read(source, Columns(("text",), id="id"))
+        assert dict(zip(items.ids, items.texts)) == kept
+        assert items.skipped.get("empty text", (0, 0))[0] == len(texts) - len(kept)
+    else:
+        assert "no item that can be imported" in fails(source, Columns(("text",), id="id"))
+    assert not source.closed
+
+
+def test_an_apostrophe_of_somebody_else_stays():
+    """Apostrophes before what looks like a formula are taken away in tables that were exported here alone."""
+    words = ["'=1+1", "'@ann said", "'tis", "'-' is a minus"]
+    file = io.StringIO()
+    csv.writer(file).writerows([("id", "text"), *enumerate(words)])
+    assert words == read(upload(file.getvalue(), "x.csv"), Columns(("text",))).texts
+
+
+@settings(deadline=None)
+@given(TEXTS, st.sampled_from(sorted(PACK)))
+def test_jsonl_round_trip(texts, suffix):
+    """Any text comes back the same from JSON lines, and an item without an id is called by its line."""
+    kept = {str(number): text for number, text in enumerate(texts, 1) if text.strip()}
+    source = upload("".join(json.dumps({"text": text, "k": 1}) + "\n" for text in [*texts, "last"]), f"x.jsonl{suffix}")
+    items = read(source, Columns(("text",)))
+    assert dict(zip(items.ids, items.texts)) == kept | {str(len(texts) + 1): "last"}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, -1]),
+            st.dictionaries(st.integers(1, 9), st.floats(allow_nan=False, allow_infinity=False)),
+        )
+    ).filter(len),
+    st.randoms(),
+)
+def test_svmlight_round_trip(rows, random):
+    """Column k of the file is column k - 1, an all-zero row stays, comments and blank lines are passed over."""
+    lines, expected, ids = ["# made up"], np.zeros((len(rows), 9)), []
+    for at, (label, features) in enumerate(rows):
+        lines += random.choice([[], [""], ["# 1 2:3"]])
+        pairs = " ".join(f"{column}:{value!r}" for column, value in sorted(features.items()))
+        lines.append(f"{label:+} {pairs} # the end")
+        ids.append(str(len(lines)))
+        expected[at, [column - 1 for column in features]] = list(features.values())
+    items = read(upload("\n".join(lines), "x.libsvm"))
+    width = items.vectors.shape[1]
+    assert (items.ids, items.y.tolist()) == (ids, [label for label, _ in rows])
+    assert items.feature_names == [str(number) for number in range(1, width + 1)]
+    assert np.array_equal(items.vectors.toarray(), expected[:, :width])
+    assert not expected[:, width:].any()
+
+
+def test_txt():
+    """Each line is a text, whatever its line end."""
+    items = read(upload("one\r\ntwo, too\n\n  three", "x.txt"))
+    assert (items.ids, items.texts) == (["1", "2", "4"], ["one", "two, too", "  three"])
+    assert items.skipped == {"empty text": (1, 3)}
+    assert items.labels == ["", "", ""]
+    assert items.y.tolist() == [0, 0, 0]
+
+
+def test_long_text():
+    """An article of a million letters is a cell like any other."""
+    items = read(upload(f"text\n{'x' * 1_000_000}\n", "x.csv"), Columns(("text",)))
+    assert [len(text) for text in items.texts] == [1_000_000]
+
+
+def test_tsv_with_stray_quotes():
+    """A quote in a TSV is a character like any other."""
+    items = read(upload('label\ttext\nno\t"open\nyes\tsay "x"\nno\tend"\n', "x.tsv"))
+    assert items.texts == ['"open', 'say "x"', 'end"']
+    assert items.y.tolist() == [-1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "a,kind,b,id\n1,yes,2.5,r1\n3,no,-4e2,r2\n"),
+        ("x.csv", "a;kind;b;id\n1;yes;2.5;r1\n3;no;-4e2;r2\n"),
+        ("x.tsv", "a\tkind\tb\tid\n1\tyes\t2.5\tr1\n3\tno\t-4e2\tr2\n"),
+        ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
+    ],
+)
+def test_numeric_tables(name, content):
+    """All numeric columns but id and label are the features, unless some are chosen."""
+    columns = Columns(label="kind", id="id")
+    items = read(upload(content, name), columns)
+    assert (items.ids, items.texts, items.feature_names, items.y.tolist()) == (["r1", "r2"], None, ["a", "b"], [1, -1])
+    assert items.vectors.tolist() == [[1, 2.5], [3, -400]]
+    assert read(upload(content, name), replace(columns, features=("b",))).vectors.tolist() == [[2.5], [-400]]
+    both = read(upload(content, name), replace(columns, text=("id",), features=("b", "a")))
+    assert (both.texts, both.vectors.tolist()) == (["r1", "r2"], [[2.5, 1], [-400, 3]])
+
+
+def test_parquet(tmp_path):
+    """Text, numbers and labels come from Parquet as they do from CSV, rows counted from 1."""
+    path = tmp_path / "x.parquet"
+    table = {"text": ["one", None, "three"], "label": [1.0, 0.0, None], "a": [1, 2, 3], "b": [0.5, 1.5, float("nan")]}
+    parquet.write_table(pyarrow.table(table), path)
+    texts, numbers = read(path), read(path, Columns(label="label"))
+    assert (texts.ids, texts.texts, texts.labels, texts.y.tolist()) == (["1", "3"], ["one", "three"], ["1", ""], [1, 0])
+    assert (numbers.vectors.tolist(), numbers.labels) == ([[1, 0.5], [2, 1.5]], ["1", "0"])
+    assert numbers.skipped == {"non-finite row": (1, 3)}
+    assert read(upload(path.read_bytes(), "x.parquet.gz")).texts == texts.texts
+
+
+def test_npy():
+    """A 2-D array is vectors without labels, float64 whatever it was."""
+    file = io.BytesIO()
+    np.save(file, np.array([[1, 2], [np.inf, 4], [5, 6]], np.float32))
+    items = read(file, name="x.npy")
+    assert (items.ids, items.vectors.tolist(), items.y.tolist()) == (["1", "3"], [[1, 2], [5, 6]], [0, 0])
+    assert items.vectors.dtype == np.float64
+    assert items.report() == "2 items (no labels); skipped 1: 1 non-finite row (line 2)."
+
+
+@pytest.mark.parametrize("keys", [("X", "y", "ids"), ("x", "labels", "ids")])
+def test_npz_arrays(keys):
+    """Arrays X or x, y or labels, and ids are taken; the label rule holds for them too."""
+    items = read(arrays(**dict(zip(keys, (np.eye(3), np.array(["no", "Yes", ""]), np.array(["a", "b", "a"]))))))
+    assert (items.ids, items.y.tolist(), items.vectors.tolist()) == (["a", "b"], [-1, 1], [[1, 0, 0], [0, 1, 0]])
+    assert items.skipped == {"duplicate id": (1, 3)}
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_npz_of_scipy(kind):
+    """What scipy.sparse.save_npz wrote comes back as CSR, without rows with NaN."""
+    dense = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [np.nan, 0, 0, 3], [4, 0, 0, 0]])
+    file = io.BytesIO()
+    sparse.save_npz(file, sparse.csr_array(dense).asformat(kind))
+    items = read(file, name="x.npz")
+    assert isinstance(items.vectors, sparse.csr_array)
+    assert items.vectors.toarray().tolist() == dense[[0, 1, 3]].tolist()
+    assert (items.vectors.nnz, items.vectors.dtype, items.ids) == (3, np.float64, ["1", "2", "4"])
+    assert peek(file, name="x.npz").rows[0] == {"features": "2:1 4:2"}
+
+
+def test_npz_in_disorder():
+    """Columns are sorted, a column that comes twice is summed, and a stored zero goes."""
+    file, columns = named(b"", "x.npz"), [3, 0, 3, 1]
+    sparse.save_npz(file, sparse.csr_array(([1.0, 2.0, 4.0, 0.0], columns, [0, 4]), shape=(1, 5)))
+    vectors = read(file).vectors
+    assert (vectors.indices.tolist(), vectors.data.tolist(), vectors.shape) == ([0, 3], [2, 5], (1, 5))
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (arrays(data=np.eye(2)), "x.npz must have an array X; it has data"),
+        (arrays(X=np.eye(2), y=np.ones(3)), "x.npz needs one label for each of the 2 rows of X"),
+        (arrays(X=np.ones(3)), "must be a table of numbers, not float64 of shape (3,)"),
+        (arrays(X=np.array([["a"]])), "must be a table of numbers, not <U1"),
+        (arrays(X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
+        (arrays(format=b"csr", shape=[1, 2], data=[1.0], indices=[9], indptr=[0, 1]), "must be < 2"),
+        (upload("not a zip", "x.npz"), "x.npz cannot be read: File is not a zip file."),
+        (upload("not an array", "x.npy"), "x.npy cannot be read"),
+        (upload("not a table", "x.parquet"), "x.parquet cannot be read"),
+        (
+            named(lzma.compress(b"text\n" * 9999)[:-40], "x.csv.xz"),
+            "x.csv.xz cannot be read: Compressed file ended before",
+        ),
+        (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
+    ],
+)
+def test_unsafe_or_damaged_files(file, words):
+    """A file of arrays that is damaged, misses X, needs pickle, or points outside itself is refused in a sentence."""
+    assert words in fails(file)
+
+
+PARQUET = named(b"", "x.parquet")
+parquet.write_table(pyarrow.table({"text": ["a b", None], "label": [1, 0]}), PARQUET)
+SPARSE = named(b"", "x.npz")
+sparse.save_npz(SPARSE, sparse.eye_array(3, format="csc"), compressed=False)
+ARRAY = named(b"", "x.npy")
+np.save(ARRAY, np.eye(3))
+VALID = [
+    PARQUET,
+    SPARSE,
+    ARRAY,
+    arrays(X=np.eye(3), y=[1, -1, 1]),
+    upload("1 1:1\n-1 2:3 # c\n", "x.svm"),
+    upload('id,text\n1,"a, b"\n', "x.csv"),
+    upload('{"a": 1, "text": ["b"]}\n', "x.jsonl"),
+    upload("a\tb\n", "x.txt.gz"),
+    upload(".I 1\n.U\n7\n.T\nA title\n.M x\n.I 2\n", "x.ohsumed"),
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(VALID), st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9))
+def test_any_bytes(file, place, cut, put):
+    """Whatever happened to a file, either its items come or a DataError, never another exception."""
+    data = file.getvalue()
+    at = int(place * len(data))
+    try:
+        items = read(named(data[:at] + put + data[at + cut :], file.name))
+        told = items.report()
+        assert len(items.ids) == len(set(items.ids)) == len(items.labels) == items.y.size > 0
+    except DataError as error:
+        told = str(error)
+    assert told.endswith(".")
+    assert "\n" not in told
+
+
+# ---- What is skipped, and what is refused
+
+
+def test_report():
+    """Broken lines, empty texts and repeated ids are skipped, counted, and named by the first line of each kind."""
+    lines = 'id,text,label\n1,good,1\n2,"two\nlines",0\n3\n4, ,0\n1,again,1\n6,"bad"quote,0\n\n7,fine,\n5,x,y,z\n'
+    items = read(upload(lines, "x.csv"), replace(LABELLED, id="id"))
+    assert items.texts == ["good", "two\nlines", "fine"]
+    assert items.ids == ["1", "2", "7"]
+    assert items.skipped == {"broken line": (3, 5), "empty text": (1, 6), "duplicate id": (1, 7)}
+    assert items.report() == (
+        "3 items (1 positive, 1 negative, 1 unlabelled); skipped 5: 3 broken lines (first at "
+        "line 5), 1 empty text (line 6), 1 duplicate id (line 7)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "skipped"),
+    [
+        (
+            "x.jsonl",
+            '{"text": "a"}\n{"text": \n[1]\n\n{"text": "b"}\n{"other": "b"}\n',
+            {"broken line": (2, 2), "empty text": (1, 6)},
+        ),
+        (
+            "x.libsvm",
+            "1 1:1\n1 2:\n-1 2:nan\n-1 1:1 # good\nspam 1:1\n1 2:1 1:1\n1 0:1\n1 99999999999:1\n",
+            {"non-finite row": (1, 3), "broken line": (5, 2)},
+        ),
+        (
+            "x.csv",
+            "a,b,label\n1,2,1\n,2,1\n3,inf,1\n4,no,0\n5,6,0\n",
+            {"non-numeric row": (2, 3), "non-finite row": (1, 4)},
+        ),
+    ],
+)
+def test_skipped_lines(name, content, skipped):
+    """Each format passes over its own kind of broken line and keeps the two good ones."""
+    columns = Columns(text=("text",)) if name == "x.jsonl" else Columns(label="label", features=("a", "b"))
+    items = read(upload(content, name), None if name == "x.libsvm" else columns)
+    assert (len(items.ids), items.skipped) == (2, skipped)
+
+
+def test_many_broken_svmlight_lines():
+    """Broken lines are found in every part of a long file, and none of the others is lost."""
+    broken = {17, 4999, 5000, 5001, 12000}
+    lines = ["1 oops" if number in broken else f"1 {number}:1" for number in range(1, 12001)]
+    items = read(upload("\n".join(lines), "x.svm"))
+    assert items.skipped == {"broken line": (5, 17)}
+    assert [int(id) for id in items.ids] == (items.vectors.indices + 1).tolist()
+    assert len(items.ids) == 12000 - 5
+
+
+def test_missing_columns():
+    """A column that is not there is named together with those that are."""
+    file = upload("id,text\n1,hello you\n", "x.csv")
+    assert fails(file, Columns(("text",), label="spam")) == "x.csv has no column 'spam'; its columns are id, text."
+    assert fails(file, Columns(id="id")) == "x.csv has no columns of numbers: name its text among id, text."
+    unnamed = Columns(("text",), positive=("x",))
+    assert fails(file, unnamed) == "Positive labels need a label column; x.csv has id, text."
+    assert fails(upload("1 1:1\n", "x.svm"), Columns(("text",))) == "x.svm has no column 'text'; its columns are label."
+    many = upload(",".join(f"n{k}" for k in range(50)) + "\n" + ",".join("1" * 50), "x.csv")
+    assert fails(many, Columns(("n50",))).endswith("n18, n19 and 30 more.")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "x.csv has no row that the csv reader can read."),
+        ("id,text\n", "x.csv has no row"),
+        ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
+    ],
+)
+def test_nothing_left(content, words):
+    """A file of which nothing is left says so and why."""
+    assert words in fails(upload(content, "x.csv"), Columns(("text",)))
+
+
+def test_no_such_file(tmp_path):
+    """A missing file is a sentence, not a traceback."""
+    assert fails(tmp_path / "x.csv") == "x.csv cannot be read: No such file or directory."
+    assert fails(tmp_path / "x.csv", reader="word").startswith("There is no reader 'word'; choose from ")
+
+
+# ---- Encodings, readers, guesses, progress
+
+
+@pytest.mark.parametrize(("encoding", "line"), [("cp1252", 3), ("latin-1", 6001), ("utf-16", 1)])
+def test_wrong_encoding(tmp_path, encoding, line):
+    """A file that is not UTF-8 is refused with the line and the encodings, and comes in with the right one."""
+    path = tmp_path / "x.csv"
+    path.write_text("text\n" + "plain\n" * (line - 2) + "café\n" * 2, encoding)
+    message = fails(path, Columns(("text",)))
+    assert message.startswith(f"Line {line} of x.csv is not utf-8: choose the encoding of the file, such as utf-8, ")
+    assert read(path, Columns(("text",)), encoding=encoding).texts[-1] == "café"
+
+
+def test_right_encoding():
+    """A byte order mark is no part of the first name; an encoding that does not exist is named."""
+    assert peek(upload("text\ncafé\n", "x.csv", "utf-8-sig")).columns == ["text"]
+    assert "There is no encoding 'utf-9'" in fails(upload("text\nx\n", "x.csv"), encoding="utf-9")
+    assert fails(upload("text\nx\n", "x.csv"), encoding="utf-16").startswith("Line 1 of x.csv is not utf-16")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reader"),
+    [
+        ("x.CSV.GZ", "whatever", "csv"),
+        ("x.ndjson", "whatever", "jsonl"),
+        ("x.libsvm.xz", "whatever", "svmlight"),
+        ("x.txt", "-1 3:1 11:1 # c\n+1\n# 4\n1 2:0.5\n", "svmlight"),
+        ("x.dat", '{"a": 1, "b": 2}\n{"a": 3}\n', "jsonl"),
+        ("x.txt", "ham\tone, two\nspam\tthree\n", "tsv"),
+        ("x.txt", "a\tb\n1\t2\n".encode("utf-16"), "tsv"),
+        ("x", 'a,b\n1,"x, y"\n', "csv"),
+        ("x.data.bz2", "1;2\n3;4\n", "csv"),
+        ("x.txt", "One line.\n", "txt"),
+        ("x.txt", "Hello, you\nAnd you, too\n", "txt"),
+        ("x.txt", "At 10:30 we met\n", "txt"),
+        ("x.txt", "1 1:0.25 2:0.5 \n" * 5000, "svmlight"),
+        ("x.txt", f'{{"text": "{"x" * 5000}"}}\n' * 50, "jsonl"),
+        ("ohsumed.87", ".I 1\r\n.U\r\n87049087\r\n.S\r\nJ, K\r\n", "ohsumed"),
+        ("ohsumed.88-91.gz", ".I 54711\n.U\n88000001\n", "ohsumed"),
+        ("x.ohsumed.bz2", "whatever", "ohsumed"),
+        ("x.bin", "PAR1....", "parquet"),
+        ("x.bin", b"\x93NUMPY\1\0", "npy"),
+        ("x.bin", "PK\3\4....", "npz"),
+    ],
+)
+def test_reader_for(name, content, reader):
+    """The suffix below a compression decides, else the content; what is asked for comes first."""
+    assert reader_for(upload(content, name)) == reader
+    assert reader_for(upload(content, name), "txt") == "txt"
+
+
+def test_no_reader():
+    """Neither an empty nor a binary file is taken for text."""
+    assert fails(upload("", "x.bin")) == f"x.bin is empty; the readers are {', '.join(READERS)}."
+    assert fails(upload("\0\1\2\n\3", "x.bin")).startswith("x.bin is in no known format")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "guess"),
+    [
+        (
+            "x.csv",
+            "hmid,moment,concepts\n7,I was here,a\n8,You were there,b\n",
+            None,
+            Columns(("moment",), "concepts", "hmid"),
+        ),
+        (
+            "x.csv",
+            "record_id,title,abstract,label_included\n1,A b,C d,1\n2,E f,G h,0\n",
+            None,
+            Columns(("title", "abstract"), "label_included", "record_id"),
+        ),
+        ("x.tsv", "ham\tGo there now\nspam\tWin a prize\nham\tSee you\n", ["c1", "c2"], Columns(("c2",), "c1")),
+        ("x.csv", "3.5,2,7\n1.5,2,7\n2.5,3,8\n8.5,2,7\n", ["c1", "c2", "c3"], Columns((), "c3", features=("c1", "c2"))),
+        (
+            "x.csv",
+            "1,2.5,7.5\n0,2.1,7.2\n1,3.2,8.1\n0,2.3,7.7\n",
+            ["c1", "c2", "c3"],
+            Columns((), "c1", features=("c2", "c3")),
+        ),
+        ("x.csv", "A.1,A.2,spam\n1,2,spam\n3,4,email\n", None, Columns((), "spam", features=("A.1", "A.2"))),
+        ("x.csv", "0,1,label\n1,2,ham\n3,4,spam\n", None, Columns((), "label", features=("0", "1"))),
+        ("x.csv", "T,2,8\nI,5,12\nT,4,11\n", ["c1", "c2", "c3"], Columns((), "c1", features=("c2", "c3"))),
+        ("x.csv", ",name,name\nx,a b,c\ny,d e,f\n", ["c1", "name", "c3"], Columns(("name",), "c3")),
+        ("x.csv", "note,story\na b,a long story\nc d,a longer story\n", None, Columns(("story",), "note")),
+        ("x.txt", "To be\nor not to be\n", ["text"], Columns(("text",))),
+        (
+            "ohsumed.87",
+            OHSUMED[: OHSUMED.index(".I 4")],
+            "sequence medline_id source mesh title publication_type abstract authors".split(),
+            Columns(("title", "abstract"), "mesh", "medline_id"),
+        ),
+        ("x.svm", "1 2:1\n-1 1:3\n", ["label"], Columns((), "label", features=())),
+    ],
+)
+def test_guess(name, content, columns, guess):
+    """A header is told from data, and the columns that speak for themselves are found."""
+    seen = peek(upload(content, name))
+    assert seen.columns == (columns or content.partition("\n")[0].split(","))
+    assert seen.guess == guess
+
+
+def test_peek():
+    """A preview holds the first rows as words by column; broken lines are left to the import."""
+    file = upload('{"text": "x", "n": [1, 2.0]}\noops\n{"text": null, "ok": true}\n{"text": "z"}\n', "x.jsonl")
+    seen = peek(file, 2)
+    assert (seen.reader, seen.columns, seen.numeric) == ("jsonl", ["text", "n", "ok"], ())
+    assert seen.rows == [{"text": "x", "n": "1|2", "ok": ""}, {"text": "", "n": "", "ok": "true"}]
+    assert peek(upload("1 3:0.5\n-1\n", "x.svm")).rows == [
+        {"label": "1", "features": "3:0.5"},
+        {"label": "-1", "features": ""},
+    ]
+
+
+def test_progress(tmp_path):
+    """Progress is told in bytes of the file as it lies there, moves on, and ends at all of them."""
+    path, calls = tmp_path / "x.csv.gz", []
+    path.write_bytes(gzip.compress(b"text\n" + b"".join(b"line %d\n" % number**9 for number in range(20_000))))
+    read(path, progress=lambda *call: calls.append(call))
+    size = path.stat().st_size
+    assert len(calls) == 5
+    assert calls == sorted(calls)
+    assert {total for _, total in calls} == {size}
+    assert 0 < calls[0][0] < calls[-1][0] == size
+
+
+# ---- Real files
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "counts"),
+    [
+        ("happymoments.csv.xz", {"positive": ("exercise",), "contains": True}, (27775, 1393, None)),
+        ("sms_spam_collection.tsv.xz", {"positive": ("spam",)}, (5574, 747, None)),
+        ("ohsumed_single23.jsonl.xz", {"positive": ("C14",)}, (7400, 1175, None)),
+        ("sysrev_Nagtegaal_2019.csv.xz", {}, (2019, 101, None)),
+        ("german.libsvm.xz", {}, (1000, 300, (1000, 24))),
+        ("w8a.libsvm.xz", {}, (64700, 1933, (64700, 300))),
+        ("spambase.csv.xz", {"positive": ("spam",)}, (4601, 1813, (4601, 57))),
+        ("svmguide1.csv.xz", {}, (7089, 4000, (7089, 4))),
+        ("covtype_sample20k.csv.xz", {"positive": ("2",)}, (20000, 9687, (20000, 54))),
+        ("mlbench_LetterRecognition.csv.xz", {"positive": ("A",)}, (20000, 789, (20000, 16))),
+    ],
+)
+def test_shared_data(name, changes, counts):
+    """The guess of a real file's columns is right, and every one of its rows comes in."""
+    if not (SHARED / name).exists():
+        pytest.skip(f"../shared/data/{name} is missing")
+    items = read(SHARED / name, replace(peek(SHARED / name).guess, **changes))
+    shape = None if items.vectors is None else items.vectors.shape
+    assert (len(items.ids), (items.y == 1).sum(), shape) == counts
+    assert items.skipped == {}
+    assert (items.y != 0).all()

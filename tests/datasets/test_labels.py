@@ -1,0 +1,170 @@
+"""What a label says: positive, negative, unknown, or one of several classes."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oal_engine.datasets.formats import Columns, peek, read
+from tests.harness.files import LABELLED, arrays, fails, upload
+
+
+@pytest.mark.parametrize(
+    ("labels", "y"),
+    [
+        ("1 -1 +1 1.0", [1, -1, 1, 1]),
+        ("0 1 1 0", [-1, 1, 1, -1]),
+        ("True false TRUE False", [1, -1, 1, -1]),
+        ("yes no  yes", [1, -1, 0, 1]),
+        ("Positive negative", [1, -1]),
+        ("relevant irrelevant", [1, -1]),
+        ("included excluded", [1, -1]),
+        ("0 0", [-1, -1]),
+        ("1 1", [1, 1]),
+        (" ", [0, 0]),
+    ],
+)
+def test_well_known_labels(labels, y):
+    """Pairs that everybody reads alike need no explanation; an empty cell is unknown."""
+    words = labels.split(" ")
+    items = read(upload("text,label\n" + "".join(f"some text,{word}\n" for word in words), "x.csv"), LABELLED)
+    assert (items.labels, items.y.tolist()) == (words, y)
+    assert items.y.dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    ("positive", "contains", "y"),
+    [
+        (("spam",), False, [1, -1, -1, -1, 0, -1]),
+        (("SPAM",), False, [-1, 1, -1, -1, 0, -1]),
+        (("sPaM",), False, [1, 1, -1, -1, 0, -1]),
+        (("spam", "2"), False, [1, -1, -1, -1, 0, 1]),
+        (("ham",), True, [-1, -1, 1, 1, -1, -1]),
+        (("spam|ham",), False, [-1, -1, 1, -1, 0, -1]),
+        (("food",), True, [-1, -1, -1, 1, -1, -1]),
+    ],
+)
+def test_positive_labels(positive, contains, y):
+    """A named value counts as written where it occurs so, else in any case; `contains` looks at a cell's parts."""
+    labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
+    content = "".join(json.dumps({"text": "x", "label": label}) + "\n" for label in labels)
+    items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=positive, contains=contains))
+    assert items.y.tolist() == y
+
+
+def test_lists_as_labels():
+    """A list in JSON is a cell with several parts."""
+    lines = '{"text": "x", "label": ["a", "b"]}\n{"text": "y", "label": ["c"]}\n{"text": "z", "label": []}\n'
+    items = read(upload(lines, "x.jsonl"), replace(LABELLED, positive=("b",), contains=True))
+    assert (items.labels, items.y.tolist()) == (["a|b", "c", ""], [1, -1, -1])
+
+
+def test_unknown_labels():
+    """Words that are no known pair are listed with counts, and the line where a known pair breaks is named."""
+    ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
+    assert (
+        fails(ham, LABELLED)
+        == "Column 'label' of x.csv holds the labels ham (3), spam (1): name those that are positive, "
+        "or make each word a class (multiclass)."
+    )
+    assert (
+        fails(ham, replace(LABELLED, positive=("eggs",)))
+        == "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
+    )
+    mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")
+    assert fails(mixed, LABELLED) == (
+        "Column 'label' of x.csv holds the labels 0 (2), 1 (1), yes (1), "
+        "mixed from line 4 ('yes') on: name those that are positive, or make each word a class (multiclass)."
+    )
+    assert "mixed from line 3 ('0') on" in fails(upload("-1 1:1\n1 1:1\n0 1:1\n", "x.svm"))
+
+
+EACH_WORD = replace(LABELLED, multiclass=True)
+
+
+def test_each_word_is_a_class():
+    """Classes are numbered from 1 in the order of their names, an empty label is 0, and the report counts them."""
+    content = "text,label\n" + "".join(f"x,{word}\n" for word in ["C10", "b", "C2", "", "A", "C2", "C2"])
+    items = read(upload(content, "x.csv"), EACH_WORD)
+    assert (items.classes, items.y.tolist()) == (("A", "b", "C2", "C10"), [4, 2, 3, 0, 1, 3, 3])
+    assert items.y.dtype == np.int8
+    assert items.counts() == {"A": 1, "b": 1, "C2": 3, "C10": 1}
+    assert items.report() == "7 items (1 unlabelled) in 4 classes: C2 (3), A (1), b (1), C10 (1)."
+
+
+def test_the_report_names_the_largest_classes():
+    """Of many classes the six largest are named, a long name by its beginning, behind them what was skipped."""
+    long = f"text,label\nx,{'long ' * 20}\nx,short\n"
+    assert f"2 items in 2 classes: {'long ' * 8}(1), short (1)." == read(upload(long, "x.csv"), EACH_WORD).report()
+    content = "text,label\n" + "".join(f"x,{k}\n" * (k == 7 or 1) for k in range(30)) + "x,7\n,8\n"
+    assert read(upload(content, "x.csv"), EACH_WORD).report() == (
+        "31 items in 30 classes: 7 (2), 0 (1), 1 (1), 2 (1), 3 (1), 4 (1) and 24 more; "
+        "skipped 1: 1 empty text (line 33)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "classes"),
+    [
+        ("10 9 1.5 -1 1 1.0", ("-1", "1", "1.5", "9", "10")),
+        ("b10 B9 10 a b 2", ("2", "10", "a", "b", "B9", "b10")),
+        ("x x2y10 x2y9 x10 X", ("X", "x", "x2y9", "x2y10", "x10")),
+        ("nan 2 1", ("1", "2")),
+        ("spam Spam", ("Spam", "spam")),
+        (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
+    ],
+)
+def test_the_order_of_classes(words, classes):
+    """Numbers come by value and however they are written, then words by letters in any case and numbers in them."""
+    content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
+    assert read(upload(content, "x.csv"), EACH_WORD).classes == classes
+
+
+def test_classes_of_a_format_that_brings_its_labels():
+    """Labels of svmlight lines and of arrays are classes too, and rows that are skipped take no label with them."""
+    lines = "".join(f"{1 + k % 26} {k + 1}:1\n" for k in range(52)) + "7 1:nan\n"
+    items = read(upload(lines, "x.libsvm"), Columns(multiclass=True))
+    assert items.classes == tuple(map(str, range(1, 27)))
+    assert items.y.tolist() == [*range(1, 27)] * 2
+    file = arrays(X=np.eye(3), y=np.array([2, 0, 1]))
+    assert read(file, Columns(multiclass=True)).y.tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("x,1\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 1: 1 (1)."),
+        ("x,\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 0."),
+        ("".join(f"x,{k}\n" for k in range(128)), EACH_WORD, "must hold 2 to 127 classes. Got 128: 0 (1), 1 (1), "),
+        ("x,1\n", replace(EACH_WORD, positive=("1",)), "With multiclass each label word is a class of its own: "),
+        ("x,1\n", replace(EACH_WORD, contains=True), "give no positive words and no contains."),
+        ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
+    ],
+)
+def test_classes_that_cannot_be(content, columns, message):
+    """Too few or too many classes are counted; words that are positive or sets contradict classes."""
+    assert message in fails(upload("text,label\n" + content, "x.csv"), columns)
+
+
+def test_as_many_classes_as_fit():
+    """127 classes are the most."""
+    items = read(upload("text,label\n" + "".join(f"x,{k}\n" for k in range(127)), "x.csv"), EACH_WORD)
+    assert items.y.tolist() == list(range(1, 128))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "classes", "smallest"),
+    [
+        ("mlbench_LetterRecognition.csv.xz", 20_000, tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), ("H", 734)),
+        ("20news_bydate.jsonl.xz", 18_846, 20, ("talk.religion.misc", 628)),  # its ids repeat between the groups
+        ("ohsumed_single23.jsonl.xz", 7_400, tuple(f"C{k:02}" for k in range(1, 24)), ("C22", 19)),
+    ],
+)
+def test_classes_of_shared_data(shared, name, count, classes, smallest):
+    """Every word of a real file's label column is a class, and every item has one."""
+    path = shared(name)
+    items = read(path, replace(peek(path).guess, id=None, multiclass=True))
+    assert (items.classes if isinstance(classes, tuple) else len(items.classes)) == classes
+    assert min(items.counts().items(), key=lambda pair: pair[1]) == smallest
+    assert sum(items.counts().values()) == len(items.ids) == count

@@ -1,0 +1,378 @@
+"""Promises of the limits: no small file fills the memory, no line ends a feed, no quote swallows rows in silence."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from threading import Event
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from oal_engine.datasets import feeds, formats
+from oal_engine.datasets.formats import Columns, DataError, read
+from oal_engine.datasets.sources import LIMITED, LIMITS, Limits
+from tests.harness import ROOT
+from tests.harness.files import fails, named
+
+MEMORY = 250 * 2**20  # bytes that a refusal may take
+SECONDS = 30  # far more than it takes where nobody else uses the machine
+TEXT, FED = Columns(("text",)), Columns(("text",), features=())
+
+
+def saved(save, *arguments, **options):
+    """The bytes of what is written into an open file."""
+    file = io.BytesIO()
+    save(*arguments[:0], file, *arguments, **options)
+    return file.getvalue()
+
+
+def table(**columns):
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), file)
+    return file.getvalue()
+
+
+def header(shape, dtype="<f8"):
+    """A .npy file that says what it holds, and holds nothing of it."""
+    about = {"descr": dtype, "fortran_order": False, "shape": shape}
+    return saved(lambda file: np.lib.format.write_array_header_1_0(file, about))
+
+
+def zipped(**members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return file.getvalue()
+
+
+def coo(rows, columns):
+    return saved(np.savez, format=b"coo", shape=[rows, columns], data=[1.0], row=[0], col=[0])
+
+
+def distinct_keys():
+    return "".join(json.dumps({f"k{row * 600 + k}": 1 for k in range(600)}) + "\n" for row in range(1000)).encode()
+
+
+def unclosed():
+    return b'text,label\n"a,1\n' + b"word word,0\n" * 2**17
+
+
+# ---- Hostile files
+
+HOSTILE = {
+    "index.svmlight": (lambda: b"1 1:1 500000000:1\n", "features"),
+    "second.svmlight": (lambda: b"1 1:1\n-1 4194305:1\n", "Line 2 of second.svmlight has more than 4,194,304 features"),
+    "columns.csv": (lambda: b",".join([b"1"] * 10**6) + b"\n", "more than 65,536 columns"),
+    "columns.tsv": (lambda: b"\t".join([b"1"] * 10**6) + b"\n", "columns"),
+    "keys.jsonl": (distinct_keys, "columns"),
+    "one.jsonl": (lambda: json.dumps({f"k{k}": 1 for k in range(10**5)}).encode() + b"\n", "columns"),
+    "line.txt": (lambda: b"x" * (100 << 20), "Line 1 of line.txt has more than 4,194,304 characters"),
+    "quotes.csv": (lambda: b"a,b\n" + b'"x\n",' * 2**20, "characters in a line or row"),
+    "line.csv.xz": (lambda: lzma.compress(bytes(64 << 20), preset=0), "ratio"),
+    "lines.csv.gz": (lambda: gzip.compress(b"text\n" + b"some words\n" * 10**6), "more than 200 times its size"),
+    "lines.txt.bz2": (lambda: bz2.compress(b"some words of a text\n" * 10**5), "ratio"),
+    "lines.jsonl.xz": (lambda: lzma.compress(b'{"text": "some words"}\n' * 10**5, preset=0), "ratio"),
+    "zeros.npy.gz": (lambda: gzip.compress(header((2**23,)) + bytes(2**26), 1), "ratio"),
+    "zeros.npz.gz": (lambda: gzip.compress(b"PK\3\4" + bytes(2**26), 1), "ratio"),
+    "header.npy": (lambda: header((10**9, 10**3)), "more than 2,147,483,648 bytes"),
+    "cut.npy": (lambda: header((10**5, 10**3)) + bytes(800), "is cut"),
+    "wide.npy": (lambda: header((1, 2**22 + 1), "|i1") + bytes(2**22 + 1), "features"),
+    "header.npz": (lambda: zipped(X=header((10**6, 10**3)) + bytes(100)), "size"),
+    "ids.npz": (lambda: zipped(X=header((2, 2)) + bytes(32), ids=header((2,), "<U400000000")), "size"),
+    "zeros.npz": (lambda: saved(np.savez_compressed, X=np.zeros((1, 2**22))), "ratio"),
+    "wide.npz": (lambda: coo(1, 5 * 10**8), "features"),
+    "long.npz": (lambda: coo(10**9, 1), "items"),
+    "pickle.npz": (lambda: saved(np.savez, X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
+    "nulls.parquet": (lambda: table(text=pyarrow.nulls(5_000_000, pyarrow.string())), "more than 4,194,304 items"),
+    "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
+    "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
+    "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
+    "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is not utf-8"),
+    "deep.jsonl": (
+        lambda: b'{"text": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n",
+        "no row that the jsonl reader can read",
+    ),
+    "swallowed.csv": (unclosed, "opens a quote that swallows the next 131,072 lines"),
+}
+READ = """
+import json, os, resource, sys, time
+from oal_engine.datasets import formats
+import pyarrow.parquet, sklearn.datasets
+def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+for path in sys.argv[1:]:
+    if os.fork() == 0:
+        before, begun = most(), time.process_time()
+        try:
+            told = formats.read(path).report()
+        except formats.DataError as error:
+            told = f"refused: {error}"
+        print(json.dumps([os.path.basename(path), most() - before, time.process_time() - begun, told]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory):
+    """What a process of its own said of each hostile file, with the memory and the seconds that it took."""
+    folder = tmp_path_factory.mktemp("hostile")
+    for name, (make, _) in HOSTILE.items():
+        (folder / name).write_bytes(make())
+    command = [sys.executable, "-c", READ, *(str(folder / name) for name in HOSTILE)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, preexec_fn=limit_memory)
+    assert "" == done.stderr
+    return {name: told for name, *told in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_takes_neither_memory_nor_time(refusals, name):
+    """What would fill the memory is refused in one sentence, soon, whether by its header or while it is read."""
+    words = HOSTILE[name][1]
+    memory, seconds, told = refusals[name]
+    assert (True, True) == (memory < MEMORY, seconds < SECONDS), refusals[name]
+    assert told.startswith("refused: ")
+    assert told.endswith(".")
+    assert "\n" not in told
+    assert (f"--limit {words}=NUMBER" if words in LIMITED else words) in told
+
+
+def limit_memory():
+    """No more than the machine can bear, where a limit is missing."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a socket", "a device"])
+def test_what_is_no_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
+    """Nothing waits for a pipe into which nobody writes."""
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    path = "x.csv"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        os.mkdir(path)
+    elif kind == "a socket":
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.close()
+    else:
+        path = os.devnull
+    assert f"{os.path.basename(path)} is {kind}, not a file." == fails(path, reader="csv")
+
+
+# ---- The limits
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "name", "data"),
+    [
+        ("line", 30, "x.txt", b"short\n" + b"x" * 31 + b"\n"),
+        ("line", 30, "x.csv", b'a,b\n"one\ntwo\nthree\nfour\nfive\nsix\nseven\n",2\n'),
+        ("columns", 2, "x.csv", b"a,b,text\n1,2,x\n"),
+        ("columns", 2, "x.jsonl", b'{"a": 1, "text": "x"}\n{"b": 1}\n'),
+        ("columns", 2, "x.parquet", table(a=[1], b=[2], text=["x"])),
+        ("features", 2, "x.svm", b"1 3:1\n-1 1:1\n"),
+        ("features", 2, "x.npy", saved(np.save, np.eye(3))),
+        ("items", 2, "x.txt", b"a\nb\nc\n"),
+        ("items", 2, "x.svm", b"1 1:1\n1 1:1\n-1 1:1\n"),
+        ("size", 100, "x.txt", b"word\n" * 21),
+        ("size", 100, "x.txt.gz", gzip.compress(b"word\n" * 21, mtime=0)),
+        ("ratio", 10, "x.txt.gz", gzip.compress(b"words\n" * 200_000, mtime=0)),
+        ("quoted", 3, "x.csv", b'a,b\n1,"x\n1,2\n3,4\n5,6\n7,8"\n9,9\n'),
+    ],
+    ids=lambda value: "data" if isinstance(value, bytes) else None,
+)
+def test_each_limit_is_said_with_its_number_and_its_option(limit, number, name, data):
+    """A file over a limit names the limit; where more is allowed it comes in."""
+    said = fails(named(data, name), limits=Limits(**{limit: number}))
+    assert f"--limit {limit}=NUMBER allows more" in said
+    assert limit == "quoted" or f"more than {number:,} " in said
+    assert formats.peek(named(data, name), limits=Limits(ratio=1000)).rows
+
+
+def test_the_limits_are_declared_once():
+    """Every limit has its words."""
+    assert LIMITED.keys() == vars(LIMITS).keys()
+
+
+def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
+    """The option in the sentence is an option of import, with its default in the help; a wrong one is refused."""
+    path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
+    path.write_text("text,label\n" + "some words,1\n" * 30)
+    message = "error: x.csv has more than 20 items; on the command line --limit items=NUMBER allows more.\n"
+    assert (1, "", message) == command("import", path, "--name", "x", "--limit", "items=20", *db)
+    assert 0 == command("import", path, "--name", "x", "--limit", "items=30", *db)[0]
+    wrong = command("import", path, "--name", "y", "--limit", "rows=30", *db)[2]
+    assert wrong == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted.\n"
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "line=4,194,304, columns=65,536, features=4,194,304" in command("import", "--help")[1]
+
+
+# ---- Cells that are odd
+
+
+@pytest.mark.parametrize(
+    ("cell", "skipped"),
+    [
+        ("[" * 900 + "]" * 900, "broken line"),
+        ("9" * 5000, "broken line"),
+        ('"\\ud800"', "half a character"),
+    ],
+)
+def test_an_odd_cell_is_a_skipped_line(cell, skipped):
+    """What cannot be a text is counted with its line, and the preview shows the others."""
+    items = read(named(f'{{"text": {cell}}}\n{{"text": "a b"}}\n', "x.jsonl"), TEXT)
+    assert (["a b"], {skipped: (1, 1)}) == (items.texts, items.skipped)
+
+
+@pytest.mark.parametrize(("cell", "skipped"), [("1e999", "non-finite row"), ("9" * 4000, "non-finite row")])
+def test_a_number_beyond_all_numbers_is_a_skipped_line(cell, skipped):
+    """A number that no float holds is counted with its line."""
+    items = read(named(f'{{"a": 1, "b": {cell}}}\n{{"a": 2, "b": 3}}\n', "x.jsonl"), Columns((), features=("a", "b")))
+    assert {skipped: (1, 1)} == items.skipped
+
+
+def test_a_time_that_no_calendar_has_is_a_skipped_row():
+    """The rows beside it come in."""
+    times = pyarrow.array([0, 2**62, 5], pyarrow.timestamp("us"))
+    items = read(named(table(text=["a b", "c d", "e f"], when=times), "x.parquet"), TEXT)
+    assert (["a b", "e f"], {"broken line": (1, 2)}) == (items.texts, items.skipped)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.tsv"])
+def test_utf_16_is_told_from_utf_8(name, encoding, end):
+    """Its zeros become no items: the sentence says which encoding to choose, and with it the file comes in."""
+    data = f"text{end}some words{end}".encode(encoding)
+    assert "choose the encoding" in fails(named(data, name), TEXT)
+    assert "some words" == read(named(data, name), TEXT, encoding=encoding).texts[-1]
+
+
+# ---- Quotes
+
+
+def messages(count):
+    return [f"{k},words of message {k},{k % 2}\n" for k in range(count)]
+
+
+def test_an_unclosed_quote_stops_the_import():
+    """Where its cell would swallow rows, the sentence says where it opens and how many lines it swallows."""
+    lines = messages(1582)
+    lines[30] = '30,"words without an end,0\n'
+    content = "id,text,label\n" + "".join(lines)
+    said = fails(named(content, "x.csv"), TEXT)
+    assert said.startswith("Line 32 of x.csv opens a quote that swallows the next 1,551 lines, which look like rows: ")
+    with pytest.raises(DataError, match="csv-unquoted"):
+        formats.peek(named(content, "x.csv"))
+    items = read(named(content, "x.csv"), TEXT, reader="csv-unquoted")
+    assert (1582, '"words without an end') == (len(items.texts), items.texts[30])
+
+
+def test_a_quote_that_another_one_closes_far_below_stops_the_import():
+    """Two stray quotes make one well-formed cell of the rows between them: it is not believed."""
+    lines = messages(1000)
+    lines[30] = '30,"words without an end,0\n'
+    lines[600] = '600,words that end",0\n'
+    said = fails(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
+    assert said.startswith("Line 32 of x.csv opens a quote that swallows the next 570 lines")
+
+
+def test_the_lines_of_a_short_unclosed_quote_are_counted():
+    """Each line that an unclosed quote swallows is told, not one for all."""
+    lines = messages(60)
+    lines[50] = '50,"words without an end,0\n'
+    items = read(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
+    assert (50, {"unclosed-quote line": (10, 52)}) == (len(items.texts), items.skipped)
+    assert "skipped 10: 10 unclosed-quote lines (first at line 52)." in items.report()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(st.text(st.sampled_from("ab, .'\n")).filter(lambda s: s.count(",") != 2), min_size=20,
+                         max_size=80), min_size=1, max_size=4))  # fmt: skip
+def test_abstracts_of_many_lines_come_in_as_they_are(abstracts):
+    """A quoted cell of many lines that are no rows is a text like any other."""
+    texts = ["x " + "\n".join(line.replace("\n", " ") for line in lines) for lines in abstracts]
+    quoted = "".join(f'{k},"{text}",{k % 2}\n' for k, text in enumerate(texts))
+    assert texts == read(named("id,text,label\n" + quoted, "x.csv"), Columns(("text",), id="id")).texts
+
+
+# ---- Feeds
+
+
+def fed(data, columns=FED, as_json=True, encoding="utf-8", limits=LIMITS):
+    """The items of each batch of a feed."""
+    feed = feeds.feed_lines(io.BytesIO(data), "the feed", encoding, limits)
+    return [formats.read_lines(batch, columns, {}, as_json) for batch in feeds.batches(feed, Event())]
+
+
+ODD = st.one_of(
+    st.binary(max_size=60).map(lambda data: data.replace(b"\n", b"").replace(b"\0", b"")),
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.just(10**400),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    ).map(lambda value: json.dumps({"text": value, "a": value, "label": value}).encode()),
+    st.integers(1, 2000).map(lambda depth: b'{"text":' + b"[" * depth + b"]" * depth + b"}"),
+    st.integers(300, 6000).map(lambda digits: b'{"a": %s, "text": %s}' % ((b"9" * digits,) * 2)),
+    st.sampled_from([b'{"text": "\\ud800"}', b'{"a": 1e999}', b'{"a": NaN}', b"x" * 5000, b'{"text": "a\\u0000b"}']),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(ODD, max_size=8), st.booleans())
+def test_no_line_ends_a_feed(odd, numbers):
+    """Whatever lines come between them, the good ones are kept, and every other line is counted."""
+    good = [b'{"text": "good %d", "a": %d}' % (k, k) for k in range(len(odd) + 1)]
+    lines = [line for pair in zip(good, odd) for line in pair] + good[-1:]
+    columns = Columns((), features=("a",)) if numbers else FED
+    read = fed(b"\n".join(lines), columns, limits=Limits(line=4500))
+    kept = sum(len(items.ids) for items in read)
+    assert len(lines) == kept + sum(count for items in read for count, _ in items.skipped.values())
+    if numbers:
+        assert set(range(len(good))) <= {value for items in read for value in items.vectors[:, 0]}
+    else:
+        assert {f"good {k}" for k in range(len(good))} <= {text for items in read for text in items.texts}
+
+
+def test_an_overlong_line_of_a_feed_is_counted():
+    """The lines around it are kept."""
+    first, *_ = fed(b"one\n" + b"x" * 5000 + b"\ntwo\n", as_json=False, limits=Limits(line=1000))
+    assert (["one", "two"], {"overlong line": (1, 2)}) == (first.texts, first.skipped)
+
+
+def test_a_feed_in_another_encoding():
+    """UTF-16 is told, and read where it is asked for."""
+    data = "one\ntwo\n".encode("utf-16")
+    with pytest.raises(DataError, match=r"Line 1 of the feed is not utf-8.*--encoding utf-16"):
+        fed(data, as_json=False)
+    assert [["one", "two"]] == [items.texts for items in fed(data, as_json=False, encoding="utf-16")]
+
+
+def test_a_feed_without_an_end_of_line_is_refused(tmp_path, command):
+    """Zeros without end on standard input end with a sentence and exit code 1, and what came before is kept."""
+    path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
+    path.write_text("text,label\n" + "some words,1\n" * 3)
+    assert 0 == command("import", path, "--name", "x", *db)[0]
+    append = [sys.executable, "-m", "oal_engine", "append", "x", "-", "--db", db[1]]
+    how = {"cwd": ROOT, "capture_output": True, "preexec_fn": limit_memory, "text": True}
+    with open("/dev/zero", "rb") as zeros:
+        done = subprocess.run(append, stdin=zeros, **how)
+    assert (1, "") == (done.returncode, done.stdout)
+    assert done.stderr.startswith("error: Line 1 of the feed, which does not end, has more than 4,194,304 characters")
+    done = subprocess.run(append, input="a new one\n" + "x" * 2**24, **how)
+    assert 1 == done.returncode
+    assert "4" in command("datasets", *db)[1].split()

@@ -1,0 +1,325 @@
+"""The scikit-learn estimator: scikit-learn's own checks, the bits of the replay, and the tools that it works with."""
+
+import contextlib
+import io
+import pickle
+import re
+import threading
+from inspect import signature
+
+import joblib
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from oal_engine.estimator import OnlineActiveClassifier
+from oal_engine.kernel import learners, query_rules, rows, stream
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from tests.harness import ROOT
+
+TWO = ["PAA-I", "OA3-diag", "SOA3"]
+SEVERAL = ["MPAA-I", "MD-AMD"]
+
+
+def data(classes=2, n=200, d=6, seed=0):
+    """Rows and labels 0 .. classes - 1 that hyperplanes through the origin nearly tell apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+    return X, (X @ rng.normal(size=(d, classes)) + 0.3 * rng.normal(size=(n, classes))).argmax(1)
+
+
+def replayed(algorithm, X, y, classes, rule=None, **options):
+    """The replay of the same stream, with the engine's own labels, and its rule."""
+    chosen, table = strategy(algorithm), rows.as_rows(X)
+    learner, asks = chosen.build(table.columns, classes * chosen.multiclass)
+    labels = y + 1 if chosen.multiclass else 2 * y - 1
+    goal = stream.objective(rho=float(chosen.multiclass))
+    return stream.replay(
+        table, labels, np.arange(y.size), learner, asks if rule is None else rule, goal, log=True, **options
+    ), asks
+
+
+def bits(parts):
+    """Every bit of a learner or a rule."""
+    return [part.tobytes() if isinstance(part, np.ndarray) else part for part in parts]
+
+
+@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
+def test_scikit_learn_checks_it(algorithm):
+    """The estimator passes all checks of scikit-learn, but for those of other array libraries than numpy."""
+    results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None)
+    assert {"passed", "skipped"} >= {result["status"] for result in results}
+    assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, csr_array])
+@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
+def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
+    """fit and fit_stream ask the questions of the replay and end with the bits of its learner, counts and rule."""
+    classes = 4 if algorithm in SEVERAL else 2
+    X, y = data(classes)
+    X = matrix(X)
+    for options in ({"budget": 30, "seed": 3, "averaged": True}, {"seed": 5}):
+        expected, rule = replayed(algorithm, X, y, classes, **options)
+        settings = {"random_state": options["seed"], "averaged": options.get("averaged", False)}
+        model = OnlineActiveClassifier(algorithm, **settings)
+        asked = []
+
+        def oracle(row, asked=asked):
+            asked.append(row)
+            return f"class {y[row]}"
+
+        streamed = clone(model).fit_stream(X, oracle, options.get("budget"), [f"class {k}" for k in range(classes)])
+        fitted = model.set_params(budget=options.get("budget")).fit(X, y)
+        assert expected.log[:, 0].tolist() == asked
+        for found in (streamed, fitted):
+            log = np.column_stack([found.queried_, found.margins_, found.probabilities_])
+            assert expected.log.tolist() == log.tolist()
+            assert bits(expected.learner) == bits(found.learner_)
+            assert bits(rule) == bits(found.rule_)
+            assert y.size == found.rounds_
+            assert expected.counts[..., 1].tolist() == found.counts_[..., 1].tolist()
+        assert expected.counts.tolist() == fitted.counts_.tolist()
+        assert [f"class {k}" for k in fitted.predict(X)] == streamed.predict(X).tolist()
+
+
+@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
+def test_labels_that_were_paid_for_equal_supervised_learning(algorithm):
+    """partial_fit, in any portions, learns what a replay that asks every label learns."""
+    classes = 3 if algorithm in SEVERAL else 2
+    X, y = data(classes)
+    expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
+    model = OnlineActiveClassifier(algorithm)
+    for start, stop in ((0, 1), (1, 90), (90, 200)):
+        model.partial_fit(X[start:stop], y[start:stop], classes=range(classes))
+    assert bits(expected) == bits(model.learner_)
+    assert 200 == model.rounds_
+
+
+def test_labels_that_were_paid_for_reach_the_rule():
+    """A rule that counts the mistakes among the labels it has seen counts those of partial_fit too."""
+    X, y = data()
+    expected = replayed("SEL-ada", X, y, 2, budget=40)[0].log
+    *asked, last = expected[:, 0].astype(int)
+    model = OnlineActiveClassifier("SEL-ada").partial_fit(X[asked], y[asked], classes=[0, 1])
+    assert model.rule_.mistakes > 0
+    assert expected[-1, 1] == model.decision_function(X[[last]])
+    assert expected[-1, 2] == model.query_probability(X[[last]])
+
+
+@pytest.mark.parametrize("algorithm", ["PAA-I", "CSPAA(a)", "OA3-diag", "MD-AMD"])
+def test_what_comes_next_is_known_before_it_comes(algorithm):
+    """After t rows the margin and the probability of asking of the next are those of the replay, to the bit."""
+    X, y = data()
+    y[:2] = 0, 1
+    expected = replayed(algorithm, X, y, 2)[0].log
+    several = strategy(algorithm).multiclass
+    for t, margin, probability in expected[[5, 20, -1]]:
+        model = OnlineActiveClassifier(algorithm).fit(X[: int(t)], y[: int(t)])
+        found = model.decision_function(X)[int(t)]
+        assert margin == (abs(found) if several else found)
+        assert probability == model.query_probability(X)[int(t)]
+
+
+def test_scores_of_several_classes():
+    """decision_function gives a score a class, of which the highest predicts; of two, the lead of the second."""
+    X, y = data(4)
+    model = OnlineActiveClassifier("MPAA-I").fit(X, y)
+    scores = model.decision_function(csr_array(X))
+    np.testing.assert_allclose(scores, X @ learners.weights(model.learner_), rtol=1e-12, atol=1e-12)
+    assert scores.argmax(1).tolist() == model.predict(X).tolist()
+    assert model.score(X, y) > 0.7
+    model.fit(X, y > 1)
+    w = learners.weights(model.learner_)
+    np.testing.assert_allclose(model.decision_function(X), X @ (w[:, 1] - w[:, 0]), rtol=1e-12, atol=1e-12)
+
+
+def test_the_positive_class():
+    """positive_class turns the two classes round for the engine, while scikit-learn sees the second as ever."""
+    X, y = data()
+    words = np.where(y > 0, "exercise", "other")
+    model = OnlineActiveClassifier("PAA-I", positive_class="exercise", theta=0.2).fit(X, words)
+    plain = OnlineActiveClassifier("PAA-I", theta=0.2).fit(X, y)
+    assert ["exercise", "other"] == model.classes_.tolist()
+    assert bits(plain.learner_) == bits(model.learner_)
+    assert (-plain.decision_function(X)).tolist() == model.decision_function(X).tolist()
+    np.testing.assert_allclose(plain.decision_function(X), X @ plain.learner_.w - 0.2, rtol=1e-12, atol=1e-12)
+    assert np.where(plain.predict(X), "exercise", "other").tolist() == model.predict(X).tolist()
+    assert np.where(plain.decision_function(X) >= 0, 1, 0).tolist() == plain.predict(X).tolist()
+    edge = np.zeros((1, X.shape[1]))
+    plain, model = (clone(m).set_params(theta=0).fit(X, labels) for m, labels in ((plain, y), (model, words)))
+    assert [1, "exercise"] == [plain.predict(edge)[0], model.predict(edge)[0]]
+
+
+def test_what_a_positive_weighs():
+    """rho is estimated, taken from y, a number, or the cost weights; what the paper fixes goes before."""
+    X, y = data()
+    ratio = (y == 0).sum() / (y == 1).sum()
+    for algorithm, settings, rho in (
+        ("PAA-I", {}, 0),
+        ("PAA-I", {"rho": 7}, 7),
+        ("PAA-I", {"rho": "auto"}, ratio),
+        ("PAA-I", {"rho": "auto", "alpha_p": 0.8}, 0.8 / (1 - 0.8) * ratio),
+        ("PAA-I", {"metric": "cost", "c_p": 0.8}, 0.8 / (1 - 0.8)),
+        ("SOAL-diag", {"rho": 7}, 1),
+    ):
+        goal = OnlineActiveClassifier(algorithm, **settings).fit(X, y).objective_
+        assert (rho, settings.get("alpha_p", 0.5) / (1 - settings.get("alpha_p", 0.5))) == (goal.rho, goal.ratio)
+
+
+def test_it_is_cloned_and_tuned():
+    """Parameters of an algorithm are cloned, shown, set and tuned as all others, and so is the algorithm itself."""
+    X, y = data()
+    model = OnlineActiveClassifier(algorithm="OA3-diag", eta=0.1)
+    assert model.get_params() == clone(model).get_params()
+    assert "OnlineActiveClassifier(algorithm='OA3-diag', eta=0.1)" == repr(model)
+    assert 0.1 == model.fit(X, y).learner_.eta
+    assert 2 == model.set_params(eta=2, budget=7).fit(X, y).learner_.eta
+    assert 7 == len(model.queried_)
+    assert 1 == model.set_params(eta=None).fit(X, y).learner_.eta
+    grid = [
+        {"algorithm": ["OA3-diag"], "eta": [1e-9, 1.0]},
+        {"algorithm": ["pa-i + symmetric"], "delta": [0.5], "eta": [None]},
+        {"algorithm": ["MD-AMD"], "learner.delta": [2], "eta": [None]},
+    ]
+    search = GridSearchCV(model, grid, cv=3, scoring="balanced_accuracy", error_score="raise").fit(X, y)
+    assert 4 == len(search.cv_results_["params"])
+    assert [0.5, 2] == [
+        OnlineActiveClassifier("pa-i + symmetric", delta=0.5).fit(X, y).rule_.delta,
+        clone(model).set_params(**{"algorithm": "MD-AMD", "learner.delta": 2}).fit(X, y).learner_.delta,
+    ]
+
+
+def test_it_works_in_a_pipeline():
+    """Texts through tf-idf, and scaled numbers with cross-validation and tuned parameters."""
+    texts = ["free prize, call now", "lunch at noon?"] * 20
+    words = ["spam", "ham"] * 20
+    pipeline = make_pipeline(TfidfVectorizer(), OnlineActiveClassifier("OA3-diag", budget=10))
+    assert ["spam", "ham"] == pipeline.fit(texts, words).predict(["call for a free prize", "noon, lunch"]).tolist()
+    X, y = data()
+    pipeline = make_pipeline(StandardScaler(), OnlineActiveClassifier("OA3-diag"))
+    assert cross_val_score(pipeline, 5 * X, y, cv=3).min() > 0.8
+    search = GridSearchCV(pipeline, {"onlineactiveclassifier__eta": [1e-9, 1.0]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+
+
+@pytest.mark.parametrize("algorithm", ["OA3-diag", "SOA3", "MD-AMD"])
+def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
+    """A model that was pickled, or mapped read-only from disk, learns on as if nothing had happened."""
+    X, y = data()
+    model = OnlineActiveClassifier(algorithm).fit(X, y)
+    joblib.dump(model, tmp_path / "model")
+    again = [pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model", mmap_mode="r")]
+    for other in again:
+        assert bits(model.learner_) == bits(other.learner_)
+    for other in (model, *again):
+        other.partial_fit(X, 1 - y)
+    for other in again:
+        assert bits(model.learner_) == bits(other.learner_)
+        assert bits(model.rule_) == bits(other.rule_)
+
+
+@pytest.mark.parametrize("algorithm", ["MD-AMD", "SOA3"])
+def test_threads_share_a_model(algorithm):
+    """Predictions side by side in threads are those of one: none writes into the scratch of another."""
+    X, y = data(n=2000)
+    model = OnlineActiveClassifier(algorithm).fit(X, y)
+    before, portions = bits(model.learner_), [X, X[::-1].copy(), -X]
+    expected = [model.query_probability(portion).tolist() for portion in portions]
+    found = {}
+
+    def work(k):
+        found[k] = [model.query_probability(portions[k]).tolist() for _ in range(20)]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(once == expected[k] for k, times in found.items() for once in times)
+    assert before == bits(model.learner_)
+
+
+def test_no_parameter_is_hidden_by_a_setting():
+    """No algorithm has a parameter with the name of one of the estimator's own settings."""
+    settings = signature(OnlineActiveClassifier).parameters.keys()
+    for name, entry in ALGORITHMS.items():
+        assert not settings & declared(entry.learner, entry.rule).keys(), name
+
+
+X, Y = data()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: OnlineActiveClassifier("XYZ").fit(X, Y), r"algorithm must be one of OAAL, .*\. Got XYZ\."),
+        (lambda: OnlineActiveClassifier("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
+        (lambda: OnlineActiveClassifier("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
+        (lambda: OnlineActiveClassifier("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
+        (
+            lambda: OnlineActiveClassifier(budget=-1).fit(X, Y),
+            r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),
+            r"random_state of OnlineActiveClassifier must be a whole number >= 0\. Got x\.",
+        ),
+        (lambda: OnlineActiveClassifier(rho="high").fit(X, Y), r"rho must be auto, laplace or a number\. Got high\."),
+        (lambda: OnlineActiveClassifier(metric="f1").fit(X, Y), r"metric must be one of sum, cost\. Got f1\."),
+        (
+            lambda: OnlineActiveClassifier(rho="auto").partial_fit(X, Y, classes=[0, 1]),
+            r"rho auto needs items of both classes\. Use rho laplace or a number\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier(positive_class="x").fit(X, Y),
+            r"positive_class must be 0 or 1\. Got x\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier("MPAA-I", positive_class=1).fit(X, Y),
+            r"MPAA-I has no positive_class\. Got 1\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier("OAAL").fit(X, np.arange(200) % 3),
+            r"Only binary classification is supported by OAAL, more classes by MPEA, .*, MMD\. Got 3 classes\.",
+        ),
+        (lambda: OnlineActiveClassifier().fit(X, Y * 0), r"a classifier needs 2 to 127 classes\. Got 1 class\."),
+        (
+            lambda: OnlineActiveClassifier("MPAA").partial_fit(X, Y, classes=range(200)),
+            r"2 to 127 classes\. Got 200 classes\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier().partial_fit(X, Y),
+            r"classes must be given at first: all labels that there will be\. Got None\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
+            r"classes must be those of the first call, 0, 1\. Got 0, 2\.",
+        ),
+        (
+            lambda: OnlineActiveClassifier("PAA-I").fit_stream(X, lambda row: "maybe", classes=["no", "yes"]),
+            r"a label must be one of no, yes\. Got maybe\.",
+        ),
+    ],
+)
+def test_errors_name_what_is_allowed_and_what_came(call, message):
+    """A wrong value is refused in one sentence, when the estimator learns."""
+    with pytest.raises(ValueError, match=f"{message}$"):
+        call()
+
+
+def test_the_example_of_the_guide_runs():
+    """The five lines of docs/researchers.md print what they say that they print."""
+    section = (ROOT / "docs" / "researchers.md").read_text(encoding="utf-8").split("## A scikit-learn estimator")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert 5 == len([line for line in code.splitlines() if line])
+    assert re.search(r"# (.*)$", code)[1] == printed.getvalue().strip()

@@ -1,0 +1,237 @@
+"""Contests: a line equals the kernel's replays, and tuning sees no test row."""
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets, experiments
+from oal_engine.experiments import contests
+from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.reproduction import protocols, published
+from oal_engine.store import Store
+from tests.harness.comparing import ROUNDS, spec, table
+
+# A line equals the kernel's replays
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "setting", "changes"),
+    [
+        ("PAA-I", {"C": 0.5, "delta": 0.2}, {}),
+        ("OAAL", {"delta_plus": 1, "delta_minus": 0.2}, {"seed": 7, "budgets": [9]}),
+        ("CSOAL", {"rho": "laplace"}, {"theta": 0.1, "alpha_p": 0.7}),
+        ("CSOAL", {"rho": 2.5}, {"average": True, "budgets": [12]}),
+        ("OA3", {"eta": 0.1}, {"metric": "cost", "c_p": 0.8}),
+        ("SOAL", {"delta": 0.3}, {}),
+        ("acog-i-diag + random", {"q": 0.4, "gamma": 2}, {}),
+    ],
+)
+def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
+    """The counts at every mark are those of stream.replay over the same order, seed, rho and budget, bit for bit."""
+    wanted = spec(algorithms={algorithm: setting}, **changes)
+    (line,) = experiments.run(wanted, store)
+    data, about = table(0), experiments.chosen(algorithm, setting)
+    weights = metrics.Weights(wanted.alpha_p, wanted.c_p)
+    rho = {"laplace": 0.0, "auto": weights.ratio("sum") * (data.y < 0).sum() / (data.y > 0).sum()}
+    if wanted.metric == "cost":
+        rho["auto"] = weights.ratio("cost")
+    rho = about.rho or rho.get(setting.get("rho", "auto"), setting.get("rho"))
+    for k in range(3):
+        seed = wanted.seed + k
+        done = stream.replay(
+            data.rows, data.y, stream.shuffled(ROUNDS, seed), *about.build(4),
+            stream.objective(wanted.theta, rho, weights.ratio("sum")), budget=wanted.budgets[0], seed=seed,
+            averaged=wanted.average, marks=[18, 36, 54, 72, 90],
+        )  # fmt: skip
+        assert done.curve.tolist() == line.counts[k].tolist()
+        assert done.queried == line.asked[k]
+
+
+def test_the_curve_is_over_the_runs(store):
+    """Rounds and mean labels at each mark, and mean and sample deviation of the metric."""
+    found = experiments.compare(spec(budgets=[10]), store)
+    (line,) = found.lines
+    items, asked, mean, std = found.curve(line, "sum", "push_query")
+    values = metrics.evaluate(line.counts, "push_query")["sum"]
+    assert [18, 36, 54, 72, 90] == items.tolist()
+    assert 10 == asked[-1]
+    assert (values.mean(0).tolist(), values.std(0, ddof=1).tolist()) == (mean.tolist(), std.tolist())
+    assert values[:, -1].tolist() == found.values(line, "sum", "push_query").tolist()
+    assert values[:, -1].mean() == found.told()["results"][0]["mean"]["push_query"]["sum"]
+
+
+def test_several_classes(store):
+    """K classes are compared by macro F1, and NAME=CLASS is what relabelling that class by hand gives."""
+    many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
+    found = experiments.compare(many, store)
+    assert [("x", "y", "z")] * 2 == [line.classes for line in found.lines]
+    assert {"x", "y", "z"} == set(found.told()["results"][0]["mean"]["push"]["recall"])
+    assert found.values(found.lines[0]).mean() == found.told()["results"][0]["mean"]["push"]["macro_f1"]
+    (line,) = experiments.run(spec(data=["letters=y"]), store)
+    made = table(2, classes=("x", "y", "z"))
+    y = np.where(made.y == 2, 1, -1)
+    parts = strategy("PAA-I").build(4)
+    done = stream.replay(made.rows, y, stream.shuffled(ROUNDS, 0), *parts, stream.objective(rho=2.0))
+    (other,) = experiments.run(spec(data=["letters=x"]), store)
+    assert not set(line.jobs) & set(other.jobs)
+    assert ("letters=y", ()) == (line.data, line.classes)
+    assert done.counts.tolist() == line.counts[0, -1].tolist()
+
+
+# Tuning
+
+
+def test_two_thirds_tune_and_one_third_tests(store):
+    """No test row is in a tuning stream, and the streams and results are those of the protocol of reproduce's OAAL."""
+    choices = [{"delta_plus": p, "delta_minus": m} for p in (0.1, 1.0) for m in (0.1, 1.0)]
+    wanted = spec(
+        algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
+    )
+    (line,) = experiments.run(wanted, store)
+    data, mixed = table(0), stream.shuffled(ROUNDS, 0)
+    tuning = [contests.order(ROUNDS, ("tune", k)) for k in range(3)]
+    testing = [contests.order(ROUNDS, ("test", k)) for k in range(3)]
+    assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
+    assert {30} == {order.size for order in tuning + testing}
+    validation, test = mixed[:-30], mixed[-30:]
+    rho = protocols.imbalance(data.y[validation])
+    tuned, tested = (
+        protocols.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
+        for part in (validation, test)
+    )
+    best = tuned.best(published.F1, "OAAL", choices)
+    assert tuned.means(published.F1, "OAAL", choices).tolist() == [score for _, score in line.trials]
+    assert best == line.setting
+    assert tested.counts("OAAL", [best])[0].tolist() == line.counts[:, -1].tolist()
+
+
+def test_test_labels_change_nothing_that_is_tuned(tmp_path):
+    """With all labels of the test third turned around, every trial and the setting chosen stay as they were."""
+    turned = table(0)
+    turned.y[stream.shuffled(ROUNDS, 0)[-30:]] *= -1
+    found = []
+    for name, made in (("plain", table(0)), ("turned", turned)):
+        other = Store(tmp_path / f"{name}.db")
+        datasets.add(other, "a", made, "a")
+        wanted = spec(algorithms={"CSOAL": {"C": [0.1, 1, 10], "delta": [0.1, 1]}}, budgets=[10], tune="2:1")
+        found.append(experiments.compare(wanted, other))
+    plain, turned = found
+    assert plain.trials() == turned.trials()
+    assert plain.lines[0].setting == turned.lines[0].setting
+    assert plain.values(plain.lines[0]).tolist() != turned.values(turned.lines[0]).tolist()
+
+
+def held_out(data, algorithm, values, seed, budget=None):
+    """The counts of a fold by a learner that streamed over the other four, by hand."""
+    folds = np.array_split(stream.shuffled(ROUNDS, seed // 5), 5)
+    visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
+    done = stream.replay(
+        data.rows, data.y, visits, *strategy(algorithm, values=values).build(4),
+        stream.objective(rho=protocols.imbalance(data.y[visits])), budget=budget, seed=seed,
+    )  # fmt: skip
+    counts = metrics.empty()
+    for i in folds[seed % 5]:
+        margin = rows.matrix(data.rows)[i] @ done.learner.w
+        counts[int(margin >= 0), data.y[i] + 1, 0] += 1
+    return counts
+
+
+def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
+    """Each trial's criterion is the mean over five held-out folds; the best setting then runs over the whole stream."""
+    values = [0.01, 0.3, 10.0]
+    wanted = spec(algorithms={"CSOAL": {"C": values}}, budgets=[15], tune="cv")
+    (line,) = experiments.run(wanted, store)
+    data = table(0)
+    scores = [
+        np.mean([metrics.evaluate(held_out(data, "CSOAL", {"C": C}, k, 15), "push")["f1"] for k in range(5)])
+        for C in values
+    ]
+    assert [[{"C": C}, pytest.approx(score)] for C, score in zip(values, scores)] == line.trials
+    assert {"C": values[np.argmax(scores)]} == line.setting
+    assert [90] * 3 == line.counts[:, -1].sum((1, 2, 3)).tolist()
+
+
+def test_held_out_measures_the_final_model(store):
+    """Five runs predict each item once, by a model that never saw it; the next five cut other folds."""
+    wanted = spec(algorithms={"PAA-I": {}, "ACOG-I": {"eta": 0.1}}, permutations=10, held_out=True)
+    found = experiments.compare(wanted, store)
+    data = table(0)
+    for line in found.lines:
+        assert (10, 1) == line.counts.shape[:2]
+        assert [90, 90] == line.counts.reshape(2, 5, -1).sum((1, 2)).tolist()
+        expected = [held_out(data, line.algorithm, line.setting, seed).tolist() for seed in range(10)]
+        assert expected == line.counts[:, 0].tolist()
+    assert "queried" not in found.told()["results"][0]["runs"][0]
+    firsts = [set(contests.folds(ROUNDS, seed)[1]) for seed in range(10)]
+    assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
+    assert firsts[0] != firsts[5]
+
+
+def test_hindsight_tunes_on_the_very_orders(store):
+    """The score of the best trial is the result itself."""
+    found = experiments.compare(spec(algorithms={"PAA-I": {"C": [0.01, 1, 10]}}, tune="hindsight"), store)
+    (line,) = found.lines
+    assert [found.values(line).mean()] == [score for setting, score in line.trials if setting == line.setting]
+    assert max(score for _, score in line.trials) == found.trials()[0]["score"] == found.values(line).mean()
+
+
+def test_a_cost_is_tuned_to_be_low(store):
+    """Where less is better the lowest is chosen, and trials are told from it upwards."""
+    wanted = spec(algorithms={"PAA-I": {"C": [0.001, 0.1, 10]}}, tune="hindsight", criterion="cost", metric="cost")
+    found = experiments.compare(wanted, store)
+    scores = [trial["score"] for trial in found.trials()]
+    assert scores == sorted(scores)
+    assert scores[0] < scores[-1]
+    assert found.lines[0].setting == found.trials()[0]["settings"]
+
+
+def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
+    """Beyond MOST_SETTINGS each parameter is turned in turn, all of them twice, from the middle of the grid."""
+    monkeypatch.setattr(contests, "MOST_SETTINGS", 12)
+    values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
+    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
+    scores = {tuple(setting.values()): score for setting, score in line.trials}
+    best = {"C": 1.0, "delta": 1e-5}
+    tried = []
+    for key in ("C", "delta", "C", "delta"):
+        choices = [best | {key: value} for value in values[key]]
+        tried += [tuple(choice.values()) for choice in choices]
+        best = max(choices, key=lambda choice: scores[tuple(choice.values())])
+    assert list(dict.fromkeys(tried)) == list(scores)
+    assert len(scores) > 5 + 4 - 1  # the second time finds others
+    assert best == line.setting
+    monkeypatch.setattr(contests, "MOST_SETTINGS", 20)
+    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
+    assert 20 == len(line.trials)
+
+
+@pytest.mark.parametrize("hit", [0.2, 500])
+@pytest.mark.parametrize(
+    "algorithm", ["PAA-I", "OAAL", "D-AMD", "RPA-I", "MPAA-I", "SEL-ada", "SEL-2nd", "perceptron + margin"]
+)
+def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
+    """A share or a number of labels is asked, on average within three percent of it, whatever the learner's numbers."""
+    store = Store(tmp_path / "studio.db")
+    made = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
+    datasets.add(store, "a", made, "a")
+    (line,) = experiments.run(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store)
+    assert 500 == pytest.approx(line.asked.mean(), rel=0.03)
+    about = experiments.chosen(algorithm, line.setting)
+    assert about.learner_parameters == experiments.chosen(algorithm).learner_parameters
+
+
+def test_hit_keeps_the_proportion_of_two_deltas(store):
+    """Both are scaled alike, from what the setting says."""
+    (line,) = experiments.run(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store)
+    assert line.setting["delta_plus"] / line.setting["delta_minus"] == pytest.approx(3)
+
+
+@pytest.mark.parametrize("tune", ["2:1", "cv"])
+def test_hit_while_tuning(tmp_path, tune):
+    """Every setting that is tried asks what is wanted of the streams it is tuned over, so that they compare fairly."""
+    store = Store(tmp_path / "studio.db")
+    datasets.add(store, "a", table(3, 3000), "a")
+    (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)
+    assert [0.01, 1.0] == [setting["C"] for setting, _ in line.trials]
+    assert line.trials[0][0]["delta"] != line.trials[1][0]["delta"]
+    assert 0.1 == pytest.approx(line.asked.mean() / line.counts[0, -1].sum(), rel=0.25)

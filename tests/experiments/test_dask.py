@@ -1,0 +1,186 @@
+"""A Dask cluster as workers: the same result, also where a worker is killed or does not see the rows."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets, experiments
+from oal_engine.datasets import formats
+from oal_engine.experiments import contests
+from oal_engine.store import Store
+from oal_engine.versions import versions
+from tests.harness import ROOT
+
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
+from oal_engine.experiments import cluster  # noqa: E402
+
+QUIET = logging.CRITICAL + 1  # Dask says much when a worker dies
+SPECIFICATION = experiments.specification(
+    {
+        "data": ["a"],
+        "algorithms": {"PAA-I": {"C": "10^-4..10^4", "delta": "10^-4..10^4"}},
+        "budgets": [300],
+        "permutations": 5,
+        "tune": "2:1",
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def local():
+    """A scheduler with two workers, each a process of its own that is started again when it dies."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=QUIET
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with a data set of 4,000 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 20))
+    y = np.where(X @ rng.normal(size=20) > 4, 1, -1).astype(np.int8)
+    items = formats.Items([str(k) for k in range(4000)], None, X, [f"f{j}" for j in range(20)], ["w"] * 4000, y, {})
+    found = Store(tmp_path / "studio.db")
+    datasets.add(found, "a", datasets.table(items), "a")
+    return found
+
+
+def told(store, name, executor=None, **options):
+    return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).told())
+
+
+def test_a_worker_that_is_killed_changes_nothing(local, store):
+    """One of two worker processes is killed in the middle: every replay comes back, and the JSON is that of threads."""
+    sources = experiments.sources(SPECIFICATION, store)
+    killed = []
+    with cluster.executor(local.scheduler_address, sources) as executor:
+        with distributed.Client(local.scheduler_address, set_as_default=False) as client:
+            first, second = client.run(os.getpid).values()
+
+        def progress(done, total):
+            if done and not killed:
+                os.kill(first, signal.SIGKILL)
+                killed.append((done, total))
+
+        found = told(store, "cluster", executor, progress=progress)
+    ((done, total),) = killed
+    assert done < total / 2
+    assert 81 * 3 + 5 == total == len(store.replays(store.comparison("cluster")["id"]))
+    assert told(store, "threads") == found
+    with distributed.Client(local.scheduler_address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=30)
+        pids = set(client.run(os.getpid).values())
+    assert second in pids
+    assert first not in pids
+
+
+def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
+    """What is seen by path is not sent; else each worker, also a later one, gets it once into its own folder."""
+    (source,) = experiments.sources(SPECIFICATION, store)
+    jobs = [experiments.Contest(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
+    expected = [counts.tolist() for counts in contests.replayed(source, jobs)]
+    monkeypatch.chdir(store.path.parent)
+    unseen = source._replace(folder=os.path.relpath(source.folder))  # seen from here, not from where the workers are
+    for known, count in ((source, 0), (unseen, 2), (unseen, 2)):
+        with cluster.executor(local.scheduler_address, [known]) as executor:
+            futures = [executor.submit(contests.replayed, known, [job]) for job in jobs]
+            assert expected == [future.result()[0].tolist() for future in futures]
+        assert count == len(places(local))
+    monkeypatch.undo()  # a new process starts where this one is
+    local.scale(3)
+    with distributed.Client(local.scheduler_address, set_as_default=False) as client:
+        client.wait_for_workers(3, timeout=30)
+    assert 3 == len(places(local))
+
+
+def places(local):
+    """The folders of rows that were uploaded, of all workers."""
+    with distributed.Client(local.scheduler_address, set_as_default=False) as client:
+        return {folder for found in client.run(lambda: contests.PLACES).values() for folder in found.values()}
+
+
+def test_only_the_same_rows_are_seen(store):
+    """A folder that is missing, or holds other rows, is not taken for that of a source."""
+    (source,) = experiments.sources(SPECIFICATION, store)
+    assert cluster.seen(source)
+    assert not cluster.seen(source._replace(fingerprint="0" * 32))
+    assert not cluster.seen(source._replace(folder="missing"))
+
+
+def test_workers_of_another_version_are_refused(local, store, monkeypatch):
+    """Bits are promised for the same versions only."""
+    monkeypatch.setattr(cluster, "OURS", versions() | {"engine": "9.9"})
+    message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
+    with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
+        pass
+
+
+@pytest.mark.parametrize("without", ["scheduler", "worker"])
+def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, without):
+    """Who cannot import the engine is named, with what is missing."""
+    file = tmp_path / "scheduler.json"
+    commands = {
+        "scheduler": ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", ":0"],
+        "worker": ["--nworkers", "1", "--nthreads", "1", "--no-dashboard"],
+    }
+    started = []
+    try:
+        for name, options in commands.items():
+            command = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--scheduler-file", str(file), *options]
+            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            environment |= {} if name == without else {"PYTHONPATH": str(ROOT)}
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **quiet))
+            while not (file.exists() and file.read_text().endswith("}")):
+                assert started[0].poll() is None
+                time.sleep(0.05)
+        address = json.loads(file.read_text())["address"]
+        message = rf"^the {without} .* needs this project installed.*: .*No module named 'oal_engine'.*\.$"
+        with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(address, []):
+            pass
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
+
+
+def test_the_option(local, store, command):
+    """compare --scheduler prints the JSON that threads give."""
+    line = ["compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
+    printed = []
+    for more in ([], ["--scheduler", local.scheduler_address, "--save", "cluster"]):
+        printed.append(command(*line, *more, "--db", store.path))
+    assert 0 == printed[0][0]
+    assert printed[0] == printed[1]
+    assert 2 == len(store.comparisons())
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("tcp://127.0.0.1:1", "^there is no Dask scheduler at tcp://127.0.0.1:1: "),
+        ("nowhere", "^a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got nowhere.$"),
+    ],
+)
+def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
+    """The address is told, in one sentence."""
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
+        pass
+    assert "\n" not in str(error.value)
+
+
+def test_tls_needs_a_certificate():
+    """An address of TLS is refused where no certificate is named, before anything is tried."""
+    with pytest.raises(experiments.ExperimentError, match=r"^tls://nowhere:1 needs a certificate"):
+        cluster.executor("tls://nowhere:1", []).__enter__()

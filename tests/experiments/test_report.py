@@ -1,0 +1,261 @@
+"""Reports: tables, figures and one page as files, which other programs open and in which data stays data."""
+
+import html
+import io
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from oal_engine import experiments
+from oal_engine.experiments import Comparison, Line, figures, report
+from oal_engine.output.plots import METRICS
+from tests.harness.markup import EVIL, Page
+
+ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}
+
+
+def counts(rng, runs, marks, classes, right):
+    """Tables of counts that grow, more of them right the greater `right` is."""
+    shape = (classes, classes + 1, 2) if classes else (2, 3, 2)
+    chances = np.ones(shape)
+    chances[:, 0 if classes else 1] = 0
+    for k in range(shape[0]):
+        chances[k, k + 1 if classes else 2 * k] += right
+    steps = rng.multinomial(30, chances.ravel() / chances.sum(), (runs, marks))
+    return steps.cumsum(1).reshape(runs, marks, *shape)
+
+
+def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutations=6, classes=(), name=EVIL, **more):
+    """A comparison that nobody ran."""
+    spec = experiments.specification(
+        {"data": data, "algorithms": algorithms, "budgets": budgets, "permutations": permutations}
+        | ({"criterion": "macro_f1"} if classes else {}) | more
+    )  # fmt: skip
+    rng = np.random.default_rng(7)
+    lines = [
+        Line(each, algorithm, budget, classes, setting, [[setting, 0.5]] if spec.tune != "none" else [], ["job"],
+             counts(rng, permutations, 9, len(classes), 8 - k))
+        for each in data
+        for budget in budgets
+        for k, algorithm in enumerate(algorithms)
+        for setting in experiments.settings(experiments.grid(algorithm, algorithms[algorithm], "none"))
+    ]  # fmt: skip
+    return Comparison(name, spec, {"engine": "0"}, lines)
+
+
+COMPARISONS = {
+    "two classes": {},
+    "three classes": {"algorithms": {"MPAA-I": {}, "MD-AMD": {}}, "data": (EVIL,), "classes": ("a", EVIL, "c")},
+    "one of each": {"algorithms": {"OAAL": {}}, "data": ("one",), "budgets": (5,), "permutations": 1},
+    "a sweep": {
+        "algorithms": {"OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1]}},
+        "data": (EVIL,),
+        "budgets": (5,),
+    },
+    "a sweep of one": {"algorithms": {"OAAL": {"delta_plus": "10^-1..10^1"}}, "data": (EVIL,), "budgets": (5,)},
+    "tuned": {"tune": "2:1", "criterion": "cost", "data": ("one",)},
+}
+
+
+@pytest.fixture(params=COMPARISONS.values(), ids=COMPARISONS)
+def comparison(request):
+    return made(**request.param)
+
+
+def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
+    """The same numbers as JSON has, for all runs."""
+    import pandas
+
+    found = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
+    assert len(comparison.lines) * comparison.spec.permutations == len(found)
+    metric = "macro_f1" if comparison.lines[0].classes else "f1"
+    runs = [run for line in comparison.told()["results"] for run in line["runs"]]
+    assert [run["push_query"][metric] for run in runs] == found[f"push_query_{metric}"].tolist()
+    assert [run["queried"] for run in runs] == found["queried"].tolist()
+    again = pandas.read_csv(io.BytesIO(report.csv(comparison)))
+    assert found["data"].tolist() == again["data"].tolist()
+    assert found.columns.tolist() == again.columns.tolist()
+
+
+def test_json_is_what_every_parser_reads(comparison):
+    """No NaN, which JSON does not have, even where a single run leaves nothing to test."""
+    found = json.loads(report.told(comparison), parse_constant=pytest.fail)
+    assert json.loads(json.dumps(comparison.told())) == found
+
+
+def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
+    """A sanity parser, and the compiler where there is one."""
+    text = report.latex(comparison).decode()
+    bare = re.sub(r"\\[\\{}$&#_%]", "", text.replace("\\\\", ""))
+    depth = 0
+    for character in bare:
+        depth += (character == "{") - (character == "}")
+        assert depth >= 0
+    assert 0 == depth
+    columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1])
+    rows = [line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    assert {columns} == {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows}
+    assert len(comparison.lines) + 1 == len(rows)
+    assert "$y$" not in text
+    assert len(comparison.blocks()) * (columns - 2) == text.count(r"\textbf")
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+def test_latex_compiles(tmp_path):
+    """The table as a document of its own."""
+    table = (
+        report.latex(made(data=("one", EVIL.replace("漢", "").replace("\u202e", "")))).decode().replace("漢\u202e", "")
+    )
+    (tmp_path / "a.tex").write_text(
+        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}" + table + "\\end{document}"
+    )
+    done = subprocess.run(["pdflatex", "-halt-on-error", "a.tex"], cwd=tmp_path, capture_output=True)
+    assert 0 == done.returncode, done.stdout.decode()
+
+
+def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
+    """Tables, figures and the specification in one file, in which the words of the data are words."""
+    text = report.page(comparison).decode()
+    page = Page(text)
+    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
+    assert all(address.startswith(("#", "data:image/png;")) for address in page.addresses)
+    assert not re.search(r"url\((?!#)|@import", text)
+    assert "default-src 'none'" in text
+    assert all(line.algorithm in page.text and line.data in page.text for line in comparison.lines)
+    assert comparison.name in page.text
+    metrics = METRICS[bool(comparison.lines[0].classes)]
+    swept = len([*figures.sweeps(comparison, figures.view(comparison))])
+    wanted = len(comparison.blocks()) * (len(metrics) + 1 + swept)
+    ranked = comparison.ranks()["critical_difference"] is not None
+    drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert wanted + ranked == len(drawn)
+    identities = [set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in drawn]
+    assert sum(map(len, identities)) == len(set.union(*identities))  # a figure's parts are not those of another
+    told = html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1])
+    assert comparison.versions == json.loads(told)["versions"]
+
+
+def test_figures_are_of_their_kind_and_the_same_again(comparison):
+    """PNG and SVG; what XML cannot hold is left out, and nothing is mathematics."""
+    assert report.png(comparison).startswith(b"\x89PNG")
+    svg = report.svg(comparison)
+    words = " ".join(ElementTree.fromstring(svg).itertext())
+    assert comparison.lines[0].data in words or "$y$" in words
+    assert svg == report.svg(comparison)
+
+
+def test_the_best_is_marked_and_so_is_what_is_level_with_it():
+    """By a paired t-test for each metric; the least cost is the best."""
+    rows = report.table(made(), "one", 5, "push")
+    for metric in METRICS[False]:
+        means = {row.name: row.cells[metric][0] for row in rows}
+        best = (min if metric == "cost" else max)(means, key=means.get)
+        assert [best] == [row.name for row in rows if row.cells[metric][2] == "best"]
+    lines = made().blocks()["one", 5]
+    tests = made().test(lines, "f1", "push")
+    assert [name for name, each in tests.items() if each["level"] and not each["best"]] == [
+        row.name for row in rows if row.cells["f1"][2] == "level"
+    ]
+
+
+def test_a_single_run_marks_nobody_as_level():
+    """Without runs to pair there is no test."""
+    rows = report.table(made(permutations=1), "one", 5, "push")
+    assert {"best", ""} == {row.cells["f1"][2] for row in rows}
+    assert {None} == {row.cells["f1"][1] for row in rows}
+
+
+def test_a_sweep_is_a_grid_of_its_means():
+    """Each setting at its place; the best by the metric, which is the least of a cost."""
+    comparison = made(**COMPARISONS["a sweep"])
+    view = figures.view(comparison)
+    (sweep,) = figures.sweeps(comparison, view)
+    assert {"delta_plus": [0.1, 1, 10], "delta_minus": [0.1, 1]} == sweep.values
+    for line in comparison.blocks()[view.data, view.budget].values():
+        place = tuple(values.index(line.setting[key]) for key, values in sweep.values.items())
+        assert comparison.values(line).mean() == sweep.mean[place]
+    assert sweep.mean.max() == sweep.mean[sweep.best("f1")]
+    assert sweep.mean.min() == sweep.mean[sweep.best("cost")]
+    assert ["0.1", "1", "10"] == sweep.labels("delta_plus")
+
+
+def test_a_sweep_of_one_parameter_is_a_line_and_of_three_none():
+    """Only what a figure can show is one."""
+    values = {"delta_plus": [1, 2], "delta_minus": [1, 2], "rho": [1, "auto"]}
+    for size, expected in ((1, [(2,)]), (2, [(2, 2)]), (3, [])):
+        comparison = made(algorithms={"OAAL": dict([*values.items()][:size])}, data=("one",))
+        found = [sweep.mean.shape for sweep in figures.sweeps(comparison, figures.view(comparison))]
+        assert expected == found
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([1, 2], "linear"), ([0.1, 10], "log"), ([0, 100], "linear"), ([1, "auto"], "category")],
+)
+def test_the_axis_of_a_sweep_suits_its_values(values, expected):
+    """Powers are evenly spaced, other numbers as they are, and words in a row."""
+    assert expected == figures.Sweep("OAAL", {"rho": values}, np.zeros(2), np.zeros(2)).scale("rho")
+
+
+def test_a_line_keeps_its_style_whichever_others_are_drawn():
+    """Hiding a line does not colour the others anew."""
+    comparison = made()
+    view = figures.view(comparison)
+    looks = {name: style for name, *_, style in figures.curves(comparison, view)}
+    assert len(looks) == len(set(map(str, looks.values())))
+    for name, *_, style in figures.curves(comparison, replace(view, names=view.names[1:])):
+        assert looks[name] == style
+
+
+def test_curves_over_labels_end_where_the_last_is_spent():
+    """The rounds after the budget would stand above one another."""
+    comparison = made(budgets=(5,))
+    line = comparison.lines[0]
+    line.counts[:, 4:] = line.counts[:, 3:4]
+    _, x, mean, low, high, _ = next(figures.curves(comparison, figures.view(comparison)))
+    assert (4, 4, 4, 4) == (x.size, mean.size, low.size, high.size)
+    assert (low <= mean).all()
+    assert (mean <= high).all()
+    assert 0 <= low.min()
+    assert high.max() <= 1
+
+
+def test_a_figure_has_few_lines_and_they_are_the_best():
+    """Of a large sweep, those that matter."""
+    comparison = made(algorithms={"OAAL": {"delta_plus": "10^-5..10^5"}}, data=("one",), budgets=(5,))
+    lines = comparison.blocks()["one", 5]
+    means = {name: comparison.values(line).mean() for name, line in lines.items()}
+    names = figures.view(comparison).names
+    assert figures.MOST == len(names)
+    assert sorted(means.values())[-figures.MOST :] == sorted(means[name] for name in names)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "apart", "expected"),
+    [
+        ({"a": 1, "b": 2, "c": 3}, 1, [["a", "b"], ["b", "c"]]),
+        ({"a": 1, "b": 2, "c": 3}, 2, [["a", "b", "c"]]),
+        ({"a": 1, "b": 3}, 1, []),
+        ({"d": 4, "c": 2.5, "a": 1, "b": 2}, 1.5, [["a", "b", "c"], ["c", "d"]]),
+    ],
+)
+def test_names_that_do_not_differ_are_joined(ranks, apart, expected):
+    """Groups within the critical difference, none inside another."""
+    assert expected == figures.level_groups({"ranks": ranks, "critical_difference": apart})
+
+
+def test_two_comparisons_share_what_ran_on_the_same_data_under_the_same_budget():
+    """Only such lines stand side by side, with the means of both."""
+    one, other = made(), made(algorithms={"PAA-I": {}, "Q_S": {}}, budgets=(None, 9))
+    found = report.differences(one, other, "f1", "push")
+    assert [("one", None, "PAA-I"), (EVIL, None, "PAA-I")] == [each[:3] for each in found]
+    for data, budget, name, *means in found:
+        expected = [each.values(each.blocks()[data, budget][name], "f1", "push").mean() for each in (one, other)]
+        assert expected == means
+    assert "<script>" not in report.difference_table(one, other, "f1", "push")

@@ -1,0 +1,127 @@
+"""Specifications: what is not said is usual, and every error is one sentence."""
+
+import pytest
+
+from oal_engine import experiments
+from oal_engine.experiments import specifications
+from oal_engine.experiments.specifications import specification
+from tests.harness import ROOT
+from tests.harness.comparing import spec, stored
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with data sets to compare on, in which nothing is ever compared."""
+    return stored(tmp_path_factory.mktemp("comparing"))
+
+
+def test_what_is_not_said_is_tuned_over_the_usual_grids():
+    """Without values the papers' grids are tried when settings are tuned, and the defaults run when not."""
+    tens = [10.0**k for k in range(-5, 6)]
+    assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
+    assert {} == experiments.grid("PAA-I", {}, "none")
+    assert {"C": [2]} == experiments.grid("PAA-I", {"C": 2}, "2:1")
+    assert {"C": [0.25, 0.5, 1, 2]} == experiments.grid("PAA-I", {"C": "2^-2..2^1"}, "none")
+
+
+WRONG = [
+    ({"epochs": 3}, "a comparison has no setting epochs. It has algorithms,"),
+    ({"data": "demo:tweets"}, "data of a comparison must be a list of at least one. Got demo:tweets."),
+    ({"data": []}, "data of a comparison must be a list of at least one. Got ()."),
+    ({"data": [3]}, "a data set of a comparison must be a name or a table. Got 3."),
+    ({"data": ["a", "a"]}, "data sets must differ. Got a, a."),
+    ({"data": ["nothing"]}, "data set nothing does not exist. There are: letters, b, a."),
+    ({"data": ["a=x"]}, "a has no class x. It has two."),
+    ({"data": ["letters=w"]}, "letters has no class w. It has x, y, z."),
+    ({"data": ["demo:cats"]}, "demo must be one of tweets, abstracts. Got cats."),
+    ({"data": ["letters"]}, "PAA-I does not work on letters, which has K classes: name one as letters=CLASS."),
+    ({"algorithms": {"MPAA": {}}}, "MPAA does not work on a, which has two classes."),
+    ({"data": [{}]}, "a data set of a comparison needs a file. Got nothing."),
+    ({"data": [{"name": "c"}]}, "a data set of a comparison needs a file. Got name."),
+    ({"data": [{"file": "missing.csv"}]}, "missing.csv cannot be read: No such file or directory."),
+    ({"data": [{"file": 3}]}, "file of a data set of a comparison must be a text. Got 3."),
+    ({"data": [{"file": "x.csv", "text": 3}]}, "text of a data set of a comparison must be a list of texts. Got 3."),
+    ({"data": [{"file": "x.csv", "text": [3]}]}, "text of a data set of a comparison must be a list of texts. Got ["),
+    ({"data": [{"file": "x.csv", "contains": 1}]}, "contains of a data set of a comparison must be true or false."),
+    ({"data": [{"file": "x.csv", "column": "a"}]}, "a data set of a comparison has no setting column. It has name,"),
+    ({"algorithms": {}}, "algorithms of a comparison must be a table of at least one. Got {}."),
+    ({"algorithms": ["OAAL"]}, "algorithms of a comparison must be a table of at least one. Got ('OAAL',)."),
+    ({"algorithms": {"OAAL": 3}}, "the parameters of OAAL must be a table. Got 3."),
+    ({"algorithms": {"OAALX": {}}}, "algorithm must be one of OAAL,"),
+    ({"algorithms": {"pa + variance": {}}}, "rule variance works with the learners arow,"),
+    ({"algorithms": {"pa +": {}}}, "a strategy needs the name of an algorithm, or of a learner and a rule."),
+    ({"algorithms": {"PAA-I": {"D": 1}}}, "PAA-I has no parameter D. It has C, delta."),
+    ({"algorithms": {"PAA-I": {"C": 0}}}, "C of pa-i must be > 0. Got 0."),
+    ({"algorithms": {"PAA-I": {"C": []}}}, "C of PAA-I needs at least one value."),
+    ({"algorithms": {"PAA-I": {"C": "10^5..10^-5"}}}, "C of PAA-I needs at least one value."),
+    ({"algorithms": {"PAA-I": {"C": "10^5..10^999"}}}, "powers must be within the numbers of a computer. Got 10^5"),
+    ({"algorithms": {"PAA-I": {"C": "much"}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got much."),
+    ({"algorithms": {"PAA-I": {"C": [1, [2]]}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got [2]."),
+    ({"algorithms": {"PAA-I": {"C": True}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got True."),
+    ({"algorithms": {"PAA-I": {"C": {"a": 1}}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got {'a"),
+    ({"algorithms": {"PAA-I": {"C": float("nan")}}}, "C of pa-i must be > 0. Got nan."),
+    ({"algorithms": {"PAA-I": {"rho": float("nan")}}}, "rho of PAA-I must be > 0. Got nan."),
+    ({"algorithms": {"PAA-I": {"rho": "known"}}}, "rho of PAA-I must be auto, laplace or a number. Got known."),
+    ({"algorithms": {"PAA-I": {"c_p": [0.5, 1]}}}, "c_p of PAA-I must be > 0 and < 1. Got 1."),
+    ({"algorithms": {"SOAL": {"rho": 2}}}, "rho of SOAL is fixed at 1. Got 2."),
+    ({"algorithms": {"SSOA3": {"m": 2.5}}}, "m of ssacog-ii must be a whole number >= 1"),
+    ({"budgets": 100}, "budgets of a comparison must be a list of at least one. Got 100."),
+    ({"budgets": [0]}, "a budget must be a whole number >= 1. Got 0."),
+    ({"budgets": ["100"]}, "a budget must be a whole number >= 1. Got 100."),
+    ({"budgets": [100.5]}, "a budget must be a whole number >= 1. Got 100.5."),
+    ({"budgets": [9, 9]}, "budgets of a comparison must differ. Got 9, 9."),
+    ({"permutations": 0}, "permutations of a comparison must be a whole number >= 1. Got 0."),
+    ({"permutations": "ten"}, "permutations of a comparison must be a whole number >= 1. Got ten."),
+    ({"permutations": True}, "permutations of a comparison must be a whole number >= 1. Got True."),
+    ({"seed": -1}, "seed of a comparison must be a whole number >= 0. Got -1."),
+    ({"seed": 2**64}, "seed of a comparison must be a whole number >= 0. Got 18446744073709551616."),
+    ({"trials": 1.5}, "trials of a comparison must be a whole number >= 1. Got 1.5."),
+    ({"points": 0}, "points of a comparison must be a whole number >= 1. Got 0."),
+    ({"tune": "3:1"}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got 3:1."),
+    ({"tune": ["cv"]}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got ('cv',)."),
+    ({"criterion": "auc"}, "criterion of a comparison must be one of sensitivity,"),
+    ({"criterion": "macro_f1"}, "criterion on a must be one of sensitivity, specificity,"),
+    ({"data": ["letters"], "algorithms": {"MPAA": {}}}, "criterion on letters must be one of accuracy, macro_f1,"),
+    ({"evaluation": "pull"}, "evaluation of a comparison must be one of push, push_query. Got pull."),
+    ({"metric": "f1"}, "metric of a comparison must be one of sum, cost. Got f1."),
+    ({"average": "yes"}, "average of a comparison must be one of True, False. Got yes."),
+    ({"held_out": 2}, "held_out of a comparison must be one of True, False. Got 2."),
+    ({"held_out": True, "tune": "2:1"}, "held_out of a comparison needs tune none, cv or hindsight. Got 2:1."),
+    ({"rho": "known"}, "rho of a comparison must be auto, laplace or a number. Got known."),
+    ({"rho": 0}, "rho of a comparison must be > 0. Got 0."),
+    ({"alpha_p": "half"}, "alpha_p of a comparison must be a number. Got half."),
+    ({"alpha_p": 1.0}, "alpha_p of a comparison must be > 0 and < 1. Got 1.0."),
+    ({"c_p": float("nan")}, "c_p of a comparison must be > 0 and < 1. Got nan."),
+    ({"theta": float("inf")}, "theta of a comparison must be any finite number. Got inf."),
+    ({"hit": 0}, "hit must be a share of the labels, or their number. Got 0."),
+    ({"hit": float("nan")}, "hit must be a share of the labels, or their number. Got nan."),
+    ({"hit": "half"}, "hit must be a share of the labels, or their number. Got half."),
+    ({"hit": 0.1, "algorithms": {"PA-I": {}}}, "PA-I has no smoothing that could hit a number of labels."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG)
+def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message):
+    """Whatever a TOML may hold, it is refused before anything runs: what, where, what is allowed and what came."""
+    (tmp_path / "x.csv").write_text("id,text,label\n1,a,b\n")
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        experiments.compare(spec(**changes), store, folder=tmp_path)
+    assert str(error.value).startswith(message) or str(error.value).endswith(message)
+    assert "\n" not in str(error.value)
+    assert [] == store.comparisons()
+
+
+@pytest.mark.parametrize("text", ["{", "data = ", '{"data": [}', "[1]"])
+def test_a_file_that_is_no_specification(tmp_path, text):
+    """What is neither JSON nor TOML is told with its name."""
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(ValueError, match=r"^x.toml is no specification|a comparison has no setting") as error:
+        specification(specifications.contents(tmp_path / "x.toml"))
+    assert "\n" not in str(error.value)
+
+
+def test_the_specification_of_the_project_is_one():
+    """data/compare.toml names the six algorithms of the papers, two data sets and two budgets, tuned 2:1."""
+    found = specification(specifications.contents(ROOT / "data" / "compare.toml"))
+    assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(found.algorithms)
+    assert (2, (100, 500), 10, "2:1") == (len(found.data), found.budgets, found.permutations, found.tune)

@@ -1,0 +1,263 @@
+"""What the browser tests share: a real Chromium, the app as a process of its own, and the card in a person's words."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+from playwright.sync_api import TimeoutError, expect, sync_playwright
+
+from tests.harness import ROOT
+from tests.harness.markup import RUN
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync --disable-auto-reload --process-per-site"
+).split()
+DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
+PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
+# Streamlit's deep links, and what it says of a server that is killed.
+CALM = ("favicon", "/_stcore/", "disconnected from server", "server is not responding")
+
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+# The widths of what is wider than its window.
+WIDE = """() => [...document.querySelectorAll("html, [data-testid=stMain]")]
+  .filter(e => e.scrollWidth > e.clientWidth).map(e => e.scrollWidth)"""
+
+expect.set_options(timeout=1000 * PATIENCE)
+
+
+def program(*names):
+    """The first of some programs that this machine has; without one the test skips, or fails where CI requires it."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        missing = pytest.fail if os.environ.get("OAL_BROWSER_TESTS") == "required" else pytest.skip
+        missing(f"needs one of {', '.join(names)} on the PATH")
+    return found
+
+
+@contextmanager
+def chromium():
+    """This machine's Chromium."""
+    found = program(*NAMES)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Server:
+    """The app as a person starts it, on a port and with a database of its own, in any working directory."""
+
+    def __init__(self, folder, work=ROOT, **environment):
+        self.database, self.log, self.port = folder / "studio.db", folder / "server.log", free_port()
+        self.work, self.environment = work, os.environ | {"OAL_DB": str(self.database)} | environment
+        self.start()
+
+    def start(self):
+        """Start it, again on the same port, and wait until it answers."""
+        command = ["-m", "streamlit", "run", str(ROOT / "app.py"), "--server.fileWatcherType", "none", "--server.port"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *command, str(self.port)],
+                cwd=self.work, env=self.environment, stdout=log, stderr=log,
+            )  # fmt: skip
+        opened, end = build_opener(ProxyHandler({})), time.monotonic() + 2 * PATIENCE
+        while True:
+            try:
+                return opened.open(self.url("/_stcore/health"), timeout=PATIENCE).close()
+            except URLError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def kill(self):
+        """End it as a loss of power would."""
+        self.process.kill()
+        self.process.wait()
+
+    @contextmanager
+    def frozen(self):
+        """It does nothing for a while, and then goes on."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.port}{path}"
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@contextmanager
+def warmed(browser):
+    """A browser in which the app's scripts, once compiled, stay so: one page of its site is always open."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.route("http://127.0.0.1/", lambda route: route.fulfill(body=""))
+        page.goto("http://127.0.0.1/")
+        yield context
+
+
+class Visitors:
+    """People who open the app; `problems` is what the consoles of their browsers complain of."""
+
+    def __init__(self, browser, context):
+        self.browser, self.context, self.pages, self.problems = browser, context, [], []
+
+    def __call__(self, server, path="/", viewport=DESKTOP, own=False, cookie=None, **media):
+        """The page of one more visitor, in a browser of its `own`, with a `cookie` there, or in that of the others."""
+        page = (self.browser.new_context() if own else self.context).new_page()
+        page.context.add_cookies([cookie] if cookie else [])
+        self.pages.append(page)
+        page.set_viewport_size(viewport)
+        page.emulate_media(**media)
+        page.set_default_timeout(1000 * PATIENCE)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", lambda message: self._hear(message.type, f"{message.text} {message.location['url']}"))
+        page.goto(server.url(path))
+        return page
+
+    def _hear(self, kind, words):
+        if kind == "error" and not any(word in words for word in CALM):
+            self.problems.append(words)
+
+    def leave(self):
+        for page in self.pages:
+            page.close() if page.context is self.context else page.context.close()
+
+
+class Card:
+    """The card on a page of Streamlit's, as the person before it sees and uses it."""
+
+    def __init__(self, page):
+        self.page = page
+        self.root = self("card")
+        self.ready()
+
+    def __call__(self, name):
+        """A part of the card by its test id."""
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    def ready(self):
+        """Wait until the card has painted an item, or the end."""
+        self._wait("[data-question]")
+
+    @property
+    def question(self):
+        """The id of the question on the screen, "" at an end."""
+        return self.root.get_attribute("data-question")
+
+    @property
+    def item(self):
+        """The id of the item on the screen."""
+        return self.root.locator(".title").inner_text()
+
+    def press(self, key):
+        """Press a key and wait for the item that it brings."""
+        old = self.question
+        self.tap(key)
+        self._wait(f":not([data-question='{old}'])")
+
+    def tap(self, key):
+        """Press a key, whatever comes of it."""
+        self.page.bring_to_front()  # a tab behind another one is slow
+        self.page.keyboard.press(key)
+
+    def saved(self):
+        """Wait until the server has acknowledged everything, and what it said is painted."""
+        self._wait("[data-unsaved='0']")
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+
+    def _wait(self, state):
+        self.page.locator(f"[data-testid=oal-card]{state}").wait_for()
+
+    def says(self, sentence):
+        expect(self("status")).to_have_text(sentence)
+
+
+def listeners(page):
+    """The kinds of events that document and window listen to, as often as they do."""
+    client, found = page.context.new_cdp_session(page), []
+    for target in ("document", "window"):
+        object = client.send("Runtime.evaluate", {"expression": target})["result"]["objectId"]
+        found += client.send("DOMDebugger.getEventListeners", {"objectId": object})["listeners"]
+    client.detach()
+    return sorted(listener["type"] for listener in found)
+
+
+def history(store, session):
+    """Every answer that was ever stored, in order: item, label, and whether it stands."""
+    rows = store.query(
+        "SELECT items.id, labels.label, undone_at IS NULL AS stands FROM labels"
+        " JOIN questions ON questions.id = question JOIN sessions ON sessions.id = session"
+        " JOIN items ON items.dataset = sessions.dataset AND items.position = item"
+        " WHERE session = ? ORDER BY labels.rowid",
+        session,
+    )
+    return [(row["id"], row["label"], bool(row["stands"])) for row in rows]
+
+
+def button(page, name):
+    """The button that says exactly this."""
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def choose(page, label, option):
+    """Choose an option of a select box as a person does, once the page has come to rest."""
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    field = page.get_by_role("combobox", name=label)
+    field.evaluate("field => field.scrollIntoView({block: 'center'})")  # a list at the window's edge closes at once
+    field.click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def upload(page, path):
+    """Choose a file in the dialog that the browser opens."""
+    with page.expect_file_chooser() as chooser:
+        button(page.get_by_test_id("stFileUploader"), "Upload").click()
+    chooser.value.set_files(path)
+
+
+def tab(page, name):
+    """Open a tab beside the card."""
+    page.get_by_role("tab", name=name).click()
+    expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
+
+
+def unharmed(page):
+    """Nothing on a page came of markup in the data."""
+    assert page.locator(RUN).count() == 0
+    assert page.evaluate("window.pwned") is None
+
+
+def bounds(locator):
+    """Where an element is: left, top, right, bottom."""
+    box = locator.bounding_box()
+    return box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
+
+
+def fits(page):
+    """Nothing on a page is wider than its window, once its layout has settled."""
+    with suppress(TimeoutError):
+        page.wait_for_function(f"({WIDE})().length === 0")
+    assert [] == page.evaluate(WIDE)

@@ -1,0 +1,55 @@
+"""Small data sets, sessions and comparisons, whose words try to be markup."""
+
+import json
+
+import numpy as np
+
+from oal_engine import datasets, experiments
+from oal_engine.datasets import formats
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from tests.harness.markup import MARKUP
+
+NAME = f"made {MARKUP}"
+
+
+def imported(store, folder, name=NAME, classes=2, items=90, **columns):
+    """A small data set, whose name tries to be markup; its labels are 0 and 1, or letters."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, items)
+    words = [str(k) if classes == 2 else f"{'abc'[k]}{MARKUP}" for k in y]
+    path = folder / f"{classes}.jsonl"
+    rows = [{"a": x + k, "b": z, "label": word} for (x, z), k, word in zip(rng.normal(size=(items, 2)), y, words)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    columns = formats.Columns(label="label", features=("a", "b"), multiclass=classes > 2, **columns)
+    return datasets.import_file(store, path, name, columns)[0]
+
+
+def compared(store, name, **values):
+    """A finished comparison of two algorithms, changed as said; its id."""
+    spec = experiments.specification({"algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 3}
+                                     | values)  # fmt: skip
+    experiments.compare(spec, store, name)
+    return store.comparison(name)["id"]
+
+
+def add_texts(store, folder, name="texts", label="label"):
+    """A data set of 240 short texts, every fifth positive; the first tries to be markup."""
+    path = folder / f"{name}.csv"
+    lines = [f'i{k},{MARKUP.replace(chr(34), "")} {"good" if k % 5 == 0 else "other"} word{k % 7},{int(k % 5 == 0)}'
+             for k in range(240)]  # fmt: skip
+    path.write_text("id,text,label\n" + "\n".join(lines))
+    columns = formats.Columns(text=("text",), label=label, id="id")
+    return datasets.import_file(store, path, name, columns)[0]
+
+
+def answer(store, dataset, labels=60, **settings):
+    """A session whose answers are right, but every seventh, and skipped every eleventh time; its id."""
+    session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)
+    opened = Session(store, session)
+    for k in range(labels):
+        if not (asked := opened.place.asked):
+            break
+        label = 1 if asked.item % 5 == 0 else -1
+        opened.answer(f"{session}-{k}", asked.id, 0 if k % 11 == 10 else -label if k % 7 == 6 else label, "Ann", 2.5)
+    return session

@@ -1,0 +1,36 @@
+"""The pages run without a browser."""
+
+import html
+
+from streamlit.testing.v1 import AppTest
+
+from tests.harness import ROOT
+
+BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
+WAIT = 60  # seconds; the first run of a page compiles
+
+
+def run(page, **query):
+    """A page as it stands after it has run, with a query in its address."""
+    at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
+    if page != "home.py":
+        at.switch_page(page)
+    for key, value in query.items():
+        at.query_params[key] = str(value)
+    return at.run()
+
+
+def words(at):
+    """All literal HTML and text of a page."""
+    return " ".join(
+        [*(html.unescape(str(element.proto.body)) for element in at.get("html")), *(t.value for t in at.text)]
+    )
+
+
+def listed(session, name, at=None, **state):
+    """The Label page after a list of it has sent what its browser would send."""
+    at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
+    at.session_state["panel"] = name.title()
+    at.run()
+    at.session_state[f"{name}-{session}"] = state
+    return at.run()

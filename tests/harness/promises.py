@@ -1,0 +1,391 @@
+"""What every learner and every rule promises: checks as plain functions of the names of a learner and a rule.
+
+They run over whatever is registered: a learner with the rule `symmetric`, a rule with one binary and one multi-class
+learner that it works with (`fitting`).
+"""
+
+import io
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from multiprocessing import get_context
+
+import numpy as np
+from numba import njit
+from numba.core.caching import NullCache
+from scipy.sparse import csr_array
+
+from oal_engine.kernel import learners, metrics, query_rules, rows, spending, stream
+from oal_engine.kernel.learners import LEARNERS, is_multiclass
+from oal_engine.kernel.parameters import parameters
+from oal_engine.kernel.query_rules import QUERY_RULES
+from tests.harness import naive
+
+CLASSES = 4
+SURELY = {"delta": 1e308}  # symmetric asks about every margin up to 1e300
+MARGINS = [0.0, 5e-324, 1e-300, 1e-100, 1e-9, 0.01, 0.1, 0.5, 1.0, 3.0, 1e3, 1e9, 1e100, 1e200, 1e300]
+
+# The power of the rows' unit that a parameter is in where w.x has none, and for the adaptive learners.
+UNITS = {"C": -2, "eta": -2, "gamma": 2, "r": 2, "a": 2}
+ADAPTIVE_UNITS = {"eta": -1, "delta": 1}
+
+EXCEPTIONS = {
+    ("another_unit_of_the_rows_changes_no_prediction", "paum"): "its margins rho and 1 have no unit",
+    ("another_unit_of_the_rows_changes_no_prediction", "cw"): "its variances start at 1 in any unit",
+}
+
+
+def data(seed=0, n=120, d=7, huge=1e3):
+    """Rows of very different size: ordinary, tiny, huge, repeated, with one feature, and zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    X /= np.maximum(1e-9, np.linalg.norm(X, axis=1, keepdims=True))
+    X[::13] *= 1e-9
+    X[5::29] *= huge
+    X[7::17] = X[6]
+    X[9::31] = np.eye(d)[min(3, d - 1)]
+    X[11::19] = 0
+    y = np.where(X @ rng.normal(size=d) + 0.3 * rng.normal(size=n) > 0.5, 1, -1)
+    return X, y, rng.permutation(n)
+
+
+def labels_for(learner, y):
+    """The labels for a learner: those given, or for a multi-class one four classes out of them."""
+    return np.where(y > 0, 2, 1 + np.arange(y.size) % 5 % CLASSES) if is_multiclass(learner) else y
+
+
+def data_for(learner, **options):
+    """Rows, labels and an order for a learner; Gram-Schmidt magnifies rounding by the largest row of a sketch."""
+    X, y, order = data(**options | ({"huge": 3} if "sacog" in learner else {}))
+    return X, labels_for(learner, y), order
+
+
+def built(learner, d, values=()):
+    """A fresh learner for rows with d features."""
+    return learners.build(learner, d, values, CLASSES * is_multiclass(learner))
+
+
+def run(X, y, order, learner, rule, values=(), rule_values=(), start=None, theta=0.0, rho=0.0, ratio=1.0, **options):
+    """A replay with the log, of a fresh learner or of the one to start with."""
+    table = rows.as_rows(X)
+    return stream.replay(
+        table,
+        y,
+        order,
+        start or built(learner, table.columns, values),
+        query_rules.build(rule, learner, rule_values),
+        stream.objective(theta, rho, ratio),
+        log=True,
+        **options,
+    )
+
+
+def assert_twins(X, y, order, learner, rule, values=(), rule_values=(), matrix=csr_array, plan=None, **options):
+    """The engine and the textbook formulas ask the same rounds and learn the same weights, under a plan or none."""
+    many, d = is_multiclass(learner), X.shape[1]
+    values, rule_values = dict(values), dict(rule_values)
+    twin = naive.MulticlassLearner(learner, d, CLASSES, **values) if many else naive.Learner(learner, d, **values)
+    plans = [naive.Plan(**plan), spending.plan(rule, **plan)] if plan else [None, None]
+    counts, questions = naive.replay(X, y, order, twin, rule, rule_values, plan=plans[0], **options)
+    ours = run(matrix(X), y, order, learner, rule, values, rule_values, plan=plans[1], **options)
+    assert [t for t, _, _ in questions] == list(ours.log[:, 0])
+    assert counts.tolist() == ours.counts.tolist()
+    np.testing.assert_allclose(ours.log, np.array(questions).reshape(-1, 3), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(learners.weights(ours.learner).T, twin.w, rtol=1e-7, atol=1e-9)
+
+
+def arrays(parts):
+    """The arrays of a named tuple."""
+    return [value for value in parts if isinstance(value, np.ndarray)]
+
+
+def bits(log, counts, learner):
+    """A digest of a run: it differs where one bit of the questions, the counts or the state does."""
+    return sha256(b"".join(array.tobytes() for array in (log, counts, *arrays(learner)))).hexdigest()
+
+
+def digest(learner, rule):
+    """The bits of a replay with a budget and averaged weights."""
+    X, y, order = data_for(learner, seed=4)
+    done = run(csr_array(X), y, order, learner, rule, seed=11, budget=30, averaged=True)
+    return bits(done.log, done.counts, done.learner)
+
+
+# Promises of a learner and a rule together
+
+
+def it_equals_its_dense_twin(learner, rule):
+    """The same rounds are asked and the same weights learned as by the textbook formulas."""
+    X, y, order = data_for(learner)
+    assert_twins(X, y, order, learner, rule)
+    assert_twins(X, y, order, learner, rule, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
+
+
+def rows_of_one_feature_equal_the_twin(learner, rule):
+    """A table with a single column is learned as the formulas say."""
+    assert_twins(*data_for(learner, d=1), learner, rule)
+
+
+def a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule):
+    """Questions answered one by one, all state written and read in between without pickle, equal a replay."""
+    X, y, order = data_for(learner, seed=4)
+    table, y = rows.as_rows(csr_array(X)), rows.read_only(y, np.int8)
+    order = stream.checked_order(order, table)
+    one = built(learner, table.columns)
+    parts = one, query_rules.build(rule, learner), stream.objective(), stream.average(one, True)
+    counts, log, t = metrics.empty(learners.classes(one)), [], 0
+    while t < order.size:
+        one, asks, goal, mean = parts = [_loaded(part) for part in parts]
+        q = stream.until_query(table, y, order, one, asks, goal, 11, t, order.size, len(log) < 30, counts)
+        if q.t < order.size:
+            log.append((q.t, q.margin, q.probability))
+            stream.learn(table, order, one, asks, goal, mean, q, y[order[q.t]], len(log) == 30)
+        t = q.t + 1
+    assert digest(learner, rule) == bits(np.array(log).reshape(-1, 3), counts, one)
+
+
+def _loaded(part):
+    file = io.BytesIO()
+    np.savez(file, **part._asdict())
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as found:
+        return type(part)(*(found[name] if found[name].ndim else found[name].item() for name in part._fields))
+
+
+def threads_give_the_same_bits(learner, rule):
+    """Replays side by side in threads equal a replay alone: they share rows and nothing else."""
+    with ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(lambda _: digest(learner, rule), range(8)))
+    assert {digest(learner, rule)} == found
+
+
+def another_process_gives_the_same_bits(learner, rule):
+    """The same seed gives the same questions, counts and state in a process that was started afresh."""
+    task = other_process().submit(_digest_of, learner, rule, LEARNERS[learner], QUERY_RULES[rule])
+    assert digest(learner, rule) == task.result()
+
+
+@cache
+def other_process():
+    """One process for all promises, started afresh."""
+    return ProcessPoolExecutor(1, get_context("spawn"))
+
+
+def _digest_of(learner, rule, *kinds):
+    LEARNERS[learner], QUERY_RULES[rule] = kinds
+    with compiled_afresh(*kinds):
+        return digest(learner, rule)
+
+
+@contextmanager
+def compiled_afresh(*kinds):
+    """Keep the machine code of classes outside the engine off the disk, where no other process could read it."""
+    kernels = [kernel for kernel in vars(stream).values() if hasattr(kernel, "_cache")]
+    caches = [kernel._cache for kernel in kernels]
+    if any(kind.__module__.partition(".")[0] != "oal_engine" for kind in kinds):
+        for kernel in kernels:
+            kernel._cache = NullCache()
+    try:
+        yield
+    finally:
+        for kernel, kept in zip(kernels, caches):
+            kernel._cache = kept
+
+
+def replay(chosen, rho=2.0):
+    """The replay of a strategy over 80 small rows, with its log."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(80, 4)) * (rng.random((80, 4)) < 0.8)
+    classes = 3 * chosen.multiclass
+    y = 1 + np.arange(80) % classes if classes else np.where(X[:, 0] > 0.8, 1, -1)
+    table, goal = rows.as_rows(csr_array(X)), stream.objective(rho=chosen.rho or rho)
+    return stream.replay(table, y, np.arange(80), *chosen.build(4, classes), goal, budget=30, log=True)
+
+
+PROMISES = [
+    it_equals_its_dense_twin,
+    rows_of_one_feature_equal_the_twin,
+    a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits,
+    threads_give_the_same_bits,
+    another_process_gives_the_same_bits,
+]
+
+
+# Promises of a learner
+
+
+def rows_in_order_are_rows_visited_in_that_order(learner, rule):
+    """A table whose rows were sorted by the order of visit gives the same bits as the order does."""
+    X, y, order = data_for(learner)
+    visited = run(csr_array(X), y, order, learner, rule)
+    sorted_ = run(csr_array(X[order]), y[order], np.arange(order.size), learner, rule)
+    assert bits(visited.log, visited.counts, visited.learner) == bits(sorted_.log, sorted_.counts, sorted_.learner)
+
+
+def permuted_columns_permute_the_weights(learner, rule):
+    """With the columns of the rows and of the fresh state in another order, the questions and the weights are the same
+    to rounding."""
+    X, y, order = data_for(learner)
+    columns = np.random.default_rng(1).permutation(X.shape[1])
+    start = _each_array(built(learner, X.shape[1]), lambda array: _along_features(array, columns))
+    one, other = (
+        run(csr_array(X), y, order, learner, rule),
+        run(csr_array(X[:, columns]), y, order, learner, rule, start=start),
+    )
+    np.testing.assert_allclose(other.log, one.log, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        learners.weights(other.learner), learners.weights(one.learner)[columns], rtol=1e-7, atol=1e-9
+    )
+
+
+def _each_array(parts, change):
+    return parts._make(change(value) if isinstance(value, np.ndarray) else value for value in parts)
+
+
+def _along_features(array, columns):
+    for axis, size in enumerate(array.shape):
+        if size == columns.size:
+            array = array.take(columns, axis)
+    return array
+
+
+def a_column_of_zeros_changes_nothing(learner, rule):
+    """A feature that is 0 in every row leaves every question and the other weights alone, and has no weight; a sketch's
+    directions at the start are given no part in it."""
+    X, y, order = data_for(learner)
+    narrow, wide = built(learner, X.shape[1]), built(learner, X.shape[1] + 1)
+    for small, large in zip(arrays(narrow), arrays(wide)):
+        if small.shape[:-1] == large.shape[:-1] and small.ndim == 2:
+            large[:, -1] = 0
+        large[tuple(map(slice, small.shape))] = small
+    with_zeros = csr_array(np.hstack([X, np.ones((len(X), 1))]))
+    with_zeros.data[with_zeros.indptr[1:] - 1] = 0  # stored, as some files do
+    one, other = run(csr_array(X), y, order, learner, rule), run(with_zeros, y, order, learner, rule, start=wide)
+    np.testing.assert_allclose(other.log, one.log, rtol=1e-7, atol=1e-9)
+    weights = learners.weights(other.learner)
+    np.testing.assert_allclose(weights[:-1], learners.weights(one.learner), rtol=1e-7, atol=1e-9)
+    assert not weights[-1].any()
+
+
+def another_unit_of_the_rows_changes_no_prediction(learner, rule):
+    """Rows times a power of two, with the parameters in that unit, give the same predictions and, bit for bit, the same
+    margins, or margins times the square of the unit (the perceptrons, which have no parameter)."""
+    X, y, order = data_for(learner)
+    unit, kind = 1024.0, LEARNERS[learner]
+    units = ADAPTIVE_UNITS if getattr(kind, "keeps", None) == "adaptive" else UNITS
+    values = {name: spec.default * unit ** units.get(name, 0) for name, spec in parameters(kind).items()}
+    one = run(csr_array(X), y, order, learner, rule, rule_values=SURELY)
+    other = run(csr_array(X * unit), y, order, learner, rule, values, SURELY)
+    assert one.queried == y.size
+    assert one.counts.tolist() == other.counts.tolist()
+    assert other.log[:, 1].tolist() in (one.log[:, 1].tolist(), (one.log[:, 1] * unit**2).tolist())
+
+
+def a_zero_row_changes_no_prediction(learner, rule):
+    """A row of zeros is predicted positive, or as the first class, and when asked leaves the weights as they are,
+    whatever its label: at the start and later."""
+    X, y, order = data_for(learner)
+    n, many = len(order), is_multiclass(learner)
+    table = csr_array(np.vstack([X, np.zeros(X.shape[1])]))
+    before = run(table, np.append(y, 1), order, learner, rule)
+    for label in (1, CLASSES) if many else (-1, 1):
+        after = run(table, np.append(y, label), np.append(order, n), learner, rule)
+        assert [n, 0.0, 1.0] == after.log[-1].tolist()
+        assert learners.weights(before.learner).tolist() == learners.weights(after.learner).tolist()
+        fresh = run(table, np.append(y, label), [n, n], learner, rule)
+        assert fresh.counts[(0, label, 1) if many else (1, label + 1, 1)] == 2
+        assert not learners.weights(fresh.learner).any()
+
+
+def margins_up_to_1e300_give_numbers(learner, rule):
+    """Rows as small and as large as floats go, at the start and later, leave no NaN in margins, chances and weights."""
+    X, y, order = data_for(learner, huge=1)
+    for size in (5e-324, 1e-300, 1e-150, 1e-9, 1e9, 1e75, 1e150):
+        for place in (order[:1], order[60:61], order[::7], order):
+            extreme = X.copy()
+            extreme[place] *= size
+            _assert_numbers(run(csr_array(extreme), y, order, learner, rule, rule_values=SURELY))
+    for place in (0, 60):  # twice would be a margin of 1e600
+        extreme = X.copy()
+        extreme[order[place]] = 1e300 * np.eye(X.shape[1])[3]
+        _assert_numbers(run(csr_array(extreme), y, order, learner, rule, rule_values=SURELY))
+
+
+def _assert_numbers(done):
+    assert done.queried > 100
+    assert np.isfinite(done.log).all()
+    assert np.isfinite(learners.weights(done.learner)).all()
+
+
+LEARNER_PROMISES = [
+    *PROMISES,
+    rows_in_order_are_rows_visited_in_that_order,
+    permuted_columns_permute_the_weights,
+    a_column_of_zeros_changes_nothing,
+    another_unit_of_the_rows_changes_no_prediction,
+    a_zero_row_changes_no_prediction,
+    margins_up_to_1e300_give_numbers,
+]
+
+
+# Promises of a rule
+
+
+def fitting(rule):
+    """The names of a binary and of a multi-class learner that a rule works with, where there are such."""
+    return list({is_multiclass(name): name for name in reversed(query_rules.partners(rule))}.values())
+
+
+@njit
+def _probabilities(rule, learner, table, i, margins, v, rho, theta, t):
+    found = np.empty_like(margins)
+    for k in range(margins.size):
+        found[k] = query_rules.probability(rule, learner, rows.Row(table, i), margins[k], v, rho, theta, t)
+    return found
+
+
+def chances(learner, rule):
+    """The chances of asking for margins growing away from 0 on each side, in many situations: (situations, sides,
+    margins)."""
+    table, one, found = rows.as_rows(csr_array(np.diag([1.0, 1e-9, 1e154, 0.0]))), built(learner, 4), []
+    signs = [1.0] if is_multiclass(learner) else [1.0, -1.0]
+    for size in (None, 1e-9, 0.75, 1e9):
+        values = {name: size for name, spec in parameters(QUERY_RULES[rule]).items() if size and _allowed(spec, size)}
+        asks = query_rules.build(rule, learner, values)
+        for i, v in ((0, 1.0), (0, 1e3), (1, 1e-18), (2, 1e308), (2, np.inf), (2, np.nan), (3, 0.0)):
+            for rho, theta, t in ((1.0, 0.0, 1), (50.0, 0.05, 10**6)):
+                for sign in signs:
+                    found.append(_probabilities(asks, one, table, i, sign * np.array(MARGINS), v, rho, theta, t))
+    return np.array(found).reshape(-1, len(signs), len(MARGINS))
+
+
+def _allowed(spec, value):
+    try:
+        return not spec.whole and spec.check(value, "", "") == value
+    except ValueError:
+        return False
+
+
+def every_chance_is_a_probability(learner, rule):
+    """0 <= pi <= 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
+    found = chances(learner, rule)
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less(learner, rule):
+    """A rule that draws asks everything with a chance > 0, one that falls, or stays, as the margin grows; the others
+    answer yes or no."""
+    found = chances(learner, rule)
+    if rule in query_rules.paceable():
+        assert (found > 0).all()
+        assert (np.diff(found) <= 0).all()
+    else:
+        assert {0.0, 1.0} >= set(found.ravel())
+
+
+RULE_PROMISES = [
+    *PROMISES,
+    every_chance_is_a_probability,
+    where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less,
+]

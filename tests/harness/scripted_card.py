@@ -1,0 +1,131 @@
+"""The labeling card alone, in a real browser: payloads and the clock by hand, what it would send in a list."""
+
+from ui.card import SCRIPTS
+from ui.component import text
+
+CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
+COUNTERS = {
+    "labels": 2, "budget": 9, "answers": {"1": 1, "-1": 1}, "skipped": 0, "streamed": 5, "stream": 1000, "pushed": 3,
+}  # fmt: skip
+ADDRESS = "http://card.test/"
+FRAME = 50  # ms by the card's clock, more than a paint takes
+THEME = ("background", "text", "primary", "orange", "red-text")
+HTML = """<style>:root { %s } %s</style>
+<input id=field><textarea id=area></textarea><select id=select><option>a<option>x</select>
+<div id=editable contenteditable></div><div id=textbox role=textbox tabindex=0></div><div id=shadow></div>
+<button id=button onclick="window.clicked = (window.clicked ?? 0) + 1">Other</button><input id=box type=checkbox>
+<a id=here href="?session=2" data-testid=stPageLink-NavLink onclick="event.preventDefault()">This page</a>
+<a id=there href="Data?session=1" data-testid=stPageLink-NavLink onclick="event.preventDefault()">Another page</a>
+<script>
+  shadow.attachShadow({mode: "open"}).innerHTML = "<input>";
+  const mounts = [];
+</script><div id=host></div>"""
+MOUNT = """async script => {
+  const {default: mount} = await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})));
+  window.sent = [];
+  window.cleanUps = [];
+  window.reviews = [];
+  window.give = data => cleanUps.push(mount({data, parentElement: host, setStateValue: (name, value) =>
+    ({events: sent, review: reviews})[name].push(structuredClone(value))}));
+}"""
+
+
+def question(id, **changes):
+    about = {"id": id, "number": id, "parts": [[f"item {id}", 0]], "features": None, "title": None, "why": "w"}
+    return about | {"old": None} | changes
+
+
+def place(asked, **changes):
+    """A place by its question, the question's id, or None for an end."""
+    asked = question(asked) if isinstance(asked, int) else asked
+    about = {"question": asked, "end": None, "counters": COUNTERS, "result": None}
+    return asked if asked and "counters" in asked else about | changes
+
+
+class Script:
+    """The card on an otherwise empty page whose clock stands still unless it is told to run."""
+
+    def __init__(self, page):
+        self.page = page
+        self.page.goto(ADDRESS)
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.open()
+
+    def open(self):
+        """Load the page, once more as after a reload."""
+        self.page.goto(ADDRESS)
+        self.page.evaluate(MOUNT, text(SCRIPTS))
+
+    def give(self, here, branches=(), **changes):
+        """The server's next payload, painted."""
+        self.hand(here, branches, **changes)
+        self.run(FRAME)
+
+    def hand(self, here, branches=(), **changes):
+        """The server's next payload, not painted yet."""
+        ahead = {
+            str(id): {str(label): place(then) for label, then in outcomes.items()}
+            for id, outcomes in dict(branches).items()
+        }
+        about = {"boot": "b", "session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
+        about |= {"annotator": "anna", "login": False}
+        about |= {"place": place(here), "branches": ahead} | changes
+        self.page.evaluate("data => { give(data) }", about)
+
+    def run(self, ms):
+        """Let the clock run."""
+        self.page.clock.run_for(ms)
+
+    def press(self, *keys):
+        """Press keys one after another, with a paint after each."""
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.run(FRAME)
+
+    def hold(self, key, times=5):
+        """Hold a key so long that it repeats, with a paint after each repetition."""
+        for _ in range(times):
+            self.page.keyboard.down(key)
+            self.run(FRAME)
+        self.page.keyboard.up(key)
+
+    def dispatch(self, **event):
+        """A key event that Playwright's keyboard cannot make."""
+        script = """event => { document.body.dispatchEvent(new KeyboardEvent("keydown",
+          {bubbles: true, composed: true, cancelable: true, ...event})) }"""
+        self.page.evaluate(script, event)
+        self.run(FRAME)
+
+    def __call__(self, name):
+        return self.page.get_by_test_id(f"oal-{name}")
+
+    @property
+    def posts(self):
+        """All that was sent: lists of (question, action, label)."""
+        return self.page.evaluate("sent.map(events => events.map(e => [e.question, e.action, e.label]))")
+
+    @property
+    def events(self):
+        """The events sent last."""
+        return self.page.evaluate("sent.at(-1) ?? []")
+
+    @property
+    def answers(self):
+        """The events sent last as (question, label), a skip as (question, 0)."""
+        return [(event["question"], {"skip": 0}.get(event["action"], event["label"])) for event in self.events]
+
+    @property
+    def ids(self):
+        return [event["id"] for event in self.events]
+
+    @property
+    def shown(self):
+        """The number of the item on the screen."""
+        return int(self("text").inner_text().removeprefix("item "))
+
+    @property
+    def status(self):
+        return self("status").inner_text()
+
+
+ALL = {n: {1: n + 1, -1: n + 1, 0: n + 1} for n in range(1, 12)}  # every answer to n brings n + 1

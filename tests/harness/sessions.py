@@ -1,0 +1,139 @@
+"""Sessions over a small made stream, and the answers that are given in them."""
+
+import io
+import json
+from itertools import count
+
+import numpy as np
+from scipy import sparse
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.sessions.bundle import publish
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+
+EVENTS = (f"event {number}" for number in count())
+RUNS = [  # data, algorithm, more settings: what the tests share, for every pair is compiled once
+    ("sparse", "PAA-I", {}),
+    ("sparse", "PAA-I", {"shuffled": True, "seed": 5}),
+    ("sparse", "OA3-diag", {"parameters": {"eta": 0.3}}),
+    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
+    ("sparse", "OAAL", {"audit": 0.5, "audit_trains": False, "averaged": True}),
+    ("sparse", "D-AMD", {"shuffled": True}),
+    ("sparse", "SSOA3", {"averaged": True}),
+    ("sparse", "SEL-ada", {"shuffled": True}),
+    ("sparse", "OAAL", {"averaged": True}),
+    ("classes", "PAA-I", {"positive_class": "b"}),
+    ("classes", "MD-AMD", {"shuffled": True}),
+    ("classes", "MPAA-I", {"averaged": True}),
+    ("dense", "OA3", {"seed": 2, "averaged": True}),
+]
+
+
+def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):
+    """Items of two classes, one in five positive, that a linear learner tells apart."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array((n, d), density=density, rng=rng, data_sampler=rng.normal).tocsr()
+    score = X @ rng.normal(size=d)
+    y = np.where(score > np.quantile(score, 0.8), labels[1], labels[0]).astype(np.int8)
+    return X, formats.Items([f"i{k}" for k in range(n)], None, X, [f"f{j}" for j in range(d)], ["word"] * n, y, {})
+
+
+def begin(store, data="sparse", algorithm="PAA-I", **more):
+    """A new session, opened."""
+    return Session(store, create(store, data, algorithm, **{"budget": 40} | more))
+
+
+def truth(opened):
+    """The label that the data has for the item that waits."""
+    return int(opened.y[opened.place.asked.item])
+
+
+def say(opened, label, event=None, **more):
+    """Answer the question that waits; the event."""
+    event = event or next(EVENTS)
+    opened.answer(event, opened.place.asked.id, label, **more)
+    return event
+
+
+def take_back(opened, event=None):
+    """Undo the last answer; the event."""
+    event = event or next(EVENTS)
+    opened.undo(event, opened.previous)
+    return event
+
+
+def label_until_the_end(opened):
+    """Give the true answer as long as something is asked."""
+    while opened.place.asked:
+        say(opened, truth(opened))
+
+
+def standing(store, opened):
+    """The labels that stand, in order, straight from the tables."""
+    return [
+        row["label"]
+        for row in store.query(
+            "SELECT labels.label FROM labels JOIN questions ON questions.id = question"
+            " WHERE session = ? AND undone_at IS NULL ORDER BY number",
+            opened.id,
+        )
+    ]
+
+
+def twin(store, opened, labels):
+    """A new session with the settings of another, given labels and nothing else."""
+    about = store.session(opened.id)
+    again = Session(
+        store,
+        store.add_session(
+            {key: about[key] for key in about.keys() - {"id", "dataset_name", "created_at", "parameters"}}
+            | {"parameters": json.dumps(about["parameters"]), "classes": json.dumps(about["classes"])}
+        ),
+    )
+    for label in labels:
+        say(again, label)
+    return again
+
+
+def bits(opened):
+    """Every bit of what a session has learned."""
+    return [array.tobytes() for array in opened.state.arrays()]
+
+
+def labelled(store, data="sparse", algorithm="PAA-I", wrong=9, **more):
+    """A session with skips, an undo, and every ninth answer wrong; and the places that it showed."""
+    opened = begin(store, data, algorithm, **more)
+    places = []
+    while opened.place.asked:
+        place = opened.place
+        places.append((place.asked, place.progress, place.weights.copy(), place.counts.copy()))
+        number, label = len(places), truth(opened)
+        if number % 9 == 0:
+            label = 1 + label % 4 if opened.multiclass else -label
+        say(opened, 0 if number % 11 == 0 else label)
+        if number == 5:
+            take_back(opened)
+            places.pop()
+            places.append((place.asked, place.progress, place.weights.copy(), place.counts.copy()))
+            say(opened, label)
+    return opened, places
+
+
+def database(path, name, **changes):
+    """A database with the stream of the sessions' tests in two classes and in four."""
+    store = Store(path)
+    items = stream_of(**changes)[1]
+    datasets.add(store, name, datasets.table(items), "made.npz")
+    items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)
+    datasets.add(store, "classes", datasets.table(items), "made.npz")
+    return store
+
+
+def text_of(store, session):
+    """A session as it is published."""
+    file = io.StringIO()
+    publish(store, session, file)
+    return file.getvalue()

@@ -1,0 +1,254 @@
+"""The benchmarks run, and a replay keeps its promise on memory; how fast anything is is not tested."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from random import Random
+
+import pytest
+
+from tests.harness import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import estimates
+import growth
+import label_latency
+import labeling_tools
+import load
+import throughput
+from common import Shape, fitting
+from labeling_tools import Item, Tool, ours
+
+CHOSEN = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
+linux = pytest.mark.skipif(not growth.STATUS.exists(), reason="the memory of a process is read from /proc")
+
+
+def run(script, *options):
+    """What a benchmark prints as JSON."""
+    command = [sys.executable, ROOT / "benchmarks" / script, *options, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "" == done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def rates():
+    options = ("--rounds", "200", "--passes", "1", "--seconds", "0.001", *(f"--learner={name}" for name in CHOSEN))
+    return run("throughput.py", *options)
+
+
+def test_learners_are_timed(rates):
+    """Every learner that is wanted has its line on all rows, or a word on why it was not run."""
+    for shape in throughput.SHAPES:
+        for order in throughput.ORDERS:
+            lines = rates["learners"][shape][order]
+            assert CHOSEN == tuple(lines)
+            assert all("note" in line or line["microseconds"] > 0 for line in lines.values())
+    assert (
+        "not run: covariance of 50,000 x 50,000" == rates["learners"]["sparse 100k x 50k"]["stored"]["acog-ii"]["note"]
+    )
+
+
+def test_every_peer_is_timed_or_noted(rates):
+    """Each peer has its rounds a second, or stands in the notes as left out; twins of ours ask as much as ours."""
+    for lines in rates["peers"].values():
+        for peer in throughput.PEERS:
+            noted = any(note.startswith(f"{peer.name} was left out") for note in rates["notes"])
+            assert noted or lines["stored"][peer.name]["rounds_per_second"] > 0
+        assert lines["stored"]["OAL Studio"]["asked"] == lines["stored"]["numpy loop"]["asked"]
+
+
+def test_the_page_shows_aims_and_figures(rates):
+    """The page is made of what --json gives, with every aim in it."""
+    page = "\n".join(throughput.sections(rates))
+    assert rates["aims"]
+    assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
+
+
+def test_learners_fit_the_classes_of_the_rows():
+    """Learners of positives and negatives are timed on two classes without a number, multi-class ones on K."""
+    assert "pa-i" in fitting(Shape(10, 2, 2))
+    assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
+
+
+def test_estimates_are_held_against_the_truth():
+    """In its small form the benchmark says for each plan how many sessions show a number, and how good it is."""
+    lines = run("estimates.py", "--quick", "--orders", "1")["By labels and plan"]
+    assert 2 * len(estimates.PLANS) == len(lines)
+    assert {line["sessions"] for line in lines} == {8}
+    shown = [line for line in lines if line["shown"]]
+    assert shown
+    assert all(0 <= line["coverage"] <= 1 and 0 < line["half_width"] < 0.5 for line in shown)
+
+
+@linux
+def test_growth_measures_every_axis(monkeypatch):
+    """Each axis that some learner fits has its points and finite exponents, in time and in memory."""
+    shapes = [Shape(300, 50, 5), Shape(600, 50, 5)]
+    monkeypatch.setattr(growth, "curves", lambda: [growth.Curve("count", "pa-i", shapes)])
+    found = growth.measure()
+    assert [300, 600] == [point["count"] for point in found["curves"][0]["points"]]
+    assert len(growth.AXES) - 1 == len(found["notes"])
+    assert "pa-i" in "\n".join(growth.sections(found))
+
+
+@linux
+@pytest.mark.parametrize("learner", ["pa-i", "ssacog-ii"])
+def test_a_replay_takes_no_more_memory_than_promised(learner):
+    """Beyond the rows and the learner's state a replay of 300,000 rounds takes at most 50 MB."""
+    point = growth.in_fresh_process(Shape(300_000, 60, 20), learner, 1)
+    assert point["rows_mb"] > 60
+    assert growth.ALLOWED >= point["excess_mb"]
+
+
+@linux
+def test_the_measure_of_memory_sees_what_is_taken():
+    """What is allocated and given back between two looks counts in the peak."""
+    script = "import growth, numpy; before = growth.memory('VmRSS'); growth.forget(); numpy.ones(5_000_000).sum(); "
+    script += "print(growth.memory('VmHWM') - before)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "benchmarks", capture_output=True, text=True)
+    assert 36 <= float(done.stdout) <= 48
+
+
+# A tool that takes 90 ms to the next item, says nothing for a moment, and has saved after 180 ms.
+SLOW = """<div id=card data-saved=1><p>first</p></div><script>addEventListener('keydown', ({ key }) => {
+  const text = document.querySelector('p'), next = text.textContent === 'first' ? 'second' : 'first';
+  if (key !== (next === 'second' ? 'a' : 'x')) return;
+  card.dataset.saved = 0;
+  text.textContent = '';
+  setTimeout(() => { text.textContent = next; }, 90);
+  setTimeout(() => { card.dataset.saved = 1; }, 180);
+});</script>"""
+FIRST_SECOND = [Item("first", True), Item("second", False)]
+
+
+def served(address, *_):
+    return nullcontext(address)
+
+
+def filled(page, content):
+    page.set_content(content)
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(label_latency, "PAUSE", 0.2)
+    monkeypatch.setattr(label_latency, "WARM_UP", 1)
+
+
+def test_the_stop_watch_waits_for_the_text_and_for_the_save(browser, hurried):
+    """A label's time ends with the next item's text in a frame, not with the old one gone, and with all saved."""
+    keys = {True: ["Shift", "a"], False: ["x"]}
+    tool = Tool("slow", "1", partial(served, SLOW), filled, keys, "p", "[data-saved='1']")
+    (found,) = label_latency.measure(browser, [tool], FIRST_SECOND, 3)
+    assert 90 <= found["painted"]["p50"] <= found["painted"]["p95"]
+    assert 180 <= found["acknowledged"]["p50"]
+    assert 2 == found["keys"]
+
+
+def test_a_tool_that_is_not_there_is_left_out_with_the_reason(browser, hurried):
+    """Nothing is measured of a tool that cannot be started, and nobody is compared with it."""
+
+    def serve(*_):
+        raise labeling_tools.Missing("it could not be installed: no such package")
+
+    found = label_latency.measure(browser, [Tool("gone", "gone==1", serve, filled, {True: ["a"]}, "p")], [], 3)
+    assert ["it could not be installed: no such package"] == [tool["left_out"] for tool in found]
+    assert {} == label_latency.ratios(found)
+
+
+def test_a_package_that_cannot_be_installed_says_so(tmp_path, monkeypatch):
+    """Pip's own last words are in the reason, and nothing is left that looks installed."""
+    failed = partial(subprocess.CompletedProcess, (), 1, "", "many lines\nERROR: no such package\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed())
+    with pytest.raises(labeling_tools.Missing, match=r"^gone==1 could not be installed: ERROR: no such package$"):
+        labeling_tools.programs("gone==1", tmp_path)
+    assert not list(tmp_path.rglob("complete"))
+
+
+def test_ratios_are_those_of_our_slowest_to_the_best_of_the_others():
+    """Each percentile is compared with whichever other tool was better at it."""
+    times = [(ours("CSPAA").name, 20, 40), (ours("OA3-diag").name, 30, 30), ("a", 90, 400), ("b", 100, 200)]
+    found = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
+    assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(found)
+
+
+def test_labels_are_given_in_the_real_app(browser, hurried):
+    """Our own card is found, answered and timed on texts that the benchmark imported."""
+    found = label_latency.run(browser, labels=2, items=200, alone=True)
+    (tool,) = found["tools"]
+    assert 0 < tool["painted"]["p50"]
+    assert 0 < tool["acknowledged"]["p50"]
+    assert f"| {tool['tool']}" in "\n".join(label_latency.sections([found]))
+
+
+def test_synthetic_texts_follow_their_law():
+    """The same texts every time, about as many relevant as wanted, of no more terms than wanted, few of them common."""
+    items, _ = label_latency.zipf(2000, 500)
+    assert items == label_latency.zipf(2000, 500)[0]
+    terms = [word for item in items for word in item.text.split()]
+    assert 20 <= sum(item.relevant for item in items) <= 60
+    assert 400 <= len(set(terms)) <= 500
+    assert terms.count("w0") > 5 * terms.count("w20") > 0
+
+
+def test_many_annotators_lose_nothing():
+    """Annotators without browsers label in the real app: all that is acknowledged is stored once and verifies, and the
+    times and the memory are told."""
+    found = run("load.py", "--annotators", "2", "--minutes", "0.1", "--items", "300", "--pause", "0.2")
+    counts = "lost", "doubled", "unacknowledged", "unverified", "ended"
+    assert (0,) * len(counts) == tuple(found[name] for name in counts)
+    assert {} == found["problems"]
+    assert 10 < found["events"]["label"]
+    times = found["acknowledged_ms"]
+    assert 0 < times["p50"] <= times["p95"] <= times["p99"]
+    assert 2 == len(found["memory_mb"])
+    assert 100 < min(found["memory_mb"])
+    assert "| lost |" in "\n".join(load.lines(found))
+
+
+def test_what_is_lost_or_doubled_is_counted():
+    """A row that was acknowledged and is not stored is lost; one that is stored twice, otherwise than it was sent, or
+    by nobody, is doubled."""
+    one, two, other = ("note", "1", 5, "words", "ann"), ("undo", "2", 7), ("note", "1", 5, "other words", "ann")
+    assert {"lost": 0, "doubled": 0} == load.compared([one, two], [one], [one])
+    assert {"lost": 1, "doubled": 0} == load.compared([one, two], [one, two], [one])
+    assert {"lost": 0, "doubled": 1} == load.compared([one, two], [one], [one, one])
+    assert {"lost": 1, "doubled": 1} == load.compared([one], [one], [other])
+
+
+def test_an_unacknowledged_event_is_sent_again_with_the_later_ones():
+    """An annotator goes on over prepared questions, sends what is unsaved along, and waits where an undo is unsaved."""
+    sent = []
+
+    class Page:
+        tasks = asyncio
+
+        async def set_state(self, component, key, events):
+            sent.append([event["action"] for event in events])
+
+    def place(question):
+        return {"question": {"id": question, "item": question}}
+
+    async def act():
+        someone = load.Annotator(1, "ann", [0] * 9, Random(0))
+        ahead = {"1": {label: place(2) for label in ("-1", "0", "1")}}
+        payload = {"acked": [], "branches": ahead, "place": place(1), "error": None, "previous": None}
+        someone.receive(load.CARD, payload)
+        await someone.push(Page(), {"action": "label", "question": 1, "label": -1})
+        assert 2 == someone.place["question"]["id"]
+        await someone.push(Page(), {"action": "undo", "question": 1})
+        assert someone.place is None
+        assert not list(someone.keys())
+        label, undo = (event["id"] for event in someone.pending)
+        someone.receive(load.CARD, payload | {"acked": [label]})
+        assert [undo] == [event["id"] for event in someone.pending]
+        assert [label] == list(someone.acknowledged)
+
+    ThreadPoolExecutor(1).submit(asyncio.run, act()).result()  # Playwright runs a loop in this one
+    assert [["label"], ["label", "undo"]] == sent

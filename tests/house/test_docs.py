@@ -1,0 +1,173 @@
+"""The documentation: nothing is missing in it, its commands are read as they stand, and its links lead somewhere."""
+
+import inspect
+import re
+import shlex
+from functools import cache
+
+import pytest
+import typer
+
+from docs import make_reference
+from oal_engine import __version__
+from oal_engine.cli import main as cli
+from oal_engine.datasets.readers import READERS
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.metrics import METRICS
+from oal_engine.kernel.parameters import parameters
+from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.sessions.settings import create
+from tests.harness import ROOT
+
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[!.]*/README.md")]
+NAMES = sorted({str(path.relative_to(ROOT)) for path in PAGES})
+COMMANDS = typer.main.get_command(cli.app).commands
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@cache
+def page(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@cache
+def prose(name):
+    """A page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
+
+
+def section(name, heading):
+    """What stands below a heading of a page, up to the next one of its level or above."""
+    _, _, below = f"\n{page(name)}".partition(f"\n{heading}\n")
+    assert below, f"{name} has no {heading}"
+    return re.split(rf"^#{{1,{len(heading.split()[0])}}} ", below, flags=re.MULTILINE)[0]
+
+
+def named(heading, start="- "):
+    """The names that the lines of a section of the reference begin with."""
+    return re.findall(rf"^{re.escape(start)}`(.+?)`", section("docs/reference.md", heading), re.MULTILINE)
+
+
+def anchors(name):
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose(name), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_reference_is_up_to_date():
+    """docs/reference.md is what the code declares: python -m docs.make_reference writes it."""
+    assert make_reference.reference() == page("docs/reference.md")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_reference_has_every_option(name):
+    """Each command has a section, with each option that its parser takes."""
+    below = section("docs/reference.md", f"### {name}")
+    known = {option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
+    documented = set(re.findall(r"`(--[\w-]+)", below))
+    assert {option for option in known if option.startswith("--")} - {"--help"} == documented
+
+
+def test_every_command_is_explained():
+    """Each command stands in an example of a page that is written by hand."""
+    shown = {name for name in NAMES if name != "docs/reference.md"}
+    used = {command for name in shown for command in re.findall(r"python -m oal_engine ([a-z]+)", page(name))}
+    assert set(COMMANDS) == used & set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("heading", "start", "registry"),
+    [
+        ("## Algorithms", "| ", ALGORITHMS),
+        ("## Learners", "- ", LEARNERS),
+        ("## Query rules", "- ", QUERY_RULES),
+        ("## File formats", "| ", READERS),
+    ],
+)
+def test_the_reference_names_what_is_registered(heading, start, registry):
+    """Each algorithm, learner, rule and format has a line."""
+    assert list(registry) == named(heading, start)
+
+
+def test_the_reference_names_every_metric():
+    """Each metric of two classes is listed."""
+    assert set(METRICS) <= set(re.findall(r"`(\w+)`", section("docs/reference.md", "## Metrics")))
+
+
+@pytest.mark.parametrize(("heading", "registry"), [("## Learners", LEARNERS), ("## Query rules", QUERY_RULES)])
+def test_the_reference_names_every_parameter(heading, registry):
+    """Each parameter stands below its learner or rule."""
+    declared = [name for kind in registry.values() for name in parameters(kind)]
+    assert declared == named(heading, "  - ")
+
+
+def test_the_settings_of_a_session_are_explained():
+    """Each argument of `session.create` is a row of the table, with its default."""
+    rows = re.findall(r"^\| `(\w+)` \|(.*?)\| .+ \|$", section("docs/settings.md", "## Settings of a session"), re.M)
+    arguments = [each for each in inspect.signature(create).parameters.values() if each.name != "store"]
+    expected = [(each.name, "" if each.default is each.empty else f"`{each.default!r}`") for each in arguments]
+    assert expected == [(name, default.strip()) for name, default in rows]
+
+
+def test_every_environment_variable_is_explained():
+    """Each variable that the sources name is a row of the table, and no row is left of one that is gone."""
+    folders = ("oal_engine", "ui", "pages", "tests", "benchmarks")
+    sources = [*ROOT.glob("*.py"), *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
+    used = {name for path in sources for name in re.findall(r"\bOAL_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    rows = re.findall(r"^\| `(\w+)`", section("docs/settings.md", "## Environment variables"), re.MULTILINE)
+    assert used == set(rows)
+
+
+def commands(name):
+    """The commands of the engine in the shell blocks of a page, as lists of words."""
+    for block in re.findall(r"```sh\n(.*?)```", page(name), re.DOTALL):
+        for line in block.splitlines():
+            _, engine, arguments = line.partition("python -m oal_engine ")
+            if engine:
+                yield shlex.split(arguments, comments=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_commands_are_taken(name):
+    """The command line reads each example as it stands."""
+    for command, *arguments in map(cli.spread, commands(name)):
+        COMMANDS[command].make_context(command, arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_links_lead_somewhere(name):
+    """Each relative link names a file, and each anchor a heading of a page."""
+    dead = []
+    for link in LINK.findall(prose(name)):
+        target, _, anchor = link.partition("#")
+        if re.match(r"\w+:", link):
+            continue
+        path = ((ROOT / name).parent / target).resolve() if target else ROOT / name
+        if not path.exists() or (anchor and anchor not in anchors(str(path.relative_to(ROOT)))):
+            dead.append(link)
+    assert [] == dead
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_files_that_it_names_exist(name):
+    """A path that begins with a folder of the project leads somewhere."""
+    paths = re.findall(r"(?<![\w./-])(?:benchmarks|data|docs|oal_engine|tests|ui)/[\w/.]+\.\w+", page(name))
+    assert [] == [path for path in paths if not (ROOT / path).exists()]
+
+
+def test_the_index_leads_to_every_page():
+    """Each page of docs/ is linked from docs/README.md."""
+    linked = set(LINK.findall(page("docs/README.md")))
+    assert {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"} <= linked
+
+
+def test_the_version_is_named():
+    """The citation and the images for a cluster are of this version."""
+    assert f"version: {__version__}\n" in page("CITATION.cff")
+    assert {__version__} == set(re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", page("docs/cluster.md")))
+
+
+def test_the_readme_is_short():
+    """The README is read in a few minutes: at most 800 words."""
+    assert len(page("README.md").split()) <= 800

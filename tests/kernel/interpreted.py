@@ -1,0 +1,76 @@
+"""Every published name, and every pair of learner and rule beside its dense twin, run by test_stream.py without the
+compiler (NUMBA_DISABLE_JIT): the same source takes seconds as plain Python, and minutes to compile for every pair."""
+
+import numpy as np
+import pytest
+from numba import config
+from scipy.sparse import csr_array
+
+from oal_engine.kernel import query_rules, rows, spending
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.parameters import parameters
+from oal_engine.kernel.query_rules import QUERY_RULES
+from tests.harness.promises import assert_twins, data_for, fitting, replay, run
+
+assert config.DISABLE_JIT
+rows.prefetch = lambda array, index: None  # an instruction of the processor, none of Python
+
+PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
+
+
+def away_from_defaults(kind):
+    return {name: 3 if spec.whole else 0.75 for name, spec in parameters(kind).items()}
+
+
+@pytest.mark.parametrize(("learner", "rule"), PAIRS)
+@pytest.mark.parametrize("matrix", [csr_array, np.asarray])
+def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
+    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas."""
+    X, y, order = data_for(learner)
+    assert_twins(X, y, order, learner, rule, matrix=matrix)
+    assert_twins(X, y, order, learner, rule, matrix=matrix, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
+
+
+@pytest.mark.parametrize(("learner", "rule"), PAIRS)
+def test_parameters_reach_the_formulas(learner, rule):
+    """Parameters away from their defaults agree with the twin under an unknown rho with unequal metric weights."""
+    values, rule_values = away_from_defaults(LEARNERS[learner]), away_from_defaults(QUERY_RULES[rule])
+    assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
+
+
+@pytest.mark.parametrize(("learner", "rule"), [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)])
+def test_a_plan_equals_its_twin(learner, rule):
+    """Audits, trained on or not, and a pace, where the rule can have one, ask and teach what the formulas say."""
+    X, y, order = data_for(learner, seed=3, n=200)
+    plan = {"budget": 40, "horizon": 180, "audit": 0.3}
+    assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
+    if rule in query_rules.paceable():
+        assert_twins(X, y, order, learner, rule, seed=7, budget=40, plan=plan | {"pace": 0.7})
+
+
+@pytest.mark.parametrize("rule", query_rules.paceable())
+def test_a_pace_spends_the_budget_evenly(rule):
+    """The labels are spent by the end of the paced rounds, half of them about the middle, whatever the rule; none is
+    asked with a smaller chance than a tenth of a rate."""
+    X, y, order = data_for(learner := query_rules.partners(rule)[0], n=1500, huge=1)
+    plan = spending.plan(rule, 150, 1400, pace=0.75)
+    log = run(csr_array(X), y, order, learner, rule, plan=plan).log
+    assert (150, True) == (len(log), log[-1, 0] < 1050)
+    assert 350 < np.median(log[:, 0]) < 750
+    assert log[:, 2].min() > 0.1 / 1050
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_name_builds_and_runs(name):
+    """Each published name asks within its budget, learns, and has the parameters that are declared for it."""
+    chosen, entry = strategy(name), ALGORITHMS[name]
+    done = replay(chosen)
+    assert 0 < done.queried <= 30
+    assert np.isfinite(done.learner.w).all()
+    assert done.learner.w.any()
+    assert (name, entry.learner, entry.rule) == (chosen.algorithm, chosen.learner, chosen.rule)
+    assert type(done.learner) is LEARNERS[entry.learner]
+    assert declared(entry.learner, entry.rule).keys() == chosen.parameters.keys()
+    assert entry.fixed.items() <= chosen.parameters.items()
+    assert entry.paper

@@ -1,0 +1,89 @@
+"""The published names: each is what its paper fixes, builds, and runs."""
+
+import pytest
+
+from oal_engine.kernel.algorithms import declared, strategy
+from oal_engine.kernel.parameters import Parameter
+from oal_engine.kernel.query_rules import QUERY_RULES, partners
+from tests.harness.promises import replay
+
+PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in partners(rule)]
+
+
+@pytest.mark.parametrize(("learner", "rule"), PAIRS)
+def test_every_pair_has_its_declared_parameters(learner, rule):
+    """The keys of a strategy are those declared, each with its default, a range and a line of help."""
+    keys, chosen = declared(learner, rule), strategy(learner=learner, rule=rule)
+    assert {key: spec.default for key, spec in keys.items()} == chosen.parameters
+    for key, spec in keys.items():
+        assert isinstance(spec, Parameter)
+        assert spec.default == spec.check(spec.default, key, learner)
+        assert spec.help.endswith(".")
+    others = {key: 3 if spec.whole else 0.75 for key, spec in keys.items()}
+    assert others == strategy(learner=learner, rule=rule, values=others).parameters
+
+
+def test_names_in_any_case():
+    """A name is found whatever its capitals, and told as published."""
+    assert "OA3-diag" == strategy("oa3-DIAG").algorithm
+    assert ("acog-ii", "variance") == (strategy("oa3").learner, strategy("oa3").rule)
+    assert "PA-I" == strategy("pa-i").algorithm
+    assert "pa-i + all" == strategy(learner="PA-I", rule="All").algorithm
+
+
+def test_soal_fixes_rho():
+    """SOAL weighs both classes alike; SOAL-CS and OA3 take the run's rho and so learn something else."""
+    assert (1.0, 1.0, None, None) == tuple(strategy(name).rho for name in ("SOAL", "SOAL-diag", "SOAL-CS", "OA3"))
+    soal, sensitive = replay(strategy("SOAL"), rho=5.0), replay(strategy("SOAL-CS"), rho=5.0)
+    assert replay(strategy("SOAL-CS"), rho=1.0).learner.w.tolist() == soal.learner.w.tolist()
+    assert soal.learner.w.tolist() != sensitive.learner.w.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "a"), [("D-ADA", -1), ("D-AMD", -1), ("D-ADA-I", 1), ("D-AMD-I", 1), ("M-ADA", 0), ("M-AMD", 0)]
+)
+def test_what_a_paper_fixes_cannot_be_set(name, a):
+    """The weight of rare features is part of the name: the same value is accepted, another is refused."""
+    assert a == strategy(name).parameters["a"] == strategy(name, values={"a": a}).parameters["a"]
+    assert a == strategy(name, values={"rule.a": str(a), "b": 2}).parameters["a"]
+    with pytest.raises(ValueError, match=rf"^a of {name} is fixed at {a}\. Got 0\.5\.$"):
+        strategy(name, values={"a": 0.5})
+
+
+def test_one_delta_for_both_signs():
+    """`delta` sets both deltas of a rule that has two, and one of them can still be set by itself."""
+    both = strategy("SOAL", values={"delta": 3}).parameters
+    assert (3, 3) == (both["delta_plus"], both["delta_minus"])
+    one = strategy("OAAL", values={"delta": 3, "delta_minus": 0.5}).parameters
+    assert {"delta_plus": 3, "delta_minus": 0.5} == one
+    assert {"eta": 1, "delta": 3, "delta_plus": 0.1, "delta_minus": 0.1} == strategy(
+        learner="ada-da", rule="asymmetric", values={"delta": 3}
+    ).parameters
+
+
+def test_a_key_of_both_sides():
+    """Where learner and rule share a name the side is said, in setting and in telling."""
+    chosen = strategy(learner="ada-da", rule="symmetric", values={"learner.delta": 2, "rule.delta": 3})
+    assert {"eta": 1, "learner.delta": 2, "rule.delta": 3} == chosen.parameters
+    assert ({"eta": 1, "delta": 2}, {"delta": 3}) == (chosen.learner_parameters, chosen.rule_parameters)
+    assert 2 == strategy("PA-I", values={"learner.C": 2}).parameters["C"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"algorithm": "XYZ"}, r"^algorithm must be one of OAAL, .*SSACOG-II\. Got XYZ\.$"),
+        ({"learner": "pa"}, r"^a strategy needs the name of an algorithm, or of a learner and a rule\.$"),
+        ({"learner": "pa", "rule": "other"}, r"^rule must be one of all, first, .*\. Got other\.$"),
+        ({"learner": "other", "rule": "all"}, r"^learner must be one of perceptron, .*\. Got other\.$"),
+        ({"learner": "pa", "rule": "variance"}, r"^rule variance works with the learners arow, .*\. Got pa\.$"),
+        ({"algorithm": "PA", "values": {"C": 1}}, r"^PA has no parameter C\. It has none\.$"),
+        ({"algorithm": "PA-I", "values": {"rule.C": 1}}, r"^PA-I has no parameter rule\.C\. It has C\.$"),
+        ({"algorithm": "OAAL", "values": {"delta": -1}}, r"^delta_plus of asymmetric must be > 0\. Got -1\.$"),
+        ({"learner": "ada-md", "rule": "symmetric", "values": {"delta": 1}}, r"Say learner\.delta or rule\.delta\.$"),
+    ],
+)
+def test_a_wrong_strategy_is_refused(call, message):
+    """One sentence names what there is and what came."""
+    with pytest.raises(ValueError, match=message):
+        strategy(**call)

@@ -1,0 +1,27 @@
+"""Every registered learner and rule keeps every promise."""
+
+import pytest
+
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.query_rules import QUERY_RULES
+from tests.harness.promises import EXCEPTIONS, LEARNER_PROMISES, RULE_PROMISES, fitting
+
+
+class TestLearners:
+    @pytest.mark.parametrize("learner", LEARNERS)
+    @pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
+    def test_a_learner_keeps_the_promise(self, promise, learner):
+        """Each learner, with the rule symmetric."""
+        if exception := EXCEPTIONS.get((promise.__name__, learner)):
+            pytest.skip(exception)
+        promise(learner, "symmetric")
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("learner", "rule"), [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
+    )
+    @pytest.mark.parametrize("promise", RULE_PROMISES, ids=lambda promise: promise.__name__)
+    def test_a_rule_keeps_the_promise(self, promise, learner, rule):
+        """Each rule, with a binary and a multi-class learner that it works with."""
+        promise(learner, rule)

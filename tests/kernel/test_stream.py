@@ -1,0 +1,179 @@
+"""The kernel against its dense twin, and the promises of the stream; those of learners and rules: test_promises.py."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from oal_engine.kernel import draws, learners, query_rules, rows, stream
+from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.query_rules import QUERY_RULES
+from tests.harness import ROOT, naive
+from tests.harness.promises import assert_twins, data, data_for, run
+
+
+def test_every_pair_equals_its_dense_twin():
+    """Every learner with every rule, on both kinds of rows and with other parameters, equals its twin as Python.
+
+    Compiled are each learner and each rule (test_promises.py), and the pairs below, where one reads the other's state.
+    """
+    command = "-m pytest -p no:cacheprovider -W ignore:overflow:RuntimeWarning --tb=short".split()
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, *command, "tests/kernel/interpreted.py"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("learner", "rule"),
+    [
+        (name, rule)
+        for rule, kind in QUERY_RULES.items()
+        if hasattr(kind, "needs")
+        for name in query_rules.partners(rule)
+    ],
+)
+def test_a_rule_that_reads_the_state_equals_the_twin_with_every_learner(learner, rule):
+    """Compiled, a rule that looks at the variance works with each learner that keeps one."""
+    assert_twins(*data_for(learner, seed=2), learner, rule, ratio=0.25, seed=9)
+
+
+@pytest.mark.parametrize(
+    ("learner", "rule"),
+    [
+        ("pa-i", "asymmetric"),
+        ("acog-ii", "variance"),
+        ("acog-ii-diag", "variance"),
+        ("ssacog-ii", "variance"),
+        ("ada-md", "discriminative"),
+        ("m-ada-md", "discriminative"),
+    ],
+)
+def test_dense_rows_equal_the_twin(learner, rule):
+    """Dense rows give what sparse rows give: the formulas of the twin."""
+    assert_twins(*data_for(learner, seed=1), learner, rule, matrix=np.asarray, seed=5, budget=60)
+
+
+def test_draws_are_pure():
+    """The draw of a round depends on the seed and the round alone, and fills [0, 1) evenly."""
+    ours = np.array([draws.draw(7, t) for t in range(2000)])
+    assert ours.tolist() == [naive.draw(7, t) for t in range(2000)]
+    assert abs(ours.mean() - 0.5) < 0.02
+    assert ours.min() >= 0
+    assert ours.max() < 1
+    assert np.histogram(ours, 10, (0, 1))[0].min() > 150
+
+
+def test_marks_cut_the_stream_without_changing_it():
+    """Counts kept at many rounds end where one run ends, before and after the budget is spent."""
+    X, y, order = data(seed=5)
+    whole = run(X, y, order, "pa-i", "asymmetric", budget=20)
+    parts = run(X, y, order, "pa-i", "asymmetric", budget=20, marks=[1, 10, 50, 110, 120])
+    assert whole.counts.tolist() == parts.counts.tolist()
+    assert parts.curve.sum((1, 2, 3)).tolist() == [1, 10, 50, 110, 120]
+    assert parts.log.tolist() == whole.log.tolist()
+
+
+def test_a_budget_is_never_exceeded():
+    """No more labels are asked than the budget allows, and none with a budget of zero."""
+    X, y, order = data()
+    assert [run(X, y, order, "pa-i", "all", budget=b).queried for b in (0, 1, 17, 500)] == [0, 1, 17, 120]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: learners.build("pa-i", 3, {"C": -1}), "C of pa-i must be > 0. Got -1."),
+        (lambda: learners.build("pa-i", 3, {"c": 1}), "pa-i has no parameter c. It has C."),
+        (
+            lambda: query_rules.build("asymmetric", "pa", {"delta_plus": "x"}),
+            "delta_plus of asymmetric must be > 0. Got x.",
+        ),
+        (lambda: query_rules.build("random", "pa", {"q": 1.5}), "q of random must be > 0 and <= 1. Got 1.5."),
+        (
+            lambda: query_rules.build("variance", "pa"),
+            "rule variance works with the learners arow, cw, acog-i, acog-ii, acog-i-diag, acog-ii-diag, "
+            "sacog-i, sacog-ii, ssacog-i, ssacog-ii. Got pa.",
+        ),
+        (
+            lambda: query_rules.build("discriminative", "arow"),
+            "rule discriminative works with the learners ada-da, ada-md, m-ada-da, m-ada-md. Got arow.",
+        ),
+        (lambda: stream.objective(rho=-2), "rho must be > 0, or 0 for the Laplace estimate. Got -2."),
+        (
+            lambda: run(np.eye(3), [1, 0, 1], np.arange(3), "pa", "all"),
+            "a replay needs a label -1 or 1 for every row. Got 0.",
+        ),
+        (
+            lambda: run(np.eye(3), [1, 1, 1], [0, 3], "pa", "all"),
+            "an order must hold row numbers from 0 to 2. Got 0 to 3.",
+        ),
+        (
+            lambda: run(np.eye(3), [1, 2, 5], np.arange(3), "m-pa", "all"),
+            "a replay needs a label 1 to 4 for every row. Got 5.",
+        ),
+        (
+            lambda: learners.build("pa", 3, classes=4),
+            "4 classes need one of the learners m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md. Got pa.",
+        ),
+        (lambda: learners.build("m-pa", 3, classes=1), "m-pa needs 2 classes or more. Got 1."),
+        (
+            lambda: query_rules.build("asymmetric", "m-pa"),
+            f"rule asymmetric works with the learners {', '.join(k for k in LEARNERS if k[:2] != 'm-')}. Got m-pa.",
+        ),
+        (lambda: rows.as_rows([[1, float("nan")]]), "rows must be finite numbers. Got NaN or infinity."),
+    ],
+)
+def test_errors_name_what_is_allowed_and_what_came(call, message):
+    """A wrong value is refused in one sentence."""
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+def test_a_full_covariance_over_the_limit_is_refused_with_the_ways_out(monkeypatch):
+    """A learner that would not fit into memory says how much it needs and what to do instead."""
+    with pytest.raises(
+        ValueError, match=r"20,000 x 20,000 numbers: 3.0 GiB, over the limit of 2.0 GiB. Use a diagonal"
+    ):
+        learners.build("acog-ii", 20_000)
+    monkeypatch.setenv("OAL_MEMORY_LIMIT", "1000")
+    with pytest.raises(ValueError, match="raise OAL_MEMORY_LIMIT"):
+        learners.build("arow", 12)
+    assert learners.build("acog-ii-diag", 20_000).s.size == 20_000
+
+
+@pytest.mark.parametrize("length", [1, 10, 100])
+@pytest.mark.parametrize(("dense", "sparse"), [("sacog-i", "ssacog-i"), ("sacog-ii", "ssacog-ii")])
+def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
+    """SSACOG and SACOG ask the same of 2,000 rounds, with margins and weights equal to 1e-8, however long the rows."""
+    rng = np.random.default_rng(8)
+    X = random_array((2000, 60), density=0.2, rng=rng).toarray()
+    X *= length / np.maximum(1e-9, np.linalg.norm(X, axis=1, keepdims=True))
+    y = np.where(X @ rng.normal(size=60) > 0.3 * length, 1, -1)
+    values = {"eta": 0.1 / length**2}
+    one, other = (run(csr_array(X), y, np.arange(2000), name, "variance", values) for name in (dense, sparse))
+    assert one.queried > 200
+    np.testing.assert_allclose(other.log, one.log, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(learners.weights(other.learner), one.learner.w, rtol=0, atol=1e-8)
+
+
+IMPORTS = """
+import os, numba, oal_engine
+from oal_engine.kernel import stream
+print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
+"""
+
+
+def test_machine_code_is_kept_apart_where_numba_was_imported_first():
+    """The folder named after the sources is used by a program that has imported numba before the engine, too."""
+    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
+    assert ("True\n", "") == (done.stdout, done.stderr)

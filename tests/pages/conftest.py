@@ -1,0 +1,49 @@
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.sessions.settings import SKIP, create
+from tests.harness.pages import BINARY
+from ui.desk import Desk
+
+
+@pytest.fixture
+def store(app_store, tmp_path, monkeypatch):
+    """The store of an app of its own, which offers the files of the test's folder."""
+    monkeypatch.setenv("OAL_FILES", str(tmp_path))
+    return app_store
+
+
+@pytest.fixture
+def keep(app_store, tmp_path):
+    """A function that imports texts, every fourth of them `good`, some of which try to be markup; the data set."""
+
+    def add(name="texts", items=600, columns=formats.Columns(("text",), "label", positive=("good",))):
+        path = tmp_path / f"{name}.csv"
+        kinds = ["good" if k % 4 == 0 else f"other{k % 2}" for k in range(items)]
+        path.write_text(
+            "text,label\n" + "".join(f"<b>n{k}</b> Straße{k % 7} {kind},{kind}\n" for k, kind in enumerate(kinds))
+        )
+        return datasets.import_file(app_store, path, name, columns)[0]
+
+    return add
+
+
+@pytest.fixture
+def work(app_store, keep):
+    """A function that answers so many questions of a new session rightly, or all but every `noise`th, skipping every
+    tenth; the session's desk."""
+
+    def make(answers=60, dataset=None, noise=None, **settings):
+        session = create(app_store, dataset or keep(), **{"budget": 200} | (settings or BINARY))
+        desk = Desk(session)
+        numbers = {name: label for label, name in desk.session.names.items()}
+        for k in range(answers):
+            asked = desk.session.place.asked
+            kind = desk.session.dataset.item(asked.item)["text"].split()[-1]
+            label = numbers.get(kind, 1 if kind == "good" else -1)
+            label *= -1 if noise and k % noise == 0 else 1
+            desk.session.answer(f"e{k}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25)
+        return desk
+
+    return make

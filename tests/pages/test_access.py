@@ -1,0 +1,347 @@
+"""Who may do what: unclear secrets close the app, and lists say who enters and who owns."""
+
+import asyncio
+import html
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from streamlit import config
+from streamlit.testing.v1 import AppTest
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+
+from oal_engine.datasets.demo import dataset
+from oal_engine.sessions.settings import create
+from tests.harness import ROOT
+from ui import access
+from ui.gate import Gate
+from ui.page import PAGES
+
+SECRET = "a-secret-of-the-server-and-of-nobody-else"
+AUTH = f'[auth]\ncookie_secret = "{SECRET}"\n'
+LISTS = AUTH + '[access]\nallowed = ["ben@example.org", "@lab.example"]\nowners = ["Anna@Example.org"]\n'
+
+
+def user(email, **claims):
+    return {"is_logged_in": True, "email": email} | claims
+
+
+@pytest.fixture
+def secrets(tmp_path, monkeypatch):
+    """The secrets file of a server that has just been started; there is none yet."""
+    monkeypatch.setattr(access, "_login_required", False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".streamlit").mkdir()
+    return tmp_path / ".streamlit" / "secrets.toml"
+
+
+UNCLEAR = {
+    "a typo": b'[auth\ncookie_secret = "x"',
+    "an unfinished save": b"",
+    "no text": b"\xff\xfe[auth]",
+    "another case": LISTS.replace("[auth]", "[Auth]").encode(),
+    "another name": LISTS.replace("[auth]", "[oauth]").encode(),
+    "a name of its own": AUTH.replace("[auth]", "[log-in]").encode(),
+    "no section": AUTH.replace("[auth]\n", "").encode(),
+    "no section but a word": b'auth = "google"',
+    "a list without a log-in": b'[access]\nallowed = ["ben@example.org"]',
+    "no list": AUTH.encode(),
+    "an empty list": (AUTH + "[access]\nallowed = []").encode(),
+    "a list in another case": (AUTH + '[Access]\nallowed = ["*"]').encode(),
+    "a list of another name": (AUTH + '[access]\nallow = ["*"]').encode(),
+    "a word for a list": (AUTH + '[access]\nallowed = "ben@example.org"').encode(),
+    "a name for an address": (AUTH + '[access]\nallowed = ["ben"]').encode(),
+    "a domain without its at": (AUTH + '[access]\nallowed = ["*", "lab.example"]').encode(),
+    "nothing but an at": (AUTH + '[access]\nallowed = ["@"]').encode(),
+}
+
+
+@pytest.mark.parametrize("written", UNCLEAR.values(), ids=list(UNCLEAR))
+def test_unclear_secrets_let_nobody_in(secrets, written):
+    """Whatever is not understood closes the app, for people who are logged in too, with a sentence that says why."""
+    secrets.write_bytes(written)
+    for person in ({}, user("ben@example.org"), user("anna@example.org")):
+        standing = access.standing(person)
+        assert (False, False) == (standing.enters, standing.owns)
+        assert standing.problem.endswith(".")
+        assert access.LOG_IN != standing.problem
+
+
+@pytest.mark.parametrize("made", [os.mkdir, lambda path: os.symlink("gone", path)], ids=["a folder", "a broken link"])
+def test_what_stands_at_the_place_of_the_secrets_and_is_no_file_lets_nobody_in(secrets, made):
+    """A folder of that name, and a link to nothing, are not the same as no secrets."""
+    made(secrets)
+    assert not access.standing({}).enters
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_secrets_that_may_not_be_read_let_nobody_in(secrets):
+    """A file without the right to read it is not the same as no secrets."""
+    secrets.write_text(LISTS)
+    secrets.chmod(0)
+    assert not access.standing({}).enters
+
+
+def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
+    """A wrong path on the command line is not the same as no secrets."""
+    option = config.get_config_options()["secrets.files"]
+    monkeypatch.setattr(option, "where_defined", "command-line argument or environment variable")
+    assert "The secrets .streamlit/secrets.toml are missing." in access.standing({}).problem
+
+
+@pytest.mark.parametrize("written", [None, "[database]\nurl = 'somewhere'"])
+def test_without_a_log_in_whoever_is_here_owns(secrets, written):
+    """No secrets, and secrets of other things, leave the app to the one who runs it."""
+    if written:
+        secrets.write_text(written)
+    assert access.Standing(enters=True, owns=True) == access.standing({})
+
+
+@pytest.mark.parametrize("written", [*UNCLEAR.values(), b"[database]\nurl = 'somewhere'", None])
+def test_a_server_that_asked_for_a_log_in_never_opens(secrets, written):
+    """Whatever becomes of the secrets, or of their file, while the server runs; back again, they let people in."""
+    secrets.write_text(LISTS)
+    assert access.standing(user("ben@example.org")).enters
+    secrets.unlink() if written is None else secrets.write_bytes(written)
+    assert not access.standing({}).enters
+    assert not access.standing(user("ben@example.org")).enters
+    secrets.write_text(LISTS)
+    assert access.standing(user("ben@example.org")).enters
+
+
+def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
+    """A file that is taken away to be written anew does not open the app in between."""
+    secrets.write_text("[auth")
+    assert not access.standing({}).enters
+    secrets.unlink()
+    assert "start the server again" in access.standing({}).problem
+
+
+def test_two_files_of_secrets_count_as_one(secrets, tmp_path):
+    """The lists of a home folder and the log-in of the working directory belong together, and either can close."""
+    (tmp_path / "home" / ".streamlit").mkdir(parents=True)
+    home = tmp_path / "home" / ".streamlit" / "secrets.toml"
+    home.write_text('[access]\nallowed = ["@lab.example"]')
+    secrets.write_text(AUTH)
+    assert access.standing(user("ben@lab.example")).enters
+    home.write_text("[access")
+    assert not access.standing(user("ben@lab.example")).enters
+
+
+PEOPLE = [
+    (user("ben@example.org"), True, False),
+    (user("BEN@Example.Org"), True, False),
+    (user("carla@lab.example"), True, False),
+    (user("anna@example.org"), True, True),
+    (user("anna@example.org", email_verified=True), True, True),
+    (user("anna@example.org", email_verified=False), False, False),
+    (user("anna@example.org", email_verified="false"), False, False),
+    (user("anna@example.org", email_verified=None), False, False),
+    (user("eve@example.org"), False, False),
+    (user("eve@lab.example.evil"), False, False),
+    (user("eve@evil-lab.example"), False, False),
+    (user("eve@sub.lab.example"), False, False),
+    (user("@lab.example"), False, False),
+    (user("ben@example.org", is_logged_in=False), False, False),
+    (user("ben@example.org", is_logged_in="true"), False, False),
+    ({"is_logged_in": True, "name": "ben@example.org"}, False, False),
+    ({"email": "anna@example.org"}, False, False),
+    ({}, False, False),
+]
+
+
+@pytest.mark.parametrize(("person", "enters", "owns"), PEOPLE)
+def test_lists_say_who_enters_and_who_owns(secrets, person, enters, owns):
+    """By verified address or by domain, in any case; owners need not be on the other list too."""
+    secrets.write_text(LISTS)
+    standing = access.standing(person)
+    assert (enters, owns, enters) == (standing.enters, standing.owns, standing.problem == "")
+
+
+def test_everybody_is_let_in_only_where_the_list_says_so(secrets):
+    """A star lets every account in, one without an address too, and makes nobody an owner."""
+    secrets.write_text(AUTH + '[access]\nallowed = ["*"]')
+    assert access.Standing(enters=True) == access.standing({"is_logged_in": True, "name": "Eve"})
+    assert access.LOG_IN == access.standing({}).problem
+
+
+def opened(page):
+    at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+    return (at if page == "home.py" else at.switch_page(page)).run()
+
+
+@pytest.mark.parametrize("page", PAGES.values())
+@pytest.mark.parametrize("written", ["[auth", "", "[Auth]\nclient_id = 'x'", LISTS, None])
+def test_no_page_shows_anything_to_who_may_not_enter(app_store, secrets, monkeypatch, page, written):
+    """Each page is the one sentence, and the button to log in where that helps: no name of a session or a data set."""
+    monkeypatch.chdir(secrets.parent.parent)
+    create(app_store, dataset(app_store, "tweets"), "PAA-I", name="a private session")
+    if written is None:
+        secrets.mkdir()
+    else:
+        secrets.write_text(written)
+    at = opened(page)
+    assert not at.exception
+    shown = html.unescape(" ".join(str(element) for element in at.main))
+    assert "private" not in shown
+    assert "Synthetic" not in shown
+    buttons = ["Log in"] if written == LISTS else []
+    assert buttons == [button.label for button in at.button]
+    assert 2 + len(buttons) == len(at.main.children)  # a title and a sentence
+
+
+def removing(at):
+    return [button.label for button in at.button if button.label.startswith(("Remove", "Delete", "Cancel"))]
+
+
+@pytest.mark.parametrize("owns", [True, False])
+def test_only_owners_remove_and_add_to_what_is_there(app_store, monkeypatch, owns):
+    """Who only labels is offered no button that removes, and no items for the data of others."""
+    create(app_store, dataset(app_store, "tweets"), "PAA-I", name="kept")
+    dataset(app_store, "abstracts")
+    monkeypatch.setattr(access, "standing", lambda person: access.Standing(enters=True, owns=owns))
+    assert (["Remove this session"] if owns else []) == removing(opened("home.py"))
+    data = opened("pages/4_Data.py")
+    assert (["Remove", "Remove"] if owns else []) == removing(data)
+    assert owns == any(control.key == "kind" for control in data.segmented_control)
+
+
+@pytest.fixture
+def folder(secrets, tmp_path, monkeypatch):
+    """A folder of files that the owner names, a file in it and one outside."""
+    folder = tmp_path / "shared"
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "in.csv").write_text("text\na\n")
+    (tmp_path / "out.csv").write_text("text\nsecret\n")
+    (tmp_path / "shared2").mkdir()
+    (tmp_path / "shared2" / "out.csv").write_text("text\nsecret\n")
+    os.symlink("../out.csv", folder / "link.csv")
+    os.symlink("below/in.csv", folder / "alias.csv")
+    os.symlink("..", folder / "up")
+    os.mkfifo(folder / "pipe.csv")
+    monkeypatch.setenv("OAL_FILES", str(folder))
+    return folder
+
+
+def test_files_in_the_folder_of_the_owner_are_read(folder):
+    """By a name inside it, by a whole path, and through a link that stays inside."""
+    inside = folder / "below" / "in.csv"
+    for name in ("below/in.csv", str(inside), "alias.csv", "below/../below/in.csv"):
+        assert inside == access.served_file(name)
+
+
+OUTSIDE = ["../out.csv", "link.csv", "up/out.csv", "../shared2/out.csv", "/etc/passwd", "below", "pipe.csv"]
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "", "missing.csv", "a\0b", "x" * 5000])
+def test_no_other_file_of_the_server_is_read(folder, name):
+    """A file outside is refused with the words for one that does not exist, so that nobody learns what there is."""
+    with pytest.raises(ValueError, match=r"^There is no file .* in the folder shared\.$"):
+        access.served_file(name)
+
+
+@pytest.mark.parametrize(("named", "written"), [(None, None), ("", None), ("folder", LISTS), ("folder", "[auth")])
+def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
+    app_store, folder, secrets, monkeypatch, named, written
+):
+    """The Data page has no field for a path, and a path that is asked for all the same is refused."""
+    monkeypatch.chdir(secrets.parent.parent)
+    if named is None:
+        monkeypatch.delenv("OAL_FILES")
+    else:
+        monkeypatch.setenv("OAL_FILES", named and str(folder))
+    if written:
+        secrets.write_text(written)
+    with pytest.raises(ValueError, match="OAL_FILES"):
+        access.served_file(str(folder / "below" / "in.csv"))
+    assert "way" not in [control.key for control in opened("pages/4_Data.py").segmented_control]
+
+
+class Server:
+    """Streamlit behind the gate, which keeps what reaches it."""
+
+    def __init__(self):
+        self.heard, self.gate = [], Gate(self)
+
+    async def __call__(self, scope, receive, send):
+        while (message := await receive())["type"] == "websocket.receive":
+            self.heard.append(message["bytes"])
+            await send({"type": "websocket.send", "bytes": b"shown"})
+
+    async def log_out(self, cookies):
+        scope = {"type": "http", "path": "/auth/logout", "headers": [(b"cookie", cookies.encode())]}
+        await self.gate(scope, self._nothing, None)
+
+    def talk(self, cookies, between):
+        """Say something twice, with something done in between; what is answered."""
+        sent, said = [], iter((b"first", b"second"))
+
+        async def receive():
+            if (word := next(said, None)) == b"second":
+                await between()
+            return {"type": "websocket.receive", "bytes": word} if word else await self._nothing()
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "websocket", "path": "/_stcore/stream", "headers": [(b"cookie", cookies.encode())]}
+        with ThreadPoolExecutor() as thread:  # the loop of a browser may run in this one
+            thread.submit(asyncio.run, self.gate(scope, receive, send)).result()
+        return sent
+
+    async def _nothing(self):
+        return {"type": "websocket.disconnect"}
+
+
+def cookie(email):
+    claims = json.dumps({"is_logged_in": True, "email": email})
+    return f"_streamlit_user={create_signed_value(SECRET, '_streamlit_user', claims).decode()}"
+
+
+SHOWN, CLOSED = {"type": "websocket.send", "bytes": b"shown"}, {"type": "websocket.close", "code": 1008}
+
+
+@pytest.mark.parametrize("left", ["logged out", "off the list", "no list", "unreadable", "gone"])
+def test_a_connection_ends_with_the_first_message_after_its_person_may_no_longer_enter(secrets, left):
+    """That message, a label or the tick of a panel, never reaches the app, and nothing more is sent."""
+    secrets.write_text(LISTS)
+    server, ben = Server(), cookie("ben@example.org")
+
+    async def leave():
+        match left:
+            case "logged out":
+                await server.log_out(ben)
+            case "gone":
+                secrets.unlink()
+            case _:
+                written = {"off the list": LISTS.replace("ben@", "carla@"), "no list": AUTH, "unreadable": "[auth"}
+                secrets.write_text(written[left])
+
+    assert [SHOWN, CLOSED] == server.talk(ben, leave)
+    assert [b"first"] == server.heard
+
+
+def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
+    """Neither another's log-out nor a change of the lists for others ends it."""
+    secrets.write_text(LISTS)
+    server = Server()
+
+    async def others():
+        await server.log_out(cookie("carla@lab.example"))
+        secrets.write_text(LISTS.replace("@lab.example", "eve@lab.example"))
+
+    assert [SHOWN, SHOWN] == server.talk(cookie("ben@example.org"), others)
+    assert [b"first", b"second"] == server.heard
+
+
+def test_a_connection_made_before_the_log_in_was_asked_for_ends(secrets):
+    """Once the secrets have [auth], a tab that was opened without must come in anew."""
+    server = Server()
+
+    async def ask_for_a_log_in():
+        secrets.write_text(LISTS)
+
+    assert [SHOWN, CLOSED] == server.talk("", ask_for_a_log_in)
+    assert [b"first"] == server.heard

@@ -1,0 +1,202 @@
+"""The Compare page without a browser: what it offers, starts and refuses."""
+
+import os
+from functools import partial
+
+import pytest
+
+from oal_engine import experiments
+from oal_engine.experiments import jobs, specifications
+from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.learners import is_multiclass
+from tests.harness import pages
+from tests.harness.examples import NAME, compared, imported
+from tests.harness.markup import MARKUP
+
+run = partial(pages.run, "pages/2_Compare.py")
+
+
+@pytest.fixture
+def store(app_store, monkeypatch):
+    """The store of an app of its own, in which jobs are noted but nothing runs."""
+    monkeypatch.setattr(jobs, "start", lambda store, comparison: store.put_job(comparison, os.getpid(), "never"))
+    return app_store
+
+
+def words(at):
+    return " ".join(str(element.proto.body) for element in at.get("html"))
+
+
+def test_the_page_opens_on_an_empty_database_and_two_clicks_start_something(store):
+    """The demo's stream, five algorithms, tuned."""
+    at = run()
+    assert not at.exception
+    at.button(key="compare-send").click().run()
+    assert not at.exception
+    (row,) = store.comparisons()
+    assert ["demo:tweets"] == row["specification"]["data"]
+    assert ("2:1", [100, 300]) == (row["specification"]["tune"], row["specification"]["budgets"])
+    assert at.query_params["comparison"] in (str(row["id"]), [str(row["id"])])
+
+
+def test_what_is_chosen_is_what_is_compared(store, tmp_path):
+    """Data, algorithms, values and settings of the form reach the specification."""
+    imported(store, tmp_path)
+    at = run()
+    at.selectbox(key="compare-tune").select("none").run()
+    at.multiselect(key="compare-algorithms-False").set_value(["OAAL", "cspaa + asymmetric"]).run()
+    at.text_input(key="compare-OAAL-delta_plus").set_value("10^-1..10^1")
+    at.text_input(key="compare-OAAL-delta_minus").set_value("0.1, 1")
+    at.text_input(key="compare-cspaa + asymmetric-C").set_value("2")
+    at.text_input(key="compare-budgets").set_value("5, none")
+    at.number_input(key="compare-runs").set_value(3)
+    at.selectbox(key="compare-criterion-False").select("cost")
+    at.text_input(key="compare-name").set_value("my own").run()
+    assert "about 42 replays" in [text.value for text in at.text]
+    at.button(key="compare-send").click().run()
+    assert not at.exception
+    found = store.comparison("my own")["specification"]
+    assert {
+        "OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1.0]},
+        "cspaa + asymmetric": {"C": [2.0]},
+    } == found["algorithms"]
+    expected = {"data": [NAME], "budgets": [5, None], "permutations": 3, "criterion": "cost", "tune": "none"}
+    assert expected == {key: found[key] for key in expected}
+
+
+def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path):
+    """Fixing C does not silently fix delta."""
+    imported(store, tmp_path)
+    at = run()
+    at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
+    at.text_input(key="compare-PAA-I-C").set_value("2").run()
+    at.button(key="compare-send").click().run()
+    (row,) = store.comparisons()
+    tens = specifications.powers(specifications.TENS)
+    assert {"C": [2.0], "delta": tens} == row["specification"]["algorithms"]["PAA-I"]
+
+
+def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
+    """One value is the comparison's, several are each algorithm's."""
+    imported(store, tmp_path)
+    at = run()
+    at.selectbox(key="compare-tune").select("none").run()
+    at.multiselect(key="compare-algorithms-False").set_value(["PAA-I", "CSOAL"]).run()
+    at.text_input(key="compare-c_p").set_value("0.5, 0.9")
+    at.text_input(key="compare-rho").set_value("laplace")
+    at.text_input(key="compare-alpha_p").set_value("0.7").run()
+    at.button(key="compare-send").click().run()
+    assert not at.exception
+    (row,) = store.comparisons()
+    found = row["specification"]
+    assert {"PAA-I": {"c_p": [0.5, 0.9]}, "CSOAL": {"c_p": [0.5, 0.9]}} == found["algorithms"]
+    assert (0.7, "laplace") == (found["alpha_p"], found["rho"])
+
+
+def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
+    """K classes for algorithms of K classes, or one of them against the rest."""
+    imported(store, tmp_path, classes=3)
+    at = run()
+    offered = at.multiselect(key="compare-algorithms-True").options
+    assert [name for name, each in ALGORITHMS.items() if is_multiclass(each.learner)] == [
+        name for name in offered if "+" not in name
+    ]
+    assert "m-pa-i + symmetric" in offered
+    one = f"{NAME}=a{MARKUP}"
+    at.multiselect(key="compare-data").set_value([one]).run()
+    assert not at.exception
+    assert {"OAAL", "cspaa + asymmetric"} <= {*at.multiselect(key="compare-algorithms-False").options}
+    at.multiselect(key="compare-data").set_value([NAME, one]).run()
+    assert not at.exception
+    assert "choose one kind" in words(at)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("compare-budgets", "ten", "budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
+        ("compare-budgets", "0", "a budget must be a whole number &gt;= 1. Got 0."),
+        ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
+        ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
+        ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
+        ("compare-hit", "some", "labels to hit must be a share, or their number. Got some."),
+        ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
+        ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
+        ("compare-c_p", "0.5, 0.9", "several weights are a sweep, which needs parameters as given, not tuned."),
+        ("compare-rho", "much", "Weight of positives in learning (ρ) must be a number"),
+        ("compare-algorithms-False", [], "algorithms of a comparison must be a table of at least one."),
+        ("compare-data", [], "data of a comparison must be a list of at least one."),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(store, tmp_path, field, value, sentence):
+    """No traceback, nothing that starts."""
+    imported(store, tmp_path)
+    at = run()
+    element = at.multiselect(key=field) if isinstance(value, list) else at.text_input(key=field)
+    element.set_value(value).run()
+    assert not at.exception
+    assert sentence in words(at)
+    assert "compare-send" not in [button.key for button in at.button]
+
+
+@pytest.mark.parametrize("asked", ["77", "x", "-1", "1.5"])
+def test_a_comparison_that_does_not_exist_is_said_to(store, asked):
+    """An address that leads nowhere leads back."""
+    at = run(comparison=asked)
+    assert not at.exception
+    assert f"Comparison {asked} does not exist." in words(at)
+
+
+def test_a_result_has_its_tables_and_details(store, tmp_path):
+    """All details on demand, beside another comparison too; nothing of a name is markup."""
+    imported(store, tmp_path)
+    one = compared(store, f"one {MARKUP}", data=[NAME], tune="2:1", algorithms={"PAA-I": {"C": [1, 10]}, "OAAL": {}})
+    compared(store, "two", data=[NAME], seed=5)
+    at = run(comparison=one)
+    assert not at.exception
+    assert MARKUP not in words(at)
+    (choice,) = [each for each in at.get("button_group") if each.key == "compare-details"]
+    shown = {"p-values": "Wilcoxon", "Compare with …": "Difference", "Average ranks": "Nemenyi", "Settings tried": "",
+             "Specification": ""}  # fmt: skip
+    for kind, expected in shown.items():
+        at.segmented_control(key="compare-details").set_value(kind).run()
+        assert not at.exception, kind
+        assert expected in words(at)
+    assert sorted(choice.options) == sorted(shown)
+    at.selectbox(key="compare-shown").select("cost").run()
+    at.selectbox(key="compare-axis").select("rounds").run()
+    at.selectbox(key="compare-shown-evaluation").select("push_query").run()
+    assert not at.exception
+    assert "push-and-query evaluation" in words(at)
+
+
+def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
+    """A heat map for two parameters, a line for one, accuracy and macro F1 for K classes."""
+    imported(store, tmp_path)
+    imported(store, tmp_path, "three", classes=3)
+    values = {"delta_plus": [0.1, 1], "delta_minus": [0.1, 1]}
+    sweep = compared(store, "sweep", data=[NAME], algorithms={"OAAL": values}, budgets=[20])
+    line = compared(store, "line", data=[NAME], algorithms={"OAAL": {"delta": [0.1, 1]}}, budgets=[20])
+    many = compared(store, "many", data=["three"], algorithms={"MPAA-I": {}}, criterion="accuracy")
+    for comparison, charts in ((sweep, 3), (line, 3), (many, 2)):
+        at = run(comparison=comparison)
+        assert not at.exception
+        assert charts == len(at.get("plotly_chart"))
+    assert "Balanced accuracy" in words(at)
+
+
+def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
+    """The newest first; one that lost its process says so and can be resumed."""
+    imported(store, tmp_path)
+    spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
+    first, second = (experiments.begin(spec, store, name) for name in ("first", "second"))
+    store.put_job(second, os.getpid(), "long ago")
+    at = run()
+    found = words(at)
+    assert found.index("lost its process") < found.index("not finished")
+    at.button(key=f"compare-delete-{first}").click().run()
+    assert ["second"] == [row["name"] for row in store.comparisons()]
+    at = run(comparison=second)
+    assert jobs.LOST in words(at)
+    at.button(key="compare-go-on").click().run()
+    assert "running" == store.job(second)["state"] or "lost" == store.job(second)["state"]

@@ -1,0 +1,436 @@
+"""What stands beside the card: progress, history, what was pushed, what was learned, guidelines."""
+
+import re
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from oal_engine.datasets import formats
+from oal_engine.sessions import estimates, top_terms
+from oal_engine.sessions.fold import Progress
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
+from tests.harness.pages import BINARY, listed, run, words
+from ui import charts, feed, history, messages, pushed, spending, stopping
+from ui.desk import MORE, Desk
+from ui.items import why
+
+
+def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
+    """The answer to an item that was shown as skipped counts only while it is; the same event twice is one."""
+    desk = work(answers=12)
+    skipped = desk.session.skipped[0]
+
+    def correct(event, label):
+        values = {"id": event, "action": "correct", "question": skipped.id, "label": label, "was": SKIP}
+        desk.handle(messages.read(messages.CardEvent, values | {"highlighted": True}), "anna")
+
+    correct("first", 1)
+    with pytest.raises(SessionError, match="answered already by anna"):
+        correct("second", -1)
+    correct("first", 1)
+    assert 1 == desk.session.history[skipped.number - 1].label
+    assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
+
+
+def test_plotly_accepts_the_charts(work):
+    """They reach the browser as they are, so that what they hold is checked here."""
+    session = work().session
+    guess = SimpleNamespace(value=0.5, low=0.4, high=0.6)
+    points = [(t, None, {key: {"sum": guess, "f1": guess} for key in charts.NAMES}) for t in (10, 20)]
+    found = [*charts.of_session(session), *charts.estimated(session, points), charts._answers(session)]
+    assert 6 == len(found)
+    for chart in found:
+        assert chart.figure["data"]
+        assert len(chart.figure["data"]) == len(go.Figure(chart.figure).data)
+
+
+@pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
+def test_the_end_says_what_comes_next(work, keep, budget, more):
+    """Its links are to this session's replay and files and to a new session on its data; only where labels are left it
+    says that items which come will be asked."""
+    desk = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
+    told = desk.payload()
+    assert told["place"]["question"] is None
+    assert [f"Replay?session={desk.session.id}", f"./?new={desk.session.dataset.id}"] == [*told["links"].values()]
+    assert more == (MORE in told["place"]["result"])
+
+
+def view(**changes):
+    return messages.View(**changes)
+
+
+def titles(page):
+    return [row["title"] for row in page["rows"]]
+
+
+# The list
+
+
+def test_a_list_is_turned_page_by_page(work):
+    """Fifty rows a page, the newest first; what is said of the place in the list is true on every page."""
+    desk = work(120)
+    first, last = history.page(desk, view()), history.page(desk, view(page=2))
+    assert [120 - k for k in range(50)] == [int(row["by"].split()[1]) for row in first["rows"]]
+    assert ("1–50 of 120", False, True) == tuple(first[key] for key in ("total", "newer", "older"))
+    assert ("101–120 of 120", True, False) == tuple(last[key] for key in ("total", "newer", "older"))
+    assert 20 == len(last["rows"])
+
+
+def test_a_search_finds_words_ids_and_notes_in_any_case(work):
+    """Letters of any alphabet are compared without their case; a note is searched with its item."""
+    desk = work(60)
+    asked = desk.log
+    desk.session.note("n", asked[7].item, "Ask the OWNER", "anna")
+    assert titles(history.page(desk, view(search="the owner"))) == [desk.session.dataset.item(asked[7].item)["id"]]
+    found = history.page(desk, view(search=" STRASSE3 "))
+    assert found["rows"]
+    assert all("Straße3" in row["snippet"] for row in found["rows"])
+    assert [] == history.page(desk, view(search="nowhere"))["rows"]
+
+
+def test_only_the_open_row_brings_its_whole_text(work):
+    """A page of long documents stays small: rows carry so much of their text as they show."""
+    desk = work(20)
+    opened = desk.log[3].id
+    texts = {row["id"]: row["text"] for row in history.page(desk, view(open=opened))["rows"]}
+    assert {opened} == {row for row, text in texts.items() if text is not None}
+    assert texts[opened].startswith("<b>n")
+
+
+def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
+    """Among very many items only the newest are searched, and the list says so."""
+    desk = work(60)
+    monkeypatch.setattr(feed, "SEARCHED", 20)
+    found = history.page(desk, view(search="n"))
+    assert "20 items among the newest 20" == found["total"]
+    assert "0 items among the newest 20" == history.page(desk, view(search="nowhere"))["total"]
+    assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in found["rows"]]
+
+
+# History
+
+
+def test_history_shows_who_answered_what_and_when(work):
+    """A row has the answer, the annotator, the time it took, the chance, and what the model had predicted."""
+    desk = work(60)
+    answered = [entry for entry in reversed(desk.log) if entry.label is not None]
+    rows = history.page(desk, view())["rows"]
+    assert [entry.answered_at for entry in answered[:50]] == [row["when"] for row in rows]
+    for row, entry in zip(rows, answered):
+        name = desk.session.names.get(entry.label, "Skipped")
+        assert name == row["chips"][0][0]
+        assert f"{entry.annotator} · 1.2 s · chance of being asked {entry.probability:.2f}" in row["by"]
+        wrong = entry.label not in (SKIP, entry.predicted)
+        assert wrong == any(kind == "wrong" for _, kind in row["chips"])
+
+
+@pytest.mark.parametrize(("show", "fits"), [
+    ("1", lambda entry: entry.label == 1), ("-1", lambda entry: entry.label == -1),
+    ("0", lambda entry: entry.label == 0), ("corrected", lambda entry: entry.corrected),
+    ("noted", lambda entry: entry.note),
+    ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
+])  # fmt: skip
+def test_history_is_filtered(work, show, fits):
+    """Each choice shows the answers that it names, and there are some."""
+    desk = work(60)
+    entries = desk.log
+    desk.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
+    desk.session.note("n", entries[9].item, "unsure", "anna")
+    expected = [entry.id for entry in reversed(desk.log) if entry.label is not None and fits(entry)][:50]
+    assert expected
+    assert expected == [row["id"] for row in history.page(desk, view(show=show))["rows"]]
+    assert show in dict(history.page(desk, view())["shows"])
+
+
+def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
+    """The correction is stored once with who made it; the questions already asked stay."""
+    desk = work(40)
+    session, entry = desk.session.id, desk.log[5]
+    asked = [entry.item for entry in desk.log]
+    event = {"id": "c1", "row": entry.id, "action": -entry.label or 1}
+    at = listed(session, "history", events=[event])
+    at.run()
+    assert not at.exception
+    row = app_store.standing_label(entry.id)
+    assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
+    assert asked == [row["item"] for row in app_store.answers(session)][: len(asked)]
+    assert Session(app_store, session).history[5].corrected
+
+
+def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
+    """Where the budget is spent a skip can no longer be answered: a sentence, no traceback, and nothing is stored."""
+    desk = work(20, budget=26, **BINARY)
+    skipped = next(entry for entry in desk.log if entry.label == SKIP)
+    while desk.session.place.asked:
+        desk.session.answer(f"f{desk.session.place.asked.id}", desk.session.place.asked.id, -1)
+    at = listed(desk.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
+    assert not at.exception
+    assert at.session_state[f"history-{desk.session.id}-problem"].startswith("Not stored: ")
+    assert SKIP == app_store.answers(desk.session.id)[skipped.number - 1]["label"]
+
+
+# What was pushed
+
+
+def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
+    """The rows are the rounds that were predicted positive and not asked, each with its margin."""
+    desk = work(60)
+    margins, predicted, asked = desk.session.decided
+    rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
+    rows = pushed.page(desk, view())["rows"]
+    assert rounds
+    assert rounds[:50] == [row["id"] for row in rows]
+    assert [f"score {margins[t]:+.2f}" for t in rounds[:50]] == [row["side"] for row in rows]
+
+
+def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
+    """Everything that was not asked is there with its class, and can be filtered by it."""
+    columns = formats.Columns(("text",), "label", multiclass=True)
+    desk = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
+    _, predicted, asked = desk.session.decided
+    everything = pushed.page(desk, view())
+    assert (~asked).sum() == int(re.search(r"(\d+)( items|$)", everything["total"])[1])
+    for label, name in desk.session.names.items():
+        rows = pushed.page(desk, view(show=str(label)))["rows"]
+        assert np.flatnonzero((predicted == label) & ~asked)[::-1][:50].tolist() == [row["id"] for row in rows]
+        assert all(row["chips"] == [(name, "")] for row in rows)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
+    """A mark is stored either way; it costs a label and moves the model only where it trains."""
+    desk = work(60)
+    session = desk.session
+    row = pushed.page(desk, view())["rows"][0]["id"]
+    app_store.put_feedback_trains(session.id, trains)
+    before = session.place.progress.labels, session.digest()
+    at = listed(session.id, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
+    assert not at.exception
+    found = Session(app_store, session.id)
+    assert {int(session.order[row]): trains} == found.marks
+    assert trains == (before != (found.place.progress.labels, found.digest()))
+    assert ("costs one label of the budget" in words(at)) == trains
+    marked = pushed.page(Desk(session.id), view(show="marked"), trains)["rows"]
+    assert [row] == [each["id"] for each in marked]
+    assert bool(marked[0]["actions"]) != trains
+
+
+def test_a_mark_can_be_taken_back(app_store, work):
+    """A mark that did not train is removed by a second event."""
+    desk = work(60)
+    row, session = pushed.page(desk, view())["rows"][0]["id"], desk.session.id
+    at = listed(session, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
+    at.session_state[f"pushed-{session}"] = {"events": [{"id": "m2", "row": row, "action": 0}]}
+    assert not at.run().exception
+    assert {} == Session(app_store, session).marks
+
+
+# What was learned, and what to do
+
+
+def test_the_strongest_terms_speak_for_their_class():
+    """Of two classes the sign tells them apart; of more what is above the classes' mean; zeros say nothing."""
+    weights = np.array([3.0, -2.0, 0.0, 1.0])
+    assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
+    assert [(1, 2.0)] == top_terms.strongest(weights, -1)
+    many = np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 6.0]])
+    assert [(0, 2.0)] == top_terms.strongest(many, 1)
+    assert [(2, 4.0)] == top_terms.strongest(many, 3)
+    assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
+
+
+def test_terms_that_moved_are_told_since_so_many_answers(work):
+    """The weights before the last answers are those of the session that had not got them."""
+    desk = work(40)
+    session, kept = desk.session, {}
+    for k in range(12):
+        kept[k] = session.place.weights.copy()
+        session.answer(f"g{k}", session.place.asked.id, 1 if k % 3 else -1)
+    assert np.array_equal(kept[10], session.earlier(2))
+    assert np.array_equal(kept[2], session.earlier(10))
+    assert not session.earlier(1000).any()
+
+
+def test_the_page_proves_that_learning_acts(work):
+    """Updates, the time of the last one, and how positive the questions were against the stream are on the page."""
+    desk = work(40)
+    at = run("pages/1_Label.py", session=str(desk.session.id))
+    at.session_state["panel"] = "Learned"
+    told = words(at.run())
+    assert not at.exception
+    share = desk.session.labels.count(1) / len(desk.session.labels)
+    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", told)
+    assert f"{share:.0%} of the answers were" in told
+    assert 0 < desk.session.last_update < 60
+    assert "Speaks for" in told
+    assert "good" in told
+
+
+def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True):
+    return Progress(labels, budget, {}, 0, streamed, stream, 0, waiting)
+
+
+SETTINGS = Settings(
+    **dict.fromkeys(field.name for field in fields(Settings))
+    | {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": True}
+)
+
+
+def log(rounds, surprising=(), checks=()):
+    """Entries of a log that were predicted rightly, but for some that were mistaken with confidence."""
+    return [
+        Entry(
+            id=k, number=k, round=t, item=t, margin=2.0 if k in surprising else 1.0, probability=1, draw=0,
+            audit=k in checks, predicted=-1 if k in surprising else 1, asked_at="", event=str(k), label=1, first=1,
+            annotator="", answered_at="", seconds=None,
+        )
+        for k, t in enumerate(rounds, 1)
+    ]  # fmt: skip
+
+
+LATE = "; at this pace"
+
+
+@pytest.mark.parametrize(("settings", "rounds", "told"), [
+    ({}, range(0, 1000, 10), f"100 labels left for 9,000 items{LATE} they run out at item 2,000 of 10,000."),
+    ({}, range(0, 90, 10), "100 labels left for 9,000 items; a forecast appears after 10 answers."),
+    ({"streamed": 9_900}, range(0, 9900, 99),
+     f"100 labels left for 100 items{LATE} 99 of them are left when the stream ends."),
+    ({"labels": 200, "waiting": False}, range(0, 1000, 5), "The budget was spent at item 996 of 10,000."),
+])  # fmt: skip
+def test_the_budget_line_tells_how_long_the_labels_last(settings, rounds, told):
+    """The rate is that of the last labels; with few of them nothing is promised."""
+    assert [told] == spending.sentences(SETTINGS, progress(**settings), log(rounds))
+
+
+def test_the_budget_line_tells_the_plan():
+    """Where checks or a pace are set, what is expected by now stands beside what was used; a skip uses nothing."""
+    given = log(range(100), checks=range(10))
+    given[8] = replace(given[8], label=SKIP)
+
+    def told(log=given, **settings):
+        return spending.plan(replace(SETTINGS, **settings), progress(), log)
+
+    checks = "Random checks: 8 of 50 done, 5 expected by now."
+    assert checks == told(audit=0.25)
+    assert f"{checks} Other labels: 92 of 150 done, 75 expected by now." == told(audit=0.25, pace=0.2)
+    assert "Labels: 100 of 200 done, 100 expected by now." == told(log(range(100)), pace=0.2)
+    assert told() is None
+    assert told(audit=0.001) is None
+
+
+@pytest.mark.parametrize(("rule", "asked", "sentence"), [
+    ("asymmetric", (1, 1 / 900), "Random check (about 1 in 900 items)."),
+    ("random", (0, 0.25), "Random check (25 % chance)."),
+    ("first", (0, 1.0), "Every item is asked while the budget lasts."),
+    ("margin", (0, 1.0), "The model is unsure: its score is close to the border."),
+    ("symmetric", (0, 0.72), "The model is unsure (72 % chance)."),
+    ("symmetric", (0, 0.21), "Fairly sure; drawn anyway (21 % chance)."),
+    ("symmetric", (0, 0.004), "Fairly sure; drawn anyway (about 1 in 250 items)."),
+])  # fmt: skip
+def test_the_card_says_why_an_item_is_asked(rule, asked, sentence):
+    """By a random check, by the rule, or by its draw, with the chance of it."""
+    audit, probability = asked
+    asked = SimpleNamespace(audit=audit, probability=probability)
+    assert sentence == why(SimpleNamespace(rule=rule), asked, SimpleNamespace(labels=1))
+
+
+def test_the_hint_waits_for_calm_and_for_a_flat_metric():
+    """A hint to stop needs labels without a surprise and a metric that stays; it is never more than a hint."""
+    calm = log(range(100), surprising=(20,))
+    flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
+    known = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
+    assert known in stopping.sentence(calm, 0, "F1", flat)
+    assert "a hint, no more" in stopping.sentence(calm, 0, "F1", flat)
+    assert "a hint" not in stopping.sentence(calm, 0, "F1", steep)
+    assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
+    assert "Advice on stopping appears after 50 labels." == stopping.sentence(log(range(9)), 0, "F1", flat)
+    assert "F1" not in stopping.sentence(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
+
+
+# Estimates
+
+
+def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, keep):
+    """A stream without labels gets estimated figures once enough positives are seen, and before that the reason."""
+    plain = keep("plain", 1200, formats.Columns(("text",)))
+    few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
+    at = run("pages/1_Label.py", session=str(few.session.id))
+    assert "Needs 20 positive answers" in words(at)
+    assert "F1, estimated" not in words(at)
+    told = words(run("pages/1_Label.py", session=str(many.session.id)))
+    assert "F1, estimated" in told
+    assert "Estimated so far" in told
+    assert '<b style="font-size:.95rem">F1</b>' not in told
+    assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", told)
+
+
+def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch):
+    """Once the budget is spent the estimates tell until when they hold, and which way they err."""
+    desk = work(150, keep("plain", 1200, formats.Columns(("text",))), 3, **BINARY)
+    found = estimates.of_session(desk.session)
+    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
+    told = words(run("pages/1_Label.py", session=str(desk.session.id)))
+    assert "Estimates end at item 1,234" in told
+    assert "understate the final model" in told
+
+
+# Guidelines and settings
+
+
+def test_the_form_plans_a_session(app_store, keep):
+    """Random checks, pace, horizon and guidelines are stored as chosen, and who starts a session owns it."""
+    keep()
+    at = run("home.py", annotator="anna")
+    at.button(key="new").click().run()
+    at.number_input(key="new-audit").set_value(25)
+    at.toggle(key="new-audit-trains").set_value(False)
+    at.selectbox(key="new-pace").select("Evenly over the first 50 %")
+    next(box for box in at.number_input if box.key.startswith("new-horizon")).set_value(5000)
+    at.text_area(key="new-guidelines").set_value("Count **every** walk.")
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    found = app_store.session(app_store.sessions()[0]["id"])
+    expected = {"audit": 0.25, "audit_trains": 0, "pace": 0.5, "horizon": 5000, "owner": "anna",
+                "guidelines": "Count **every** walk."}  # fmt: skip
+    assert expected == {key: found[key] for key in expected}
+
+
+def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
+    """Rules that do not draw ask all the same: the choice is closed, and the session is made without it."""
+    keep()
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
+    at.selectbox(key="new-rule").select("all").run()
+    assert at.selectbox(key="new-pace").disabled
+
+
+@pytest.mark.parametrize("owner", ["", "ben"])
+def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
+    """Without a log-in anybody may write them; what is written is shown as it is."""
+    session = create(app_store, keep(), **BINARY, owner=owner)
+    at = run("pages/1_Label.py", session=str(session), annotator="anna")
+    at.session_state["panel"] = "Guidelines"
+    at.run()
+    at.text_area(key="guidelines").set_value("Count <b>every</b> $walk$")
+    at.button(key="guidelines-save").click().run()
+    assert not at.exception
+    assert "Count <b>every</b> $walk$" == app_store.session(session)["guidelines"]
+    bodies = " ".join(str(element.proto.body) for element in at.get("html"))
+    assert "&lt;b&gt;every&lt;/b&gt; $walk$" in bodies
+
+
+@pytest.mark.parametrize(("owns", "may"), [(True, [True] * 3), (False, [False, True, False])])
+def test_only_owners_write_guidelines_where_people_log_in(monkeypatch, owns, may):
+    """A session's own owner and the owners of the studio do; the others read them."""
+    from ui import guidelines
+
+    monkeypatch.setattr(guidelines, "logged_in", lambda: True)
+    monkeypatch.setattr(guidelines, "owns", lambda: owns)
+    assert may == [guidelines.may_edit(*who) for who in [("", "ben"), ("anna", "anna"), ("anna", "ben")]]

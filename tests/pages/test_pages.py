@@ -1,0 +1,389 @@
+"""The pages without a browser: what they offer, store and refuse."""
+
+import shutil
+import sqlite3
+from contextlib import closing, contextmanager
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.kernel.algorithms import ALGORITHMS, declared
+from oal_engine.kernel.learners import is_multiclass
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from tests.harness.pages import run, words
+from ui.forms import OWN
+from ui.page import PAGES as LINKS
+
+PAGES = list(LINKS.values())
+SERVER = "File on the server"
+
+
+@pytest.fixture
+def texts(store, tmp_path):
+    """A small labelled data set of texts; some of them and its name try to be markup."""
+    lines = ["text,label"]
+    for k in range(60):
+        lines.append(f"<b>item</b> {k} **{'good' if k % 5 == 0 else 'other'}** word{k % 7},{1 if k % 5 == 0 else 0}")
+    path = tmp_path / "texts.csv"
+    path.write_text("\n".join(lines))
+    return datasets.import_file(store, path, "<i>Texts</i> $x$", formats.Columns(text=("text",), label="label"))[0]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_opens_on_an_empty_database(store, page):
+    """A fresh database gives no traceback on any page."""
+    assert not run(page).exception
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_path, monkeypatch, page):
+    """A file that is no database is said to be none, without a traceback."""
+    import streamlit as st
+
+    broken = tmp_path / "broken.db"
+    broken.write_text("this is no database, " * 100)
+    monkeypatch.setenv("OAL_DB", str(broken))
+    st.cache_resource.clear()
+    at = run(page)
+    st.cache_resource.clear()
+    assert not at.exception
+    assert "cannot be used: it is no database" in words(at)
+
+
+@pytest.fixture
+def work_then(store, texts, tmp_path, monkeypatch):
+    """A function that makes a session with an answer, closes the database, and brings trouble upon it."""
+
+    @contextmanager
+    def make(trouble):
+        session = Session(store, create(store, texts, learner="pa-i", rule="all"))
+        session.answer("e", session.place.asked.id, 1)
+        if trouble == "rows gone":
+            shutil.rmtree(store.folder)
+        (page,) = store.one("SELECT rootpage FROM sqlite_master WHERE name = 'questions'").values()
+        store.close()
+        path = tmp_path / "studio.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            (size,) = other.execute("PRAGMA page_size").fetchone()
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if trouble == "locked":
+                real = sqlite3.connect
+                monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: real(*args, **more | {"timeout": 0.1}))
+                run("home.py")  # the app has its database open when another process takes it
+                other.execute("BEGIN EXCLUSIVE")
+            if trouble == "damaged":
+                with path.open("r+b") as file:
+                    file.seek((page - 1) * size)
+                    file.write(b"\xff" * size)
+            yield session.id
+
+    return make
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("trouble", "refused", "spared", "sentence"), [
+    ("damaged", "Home Label Replay", "Compare Data", "damaged"),
+    ("rows gone", "Label Replay", "Home Compare Data", "No such file"),
+    ("locked", "", "Home Label Replay Compare Data", "locked"),
+])  # fmt: skip
+def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
+    """A damaged file and rows that are gone are one sentence on the pages that need them; a lock keeps no page shut."""
+    name = {path: name for name, path in LINKS.items()}[page]
+    with work_then(trouble) as session:
+        at = run(page, session=str(session))
+        assert not at.exception
+        assert sentence in words(at) or name not in refused
+        assert sentence not in words(at) or name not in spared
+
+
+def test_one_click_starts_the_demo(store):
+    """Try the demo imports the stream, makes a session and goes to its card."""
+    at = run("home.py")
+    at.button(key="demo").click().run()
+    assert not at.exception
+    (session,) = store.sessions()
+    assert at.query_params["session"] == str(session["id"]) or at.query_params["session"] == [str(session["id"])]
+    assert (session["stream"], session["labels"], session["positive_name"]) == (4000, 0, "About life satisfaction")
+
+
+def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):
+    """What is registered is offered: no name and no parameter is written into the form."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    offered = at.selectbox(key="new-algorithm").options
+    kind = f"new-kind-{texts}"
+    at.segmented_control(key=kind).set_value("Several classes").run()
+    offered += at.selectbox(key="new-algorithm-many").options
+    assert sorted([*ALGORITHMS, *[OWN] * 2]) == sorted(offered)
+    for name in ("MD-AMD-I", "MPAA-I", "OAAL", "OA3", "D-ADA", "Q_R", "PAA-II"):
+        many = is_multiclass(ALGORITHMS[name].learner)
+        at.segmented_control(key=kind).set_value("Several classes" if many else "One rare class").run()
+        at.selectbox(key="new-algorithm" + "-many" * many).select(name).run()
+        entry = ALGORITHMS[name]
+        expected = [key for key in declared(entry.learner, entry.rule) if key not in entry.fixed]
+        keys = [box.key.rpartition("-")[2] for box in at.number_input if box.key.startswith(f"new-{name}-")]
+        assert expected == keys
+
+
+def test_the_form_makes_the_session_that_it_shows(store, texts):
+    """The settings chosen are the settings stored."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-algorithm").select("PAA-I").run()
+    at.number_input(key="new-budget").set_value(7)
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(0.25)
+    at.text_input(key=f"new-positive-{texts}-Relevant").set_value("Good")
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    session = store.session(store.sessions()[0]["id"])
+    assert (session["algorithm"], session["budget"], session["positive_name"]) == ("PAA-I", 7, "Good")
+    assert session["parameters"] == {"learner": {"C": 0.25}, "rule": {"delta": 0.1}}
+
+
+def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
+    """A data set of classes offers its own, one of them against the rest, and any other data set those typed in."""
+    path = tmp_path / "kinds.csv"
+    path.write_text("text,kind\n" + "\n".join(f"word{k} *word{k % 3}*,{'*a*' if k % 3 else 'b'}" for k in range(30)))
+    kinds, _ = datasets.import_file(store, path, "kinds", formats.Columns(("text",), "kind", multiclass=True))
+    at = run("home.py")
+    at.button(key="new").click().run()
+    assert "2 classes: *a*, b" in words(at)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    found = store.session(store.sessions()[0]["id"])
+    assert (kinds, "MD-AMD", ["*a*", "b"]) == (found["dataset"], found["algorithm"], found["classes"])
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.segmented_control(key=f"new-kind-{kinds}").set_value("One rare class").run()
+    at.selectbox(key=f"new-rare-{kinds}").select("b").run()
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    found = store.session(store.sessions()[0]["id"])
+    assert ("b", "b", "Not b") == tuple(found[key] for key in ("positive_class", "positive_name", "negative_name"))
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-dataset").select_index(1).run()
+    at.segmented_control(key=f"new-kind-{texts}").set_value("Several classes").run()
+    at.button(key="new-send").click().run()
+    assert "has no classes of its own: name those to ask for." in words(at)
+    at.text_input(key=f"new-classes-{texts}").set_value(" joy, fear ,anger").run()
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    assert ["joy", "fear", "anger"] == store.session(store.sessions()[0]["id"])["classes"]
+
+
+def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
+    """A wrong value makes no session and no traceback."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.selectbox(key="new-algorithm").select("PAA-I").run()
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1.0)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    assert "C of pa-i must be > 0. Got -1.0." in words(at)
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize(("query", "sentence"), [
+    ({}, "There is no session yet."), ({"session": "9"}, "There is no session yet."),
+])  # fmt: skip
+def test_the_label_page_without_a_session_says_so(store, query, sentence):
+    """A deep link to nothing is answered by a sentence."""
+    at = run("pages/1_Label.py", **query)
+    assert not at.exception
+    assert sentence in words(at)
+
+
+@pytest.mark.parametrize("asked", ["9", "x", "-1", "1 OR 1=1"])
+def test_an_unknown_session_in_the_address_is_refused(store, texts, asked):
+    """A session that does not exist is named, literally."""
+    create(store, texts, "PAA-I", budget=5)
+    at = run("pages/1_Label.py", session=asked)
+    assert not at.exception
+    assert f"Session {asked} does not exist." in words(at)
+
+
+def answer(at, session, events):
+    at.session_state[f"card-{session}"] = {"events": events}
+    return at.run()
+
+
+def event(name, question, label=None, action="label"):
+    return {"id": name, "question": question, "action": action, "label": label, "seconds": 1.0}
+
+
+def test_the_card_stores_each_event_once(store, texts):
+    """An event sent again, as after a lost connection, changes nothing; skip and undo are events too."""
+    session = create(store, texts, "PAA-I", budget=20)
+    at = run("pages/1_Label.py", session=str(session), annotator="anna")
+    first = store.answers(session)[0]["id"]
+    answer(at, session, [event("e1", first, 1)])
+    answer(at, session, [event("e1", first, 1)])
+    second = store.answers(session)[1]["id"]
+    answer(at, session, [event("e1", first, 1), event("e2", second, action="skip")])
+    third = store.answers(session)[2]["id"]
+    answer(at, session, [event("e3", third, -1), event("e4", third, action="undo")])
+    assert not at.exception
+    assert [(row["id"], row["label"], row["annotator"]) for row in store.answers(session)] == [
+        (first, 1, "anna"), (second, 0, "anna"), (third, None, None),
+    ]  # fmt: skip
+
+
+def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
+    """Where somebody else has answered the item, the card says who, and nothing is overwritten."""
+    session = create(store, texts, "PAA-I", budget=20)
+    at = run("pages/1_Label.py", session=str(session), annotator="anna")
+    first = store.answers(session)[0]["id"]
+    answer(at, session, [event("e1", first, 1)])
+    late = run("pages/1_Label.py", session=str(session), annotator="ben")
+    answer(late, session, [event("e2", first, -1)])
+    assert not late.exception
+    assert [row["label"] for row in store.answers(session)] == [1, None]
+
+
+def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
+    """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
+    path = tmp_path / "plain.txt"
+    path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
+    dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
+    at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
+    assert not at.exception
+    assert "No estimates so far." in words(at)
+    assert "Answers of each class" in words(at)
+    assert "Weighted sum</b>" not in words(at)
+
+
+def test_a_session_with_answers_is_removed_only_after_a_word(store, texts):
+    """The button works at once where nothing is lost, else when the box beside it says that the answers may go."""
+    empty, answered = (create(store, texts, "PAA-I", budget=3) for _ in range(2))
+    opened = Session(store, answered)
+    opened.answer("an event", opened.place.asked.id, 1)
+    at = run("home.py")
+    at.button(key=f"remove-{empty}").click().run()
+    assert [answered] == [row["id"] for row in store.sessions()]
+    assert at.button(key=f"remove-{answered}").disabled
+    at.checkbox(key=f"sure-{answered}").check().run()
+    at.button(key=f"remove-{answered}").click().run()
+    assert [] == store.sessions()
+
+
+def test_names_are_never_markup(store, texts):
+    """A name that holds HTML is shown as it is written."""
+    create(store, texts, "PAA-I", name="<script>alert(1)</script>")
+    for page in PAGES:
+        bodies = " ".join(str(element.proto.body) for element in run(page).get("html"))
+        assert "<script>alert" not in bodies
+        assert "<i>Texts</i>" not in bodies
+
+
+def test_data_is_imported_from_a_path(store, tmp_path):
+    """A file is looked at, its columns are guessed, and it becomes a data set."""
+    path = tmp_path / "messages.csv"
+    path.write_text(
+        "id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40))
+    )
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert not at.exception
+    assert (at.multiselect(key="text").value, at.selectbox(key="label").value) == (["text"], "label")
+    at.text_input(key="positive").set_value("spam").run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    (found,) = store.datasets()
+    assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("messages", 40, 10, 30)
+
+
+def test_each_label_word_becomes_a_class(store, tmp_path):
+    """One choice makes every word a class: positive words are not asked for, and the data set lists its classes."""
+    path = tmp_path / "kinds.csv"
+    kinds = ["<b>bold</b>", "$x$", *(f"kind {k}" for k in range(8))]
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3},{kinds[k % len(kinds)]}\n" for k in range(44)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert [box.key for box in at.text_input if box.key == "positive"] == ["positive"]
+    at.segmented_control(key="kind-label").set_value("Each word is a class").run()
+    assert [box.key for box in at.text_input if box.key == "positive"] == []
+    at.button(key="check").click().run()
+    assert "44 items in 10 classes: $x$ (5), <b>bold</b> (5)" in words(at)
+    at.button(key="import").click().run()
+    assert not at.exception
+    (found,) = store.datasets()
+    assert found["classes"] == {"$x$": 5, "<b>bold</b>": 5, "kind 0": 5, "kind 1": 5} | {
+        f"kind {k}": 4 for k in range(2, 8)
+    }
+    listed = "10 classes: $x$ (5), <b>bold</b> (5), kind 0 (5), kind 1 (5), kind 2 (4), kind 3 (4) and 4 more"
+    assert [text.value for text in at.text] == [listed]
+    assert "10 classes" in words(run("home.py"))
+
+
+def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
+    """A file of MEDLINE records is asked for a tree and a number; without both, or with a wrong one, a sentence."""
+    mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", "Human."] * 5
+    path, tree = tmp_path / "ohsumed.87", tmp_path / "tree.bin"
+    path.write_text("".join(f".I {k}\n.U\n{k}\n.M\n{m}\n.T\nWords of title {k % 3}.\n" for k, m in enumerate(mesh)))
+    tree.write_text("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
+    at.selectbox(key="label").set_value("source").run()
+    assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
+    at.selectbox(key="label").set_value("mesh").run()
+    at.button(key="import").click().run()
+    assert "give a tree file and a tree number" in words(at)
+    at.segmented_control(key="tree-way").set_value(SERVER).run()
+    at.text_input(key="tree-path").set_value(str(tree)).run()
+    at.text_input(key="number").set_value("C15").run()
+    assert "tree.bin has no tree number 'C15'" in words(at)
+    at.text_input(key="number").set_value("C14.280").run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    (found,) = store.datasets()
+    assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("ohsumed", 20, 10, 10)
+
+
+def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
+    """Labels that are not understood and a missing file give a sentence and import nothing."""
+    path = tmp_path / "messages.csv"
+    path.write_text("text,label\nhello a,spam\nhello b,ham\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(tmp_path / "missing.csv")).run()
+    assert "There is no file" in words(at)
+    at.text_input(key="path").set_value(str(path)).run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    assert "spam" in words(at)
+    assert "ham" in words(at)
+    assert store.datasets() == []
+
+
+def test_items_are_added_on_the_data_page(store, tmp_path):
+    """A file is chosen, and the page says what was appended and what was dropped."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
+    datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
+    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="kind").set_value("Add to existing").run()
+    at.segmented_control(key="more-way").set_value(SERVER).run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
+    assert 21 == store.dataset("texts")["items"]
+
+
+def test_a_data_set_in_use_cannot_be_removed(store, texts):
+    """Remove is offered for what no session uses."""
+    session = create(store, texts, "PAA-I")
+    assert run("pages/4_Data.py").button(key=f"remove-{texts}").disabled
+    store.remove_session(session)
+    at = run("pages/4_Data.py")
+    at.button(key=f"remove-{texts}").click().run()
+    assert store.datasets() == []
+    assert not store.folder.exists() or list(store.folder.iterdir()) == []

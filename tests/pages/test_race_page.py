@@ -1,0 +1,21 @@
+"""The race without a browser: what it offers, and what it says of each rule."""
+
+from oal_engine.experiments import race
+from oal_engine.kernel.query_rules import QUERY_RULES
+from tests.harness.pages import run
+
+
+def test_every_choice_races(app_store):
+    """Second-order and adaptive algorithms run as well as the first ones; without any there is a sentence."""
+    at = run("pages/2_Compare.py", view="race")
+    assert race.choices() == at.multiselect(key="race-lanes").options
+    at.number_input(key="race-budget").set_value(5)
+    at.multiselect(key="race-lanes").set_value(["OA3-diag", "D-AMD"]).run()
+    assert not at.exception
+    at.multiselect(key="race-lanes").set_value([]).run()
+    assert "choose one in the settings" in " ".join(element.proto.body for element in at.get("html"))
+
+
+def test_every_rule_has_a_sentence():
+    """What decides about asking is told in words for each registered rule."""
+    assert [] == [name for name, rule in QUERY_RULES.items() if not rule.sentence.endswith(".")]

@@ -1,0 +1,132 @@
+"""The Replay page without a browser: what it offers and says."""
+
+import io
+import json
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import feeds
+from oal_engine.sessions import look_back
+from oal_engine.sessions.settings import create
+from tests.harness.examples import add_texts, answer
+from tests.harness.pages import run, words
+from tests.harness.sessions import labelled, stream_of
+from ui import messages, replay
+
+PAGE = "pages/3_Replay.py"
+
+
+@pytest.fixture
+def pages(store, tmp_path):
+    """The store of the pages, with a data set of texts."""
+    return store, add_texts(store, tmp_path)
+
+
+def test_it_says_that_there_is_no_session(store):
+    """Without a session, a published one can still be opened."""
+    at = run(PAGE)
+    assert not at.exception
+    assert "There is no session yet" in words(at)
+    assert 1 == len(at.get("file_uploader"))
+
+
+def test_a_place_that_does_not_exist_is_said(pages):
+    """An address with a wrong question or session gets a sentence."""
+    store, texts = pages
+    session = answer(store, texts, 5)
+    for question in ("0", "7", "x", "-1", "9" * 30):
+        at = run(PAGE, session=str(session), question=question)
+        assert not at.exception
+        assert f"Question {question} does not exist: there are 6." in words(at)
+    assert "Session 99 does not exist." in words(run(PAGE, session="99"))
+    assert "Nothing was asked yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
+
+
+def test_verify_says_what_was_checked_and_what_differs(pages):
+    """The report is a sentence, and where a session differs both questions are shown."""
+    store, texts = pages
+    session = answer(store, texts)
+    at = run(PAGE, session=str(session))
+    at.button(key="verify").click().run()
+    assert str(look_back.verify(store, session)) in words(at)
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
+    at.button(key="verify").click().run()
+    assert f"First difference in round {look_back.verify(store, session).round}, at question 12" in words(at)
+    assert '<th dir="auto">margin</th><td>9.5</td>' in words(at)
+    replay.player.clear()
+    at = run(PAGE, session=str(session), question="11")
+    assert not at.exception
+    assert "It is shown as far as it verifies." in words(at)
+    assert "There is nothing to compare with" in words(at)
+    assert "Question 12 does not exist: there are 11." in words(run(PAGE, session=str(session), question="12"))
+
+
+def test_an_open_player_goes_on_where_the_stream_does(pages):
+    """An item that is added behind the end of a stream is streamed, and its round can be opened."""
+    store, texts = pages
+    session = answer(store, texts, 60, budget=300)
+    player = replay.Player(session)
+    assert (True, 240) == (player.trace.complete, player.trace.reached)
+    feed = io.BytesIO(b'{"id": "new", "text": "good word9", "label": 1}')
+    assert [1] == [taken.appended for taken in feeds.append_lines(datasets.Dataset(store, texts), feed)]
+    player.refresh()
+    assert (True, 241) == (player.trace.complete, player.trace.reached)
+
+
+def test_another_algorithm_is_compared(pages):
+    """On labelled data it is exact; its parameters are those of the form; nonsense is one sentence."""
+    store, texts = pages
+    at = run(PAGE, session=str(answer(store, texts)))
+    at.selectbox(key="other-algorithm").select("PAA-I").run()
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(0.5)
+    at.button(key="other-run").click().run()
+    assert not at.exception
+    assert "Exact: the data's own labels answer the other algorithm." in words(at)
+    assert "The other: PAA-I (C 0.5, delta 0.1)" in words(at)
+    assert 3 == len(at.get("plotly_chart"))
+    next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1)
+    at.button(key="other-run").click().run()
+    assert not at.exception
+    assert "C of pa-i must be > 0" in words(at)
+
+
+def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
+    """The share of questions that have answers is said; under the limit no curve is drawn, and why."""
+    store, _ = pages
+    session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
+    for limit, sentence, charts in ((0.0, "The others cost it a label", 2), (1.0, "no curve is drawn: it would", 0)):
+        monkeypatch.setattr(look_back, "ENOUGH", limit)
+        at = run(PAGE, session=str(session))
+        at.selectbox(key="other-algorithm").select("D-AMD").run()
+        at.button(key="other-run").click().run()
+        assert not at.exception
+        assert "have an answer in this session" in words(at)
+        assert sentence in words(at)
+        assert charts == len(at.get("plotly_chart"))
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
+def test_every_place_can_be_drawn(store, data, algorithm):
+    """Of vectors and of K classes too: questions, the end and rounds as JSON; names that are none give nothing."""
+    items = stream_of()[1]
+    if data == "classes":
+        items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)
+    datasets.add(store, data, datasets.table(items), "made.npz")
+    opened, places = labelled(store, data, algorithm)
+    replay.player.clear()
+    player = replay.Player(opened.id)
+    log = json.loads(json.dumps(player.log(), allow_nan=False))
+    assert len(places) == log["questions"] == len(log["margins"]) == log["steps"] - 1
+    for number in range(1, log["steps"] + 1):
+        place = json.loads(json.dumps(player.place(f"q{number}"), allow_nan=False))
+        passed = place["passed"]
+        if passed["rounds"]:
+            place = json.loads(json.dumps(player.place(f"r{passed['first']}"), allow_nan=False))
+            assert (place["moved"], place["passed"]) == ([], None)
+            assert place["item"]["features"]
+    assert [None] * 4 == [player.place(name) for name in ("q0", f"q{log['steps'] + 1}", "r0", "r301")]
+    for name in ("x1", "q", "q-1", "q1.5", 7, None, "q" + "9" * 20):
+        with pytest.raises(messages.MessageError):
+            messages.read(messages.Wanted, {"want": [name]})

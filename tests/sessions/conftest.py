@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.store import Store
+from tests.harness.sessions import stream_of
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A database with the same stream sparse, dense, in four classes and without labels."""
+    path = tmp_path_factory.mktemp("sessions") / "studio.db"
+    store = Store(path)
+    X, items = stream_of()
+    datasets.add(store, "sparse", datasets.table(items), "made.npz")
+    items.vectors = X.toarray()
+    datasets.add(store, "dense", datasets.table(items), "made.npy")
+    items.vectors, items.classes, items.y = X, tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(300) % 5 % 4)
+    datasets.add(store, "classes", datasets.table(items), "made.npz")
+    datasets.add(store, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
+    store.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(path):
+    return Store(path)
+
+
+@pytest.fixture(scope="module")
+def other(path):
+    """A second connection to the same file, as another process would have."""
+    return Store(path)

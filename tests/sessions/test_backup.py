@@ -1,0 +1,602 @@
+"""Backups: what is taken while others write is whole, what is damaged is found, and a restore is all or nothing."""
+
+import gc
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.sessions import backups
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness import ROOT
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def few_objects():
+    """What was there before is not looked at when objects are collected, which would take its time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, command, few_objects):
+    """A function from arguments to (exit code, standard output, standard error), in the folder of the test."""
+    monkeypatch.setenv("OAL_DB", "studio.db")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        ended = command(*arguments)
+        gc.collect()  # a process of its own would close its database
+        return ended
+
+    return run
+
+
+def items(n, first=0, make=np.asarray):
+    """Vectors of three columns, every third of them positive."""
+    X = np.array([[k, k % 3, 1.0] for k in range(first, first + n)])
+    y = np.array([1 if k % 3 == 0 else -1 for k in range(first, first + n)], np.int8)
+    ids = [str(k) for k in range(first, first + n)]
+    return formats.Items(ids, None, make(X), ["a", "b", "c"], list(map(str, y)), y, {})
+
+
+def labelled(path, answers=5, make=sparse.csr_array, name="vectors"):
+    """A database with a data set, and a session with some answers."""
+    store = Store(path)
+    dataset = datasets.add(store, name, datasets.table(items(60, make=make), "none"), "x.npy")
+    opened = Session(store, create(store, dataset, learner="pa-i", rule="all", budget=50, name="mine"))
+    for number in range(answers):
+        opened.answer(f"{name} {number}", opened.place.asked.id, 1 if number % 3 else -1, "Ann")
+    return store, opened
+
+
+def contents(path):
+    """All that a database says, and the bytes of its rows that count, whatever their folders are called."""
+    store = Store(path, read_only=True)
+    connection = sqlite3.connect(path)
+    told = [line for line in connection.iterdump() if not line.startswith('INSERT INTO "datasets"')]
+    rows = {
+        row["name"]: [part.tobytes() for part in (*Dataset(store, row["id"]).rows[:-1], Dataset(store, row["id"]).y)]
+        for row in store.datasets()
+    }
+    about = [row | {"folder": None} for row in store.datasets()]
+    connection.close()
+    store.close()
+    return told, about, rows
+
+
+# Backup and restore
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
+    """What is restored elsewhere says and holds the same, verifies, and goes on."""
+    store, _ = labelled("studio.db", make=make)
+    assert 0 == run("backup", "kept.tar")[0]
+    assert (0, "other.db is what kept.tar holds.\n", "") == run("restore", "kept.tar", "--db", "other.db")
+    assert contents("studio.db") == contents("other.db")
+    other = Store("other.db")
+    assert "verified" in run("verify", 1, "--db", "other.db")[1].lower()
+    again = Session(other, 1)
+    again.answer("one more", again.place.asked.id, 1)
+    store.close()
+    assert ["kept.tar", "other.db", "other.rows", "studio.db", "studio.rows"] == sorted(
+        path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))
+    )
+
+
+def test_a_backup_while_it_is_labelled(run):
+    """The labels that stand in the write-ahead log are in the backup, which a plain copy of the file does not have."""
+    _store, opened = labelled("studio.db", 20)
+    shutil.copy("studio.db", "plain.db")
+    assert 0 == run("backup", "kept.tar")[0]
+    assert 0 == run("restore", "kept.tar", "--db", "other.db")[0]
+    assert 20 == len(Store("other.db", read_only=True).answers(opened.id)) - 1
+    plain = sqlite3.connect("plain.db")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        plain.execute("SELECT * FROM labels")
+    plain.close()
+
+
+def test_backups_while_items_are_appended(run):
+    """Every backup that is made while another thread appends is sound, and holds the items that it counts."""
+    store, _ = labelled("studio.db")
+    dataset, stop = Dataset(store, "vectors"), Event()
+
+    def grow():
+        first = 60
+        while not stop.is_set():
+            feeds.append(dataset, items(7, first, sparse.csr_array))
+            first += 7
+
+    thread = Thread(target=grow)
+    thread.start()
+    try:
+        sizes = []
+        for number in range(8):
+            backups.backup(Store("studio.db", read_only=True), f"{number}.tar")
+            with backups.opened(f"{number}.tar") as found:
+                assert [] == [finding for finding in backups.check(found) if finding.problem]
+                sizes.append(found.length(1))
+    finally:
+        stop.set()
+        thread.join()
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_nothing_is_overwritten_unless_told(run):
+    """A file and a database that are there are kept, with a sentence, until --force."""
+    _, opened = labelled("studio.db")
+    Path("kept.tar").write_text("mine")
+    assert (1, "", "error: kept.tar exists already: --force replaces it.\n") == run("backup", "kept.tar")
+    assert "mine" == Path("kept.tar").read_text()
+    assert 0 == run("backup", "kept.tar", "--force")[0]
+    opened.answer("later", opened.place.asked.id, 1)
+    opened.store.close()
+    before = contents("studio.db")
+    message = "error: studio.db exists already: --force replaces it with the backup.\n"
+    assert (1, "", message) == run("restore", "kept.tar")
+    assert before == contents("studio.db")
+    assert 0 == run("restore", "kept.tar", "--force")[0]
+    assert 5 == Store("studio.db").sessions()[0]["labels"]
+    assert 1 == len(list(Path("studio.rows").iterdir()))
+
+
+def test_a_database_in_use_is_not_replaced(run):
+    """While a server has the database open, a restore refuses, also with --force."""
+    labelled("studio.db")[0].close()
+    run("backup", "kept.tar")
+    code = "from oal_engine.store import Store; store = Store('studio.db'); print(1, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
+    ) as server:
+        server.stdout.readline()
+        message = "error: studio.db is open in another process: stop the server first.\n"
+        assert (1, "", message) == run("restore", "kept.tar", "--force")
+        server.communicate(b"\n")
+    assert 0 == run("restore", "kept.tar", "--force")[0]
+
+
+def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run):
+    """The log of a database that was killed, or deleted, is not taken for that of the backup."""
+    labelled("studio.db", 5)[0].close()
+    run("backup", "kept.tar")
+    wanted = contents("studio.db")
+    code = (
+        "import os, signal; from oal_engine.store import Store; from oal_engine.sessions.session import Session\n"
+        "opened = Session(Store('studio.db'), 1)\n"
+        "for k in range(9): opened.answer(f'late {k}', opened.place.asked.id, 1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT)
+    assert Path("studio.db-wal").stat().st_size
+    Path("studio.db").unlink()
+    message = "error: studio.db-wal exists already: --force replaces it with the backup.\n"
+    assert (1, "", message) == run("restore", "kept.tar")
+    assert 0 == run("restore", "kept.tar", "--force")[0]
+    assert wanted == contents("studio.db")
+
+
+RESTORE = """
+import os, signal, sys
+from oal_engine.sessions import backups
+left = None
+def count(event, _):
+    global left
+    if left is not None and event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir"):
+        left -= 1
+        left or os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(count)
+for line in sys.stdin:
+    if not os.fork():
+        left = int(line)
+        backups.restore("old.tar", "studio.db", force=True)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+
+
+def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
+    """Killed before every other of its changes to names on the disk, the database is the old one or the restored one,
+    sound, and nothing that was to become the other is in its rows after the next start."""
+    store, opened = labelled("studio.db")
+    old = contents("studio.db")
+    run("backup", "old.tar")
+    feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
+    opened.answer("later", opened.place.asked.id, 1)
+    new = contents("studio.db")
+    store.close()
+    run("backup", "new.tar")
+    ends, code = [], None
+    with subprocess.Popen(
+        [sys.executable, "-c", RESTORE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+    ) as process:
+        while code != 0:
+            assert 0 == run("restore", "new.tar", "--force")[0]
+            print(2 * len(ends) + 1, file=process.stdin, flush=True)
+            code = int(process.stdout.readline())
+            assert code in (0, -signal.SIGKILL)
+            found = contents("studio.db")
+            assert found in (old, new)
+            ends.append(found == old)
+            again = Store("studio.db")
+            datasets.sweep(again)
+            assert [] == [finding for finding in backups.check(again) if finding.problem]
+            assert {row["folder"] for row in again.datasets()} <= {path.name for path in again.folder.iterdir()}
+            assert not list(again.folder.glob(f"*/{datasets.MARK}"))
+            again.close()
+    assert ends == sorted(ends)
+    assert {False, True} == set(ends)
+
+
+def test_a_backup_that_fails_leaves_nothing(run, tmp_path):
+    """Where the rows of a data set are gone, the backup is refused with a sentence, and no half of it is left."""
+    store, _ = labelled("studio.db")
+    shutil.rmtree(store.folder)
+    code, _, err = run("backup", "kept.tar")
+    assert (1, True) == (code, err.startswith("error: the rows of the data set vectors cannot be read from "))
+    assert not [path for path in tmp_path.iterdir() if "backup" in path.name or "kept" in path.name]
+
+
+# Check
+
+
+def test_check_says_what_is_sound(run):
+    """A line for the database, each data set and each session, or one JSON object; the exit code is 0."""
+    labelled("studio.db")[0].close()
+    run("backup", "kept.tar")
+    expected = "database studio.db: sound\ndata set vectors: sound\nsession 1 (mine): sound\n"
+    assert (0, expected, "") == run("check")
+    assert (0, expected, "") == run("check", "kept.tar")
+    code, out, _ = run("check", "--json")
+    names = [("database", "studio.db"), ("data set", "vectors"), ("session", "1 (mine)")]
+    findings = [{"part": part, "name": name, "problem": None} for part, name in names]
+    assert (0, {"sound": True, "findings": findings}) == (code, json.loads(out))
+    assert (1, "", "error: There is no database at none.db.\n") == run("check", "--db", "none.db")
+
+
+def changed(path, at, byte):
+    with path.open("r+b") as file:
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        file.write(bytes([byte]))
+
+
+@pytest.mark.parametrize("name", ["values", "indices", "indptr", "y"])
+@pytest.mark.parametrize("grown", [False, True])
+def test_check_finds_any_change_of_rows(run, name, grown):
+    """A byte of the rows that changed, in what was imported or appended, is found, and their session is not run."""
+    store, _ = labelled("studio.db")
+    if grown:
+        feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
+        assert 0 == run("check")[0]
+    (folder,) = store.folder.iterdir()
+    changed(folder / f"{name}.npy", -1, 0x7F)
+    code, out, _ = run("check")
+    assert (1, 1) == (code, out.count("data set vectors: the rows of the data set vectors cannot be read from "))
+    assert "session 1 (mine): it runs over rows that are damaged\n" in out
+    assert 1 == run("verify", 1)[0]
+    run("backup", "kept.tar")
+    assert 1 == (run("check", "kept.tar")[0] if Path("kept.tar").exists() else 1)
+
+
+def test_check_finds_a_session_that_differs_from_its_log(run):
+    """A label that was changed by hand is found, and said with the question where the session differs from its log."""
+    store, _ = labelled("studio.db", 20)
+    with store.transaction():
+        store.db.execute("UPDATE labels SET label = -label WHERE event = 'vectors 4'")
+    code, out, _ = run("check")
+    assert (1, True) == (code, "session 1 (mine): First difference in round " in out)
+
+
+def test_check_finds_missing_items(run):
+    """A data set that has fewer items in the database than it says is found."""
+    store, _ = labelled("studio.db")
+    with store.transaction():
+        store.db.execute("DELETE FROM items WHERE position = 59")
+    code, out, _ = run("check")
+    assert (1, True) == (code, "the data set vectors has 59 items, not 60" in out)
+
+
+def damaged(path, page, rng):
+    """Bytes of a page of the database replaced by noise, as a disk does it."""
+    with open(path, "r+b") as file:
+        file.seek(4096 * page)
+        file.write(rng.randbytes(4096))
+
+
+def test_no_command_passes_over_a_damaged_page(run, tmp_path):
+    """Whichever page of the database is damaged: `check`, `verify` or `append` end with exit code 1 and one line."""
+    labelled("studio.db")[0].close()
+    shutil.copy("studio.db", "good.db")
+    Path("more.csv").write_text("a,b,c\n1,2,4\n")
+    known = sqlite3.connect("good.db")
+    pages = [row[0] for row in known.execute("SELECT DISTINCT pageno FROM dbstat WHERE ncell")]
+    known.close()
+    rng, commands = random.Random(1), (("check",), ("verify", 1), ("append", "vectors", "more.csv"))
+    for page, command in zip(pages[1:], cycle(commands)):
+        shutil.copy("good.db", "studio.db")
+        damaged("studio.db", page - 1, rng)
+        code, out, err = run(*command)
+        assert (1, True) == (code, err.count("\n") + out.count("\n") >= 1), (page, command, out, err)
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("content", [b"no database at all", bytes(5000)])
+def test_what_is_no_database_is_said_so(run, content):
+    """A file that is something else is one sentence, whatever is asked of it."""
+    Path("studio.db").write_bytes(content)
+    for command in (("check",), ("verify", 1), ("datasets",), ("backup", "x.tar"), ("sessions",)):
+        code, out, err = run(*command)
+        assert (1, "", 1) == (code, out, err.count("\n"))
+        assert err.startswith("error: ")
+        assert "studio.db" in err
+
+
+# What a backup may hold
+
+
+def archive(*members):
+    """A .tar of (name, content, type) members."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as file:
+        for name, content, kind in members:
+            told = tarfile.TarInfo(name)
+            told.type, told.size, told.linkname = kind, len(content), "/etc/passwd"
+            file.addfile(told, io.BytesIO(content))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../studio.db", "/studio.db", "studio.rows/../../x", "studio.rows/../y.npy", "studio.rows/a/b/y.npy", "studioxdb"],
+)
+def test_no_file_leaves_its_folder(run, tmp_path, name):
+    """Names that point elsewhere are refused, and nothing is written."""
+    Path("evil.tar").write_bytes(archive((name, b"x", tarfile.REGTYPE)))
+    code, _, err = run("restore", "evil.tar")
+    assert (1, f"error: evil.tar is no backup: it holds {name!r}.\n") == (code, err)
+    assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_no_link_or_device_is_unpacked(run, tmp_path, kind):
+    """Only plain files are taken from a backup."""
+    Path("evil.tar").write_bytes(archive(("studio.db", b"", kind)))
+    code, _, err = run("restore", "evil.tar")
+    assert (1, "error: evil.tar is no backup: it holds 'studio.db'.\n") == (code, err)
+    assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_folder_elsewhere_that_a_database_names_is_refused(run, tmp_path):
+    """A backup whose database says that its rows lie outside of it is not restored."""
+    labelled("studio.db")[0].close()
+    run("backup", "kept.tar")
+    with backups.opened("kept.tar") as found:
+        with found.transaction():
+            found.update_dataset(1, {"folder": "../../elsewhere"})
+        found.copy_to("evil.db")
+    Path("evil.tar").write_bytes(archive(("studio.db", Path("evil.db").read_bytes(), tarfile.REGTYPE)))
+    code, _, err = run("restore", "evil.tar", "--db", "new.db")
+    assert (1, "error: evil.tar is no whole backup: the rows in '../../elsewhere' are missing.\n") == (code, err)
+    assert not Path("new.db").exists()
+
+
+def test_a_backup_that_is_cut_or_changed_is_refused(run, tmp_path):
+    """Wherever a backup is cut or a byte of it changed in rows or database, nothing is restored or left."""
+    labelled("studio.db")[0].close()
+    run("backup", "kept.tar")
+    whole = Path("kept.tar").read_bytes()
+    before = sorted(tmp_path.iterdir())
+    with tarfile.open("kept.tar") as file:
+        members = file.getmembers()
+    for member in members:
+        for content in (whole[: member.offset], whole[: member.offset_data + member.size // 2]):
+            Path("kept.tar").write_bytes(content)
+            assert 1 == run("restore", "kept.tar", "--db", "new.db")[0]
+            assert 1 == run("check", "kept.tar")[0]
+        if member.name.endswith(".npy"):
+            Path("kept.tar").write_bytes(whole)
+            changed(Path("kept.tar"), member.offset_data + member.size - 1, 0x7F)
+            assert 1 == run("restore", "kept.tar", "--db", "new.db")[0]
+    assert before == sorted(tmp_path.iterdir())
+
+
+# Imports that were killed
+
+IMPORT = """
+import os, signal, sys
+import numpy as np
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.kernel import rows
+from oal_engine.store import Store
+store, where = Store("studio.db"), sys.argv[1]
+def stop(*_, **__):
+    print("here", flush=True)
+    input()
+if where == "rows":
+    np_save, saved = np.save, []
+    def save(*arguments):
+        np_save(*arguments)
+        saved.append(1)
+        len(saved) == 2 and stop()
+    np.save = save
+else:
+    store.add_dataset = stop
+y = np.ones(60, np.int8)
+items = formats.Items([str(k) for k in range(60)], None, np.eye(60), [str(k) for k in range(60)], ["1"] * 60, y, {})
+datasets.add(store, "killed", datasets.table(items), "x.npy")
+"""
+
+
+@pytest.mark.parametrize("where", ["rows", "database"])
+def test_a_killed_import_leaves_no_rows_behind(run, where):
+    """While an import runs elsewhere its rows stay, whoever starts; once it was killed they go at the next start."""
+    store, _ = labelled("studio.db")
+    kept = {path.name for path in store.folder.iterdir()}
+    Path("more.csv").write_text("a,b,c\n1,2,4\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", IMPORT, where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
+    ) as process:
+        process.stdout.readline()
+        assert 0 == run("append", "vectors", "more.csv")[0]
+        assert len(kept) + 1 == len(list(store.folder.iterdir()))
+        process.send_signal(signal.SIGKILL)
+    assert len(kept) + 1 == len(list(store.folder.iterdir()))
+    assert 0 == run("append", "vectors", "more.csv")[0]
+    assert kept == {path.name for path in store.folder.iterdir()}
+
+
+def test_only_what_an_import_left_is_swept(run):
+    """Folders of another database of the same stem, and of an import that was killed once all was kept, stay."""
+    store, _ = labelled("studio.db")
+    (own,) = store.folder.iterdir()
+    (own / datasets.MARK).write_text("studio.db")
+    other = store.folder / "other"
+    other.mkdir()
+    (other / datasets.MARK).write_text("studio.sqlite")
+    (store.folder / "unmarked").mkdir()
+    datasets.sweep(store)
+    assert {own.name, "other", "unmarked"} == {path.name for path in store.folder.iterdir()}
+    assert not (own / datasets.MARK).exists()
+    assert 0 == run("check")[0]
+
+
+# What cannot be written can be read
+
+
+READING = (
+    ("verify", 1), ("check",), ("datasets",), ("sessions",), ("export", 1), ("export", 1, "--what", "predictions"),
+    ("export", 1, "--what", "report"), ("publish", 1), ("replay", "vectors", "--algorithm", "PAA-I"), ("results",),
+)  # fmt: skip
+
+
+@pytest.fixture
+def somebody():
+    """A context in which this process is not the superuser, who may write everything."""
+
+    @contextmanager
+    def person():
+        superuser = os.geteuid() == 0
+        if superuser:
+            os.seteuid(65534)
+        try:
+            yield
+        finally:
+            if superuser:
+                os.seteuid(0)
+
+    return person
+
+
+def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
+    """Whatever only reads works where nothing may be written, to the same words, and what writes says so in a
+    sentence."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "studio.db"
+        labelled(path)[0].close()
+        more = path.with_name("more.csv")
+        more.write_text("a,b,c\n1,2,4\n")
+        labelled("studio.db")[0].close()
+        assert 0 == run("append", "vectors", more)[0]
+        expected = [run(*command, "--db", path) for command in READING]
+        files = [Path(folder), *Path(folder).rglob("*")]
+        for file in files:
+            file.chmod(0o555 if file.is_dir() else 0o444)
+        monkeypatch.chdir(folder)
+        with somebody():
+            found = [run(*command, "--db", path) for command in READING]
+            code, out, err = run("append", "vectors", more, "--db", path)
+        for file in files:
+            file.chmod(0o755)
+        monkeypatch.undo()
+    assert [0] * len(READING) == [code for code, *_ in found]
+    assert expected == found
+    assert (1, "", 1) == (code, out, err.count("\n"))
+
+
+def test_what_only_reads_makes_no_database(run, tmp_path):
+    """Where there is no database a command that only reads says so, and makes none."""
+    for command in (*READING, ("backup", "x.tar")):
+        assert (1, "", "error: There is no database at studio.db.\n") == run(*command)
+    assert [] == list(tmp_path.iterdir())
+
+
+# Rows that were cut
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_rows_cut_under_an_open_data_set_are_a_sentence(tmp_path, make):
+    """Rows cut after they were mapped, at whatever file and length, are refused when they are used next, with the
+    file, the length that it must have, and the one that it has; the process lives."""
+    store, opened = labelled(tmp_path / "studio.db", make=make)
+    folder = opened.dataset.folder
+    for path in folder.glob("*.npy"):
+        content, size = path.read_bytes(), path.stat().st_size
+        for cut in (0, 128, size - 1):
+            os.truncate(path, cut)
+            with pytest.raises(formats.DataError, match=rf"{path.name} must be {size:,} bytes long. It is {cut:,}\."):
+                opened.answer(f"{path.name} {cut}", opened.place.asked.id, 1)
+            with pytest.raises(formats.DataError, match=f"cannot be read from {folder}"):
+                Dataset(store, "vectors")
+            with path.open("r+b") as file:
+                file.write(content)
+    opened.answer("at last", opened.place.asked.id, 1)
+
+
+def test_rows_that_point_outside_are_refused(tmp_path):
+    """Places that fall, or that name numbers behind the end of the file, are refused before anything follows them; a
+    column that is not there is refused by the check."""
+    store, opened = labelled(tmp_path / "studio.db")
+    folder = opened.dataset.folder
+    for name, at, value, message in (
+        ("indptr", 3, 1, "indptr.npy is damaged: its numbers must begin with 0 and never fall"),
+        ("indptr", 0, 1, "indptr.npy is damaged: its numbers must begin with 0 and never fall"),
+        ("indptr", 60, 10**9, r"indices.npy must be 4,000,000,\d+ bytes long. It is"),
+    ):
+        good = np.load(folder / f"{name}.npy")
+        bad = good.copy()
+        bad[at] = value
+        np.save(folder / f"{name}.npy", bad)
+        with pytest.raises(formats.DataError, match=message):
+            Dataset(store, "vectors")
+        np.save(folder / f"{name}.npy", good)
+    indices = np.load(folder / "indices.npy")
+    indices[5] = 3
+    np.save(folder / "indices.npy", indices)
+    with pytest.raises(formats.DataError, match=r"columns must be < 3\. Got 3"):
+        Dataset(store, "vectors").check()
+
+
+def test_rows_of_an_older_version_are_checked_once_they_grow(run):
+    """A data set that was imported before checksums were kept is sound, and has them after the first append."""
+    store, _ = labelled("studio.db")
+    with store.transaction():
+        store.update_dataset(1, {"checksums": None})
+    assert 0 == run("check")[0]
+    feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
+    assert Dataset(store, "vectors").checksums == json.loads(store.dataset(1)["checksums"])
+    assert 0 == run("check")[0]

@@ -1,0 +1,451 @@
+"""Corrections, marks that train, and notes: what happened stays, the learner becomes what it would have been."""
+
+import io
+import random
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
+from secrets import token_hex
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.kernel import rows
+from oal_engine.sessions import bundle, look_back
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.store import Store
+from tests.harness.sessions import (
+    EVENTS,
+    begin,
+    database,
+    label_until_the_end,
+    say,
+    stream_of,
+    take_back,
+    text_of,
+    truth,
+)
+
+RUNS = [
+    ("sparse", "PAA-I", {}),
+    ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
+    ("classes", "MD-AMD", {"shuffled": True}),
+    ("sparse", "PAA-I", {"audit": 0.4, "audit_trains": False, "pace": 0.8}),
+]
+EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+
+
+def taught(opened):
+    """All arrays that labels change: learner, rule, objective and average."""
+    return [array.copy() for array in opened.state.arrays()[:-1]]
+
+
+def same(first, second):
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True))
+
+
+def correct(opened, place, label, **more):
+    """Correct the answer at a place of the log (0 first); the event."""
+    event = next(EVENTS)
+    opened.correct(event, opened.history[place].id, label, **more)
+    return event
+
+
+def seen_with(store, opened):
+    """Whether terms were highlighted for each label that was ever given, by event."""
+    return {label["event"]: label["highlighted"] for label in store.history(opened.id)[1]}
+
+
+def facts(opened):
+    """The questions so far, as they were asked."""
+    names = "id", "round", "item", "margin", "probability", "draw", "predicted"
+    return [tuple(getattr(entry, name) for name in names) for entry in opened.history]
+
+
+def passed_item(opened, predicted=1):
+    """An item that passed without a question as one of a class."""
+    _, classes, asked = opened.decided
+    return int(opened.order[np.flatnonzero((classes == predicted) & ~asked)[-1]])
+
+
+def growing(store, data):
+    """A data set that begins with some items of another: its name, and what appends the next ones."""
+    known, name, lots = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
+    X, names, classes = rows.matrix(known.rows), list("abcdefgh"), tuple(known.about["classes"] or ())
+
+    def items(first, stop):
+        ids = [f"i{k}" for k in range(first, stop)]
+        return formats.Items(ids, None, X[first:stop], names, ids, known.y[first:stop], {}, classes)
+
+    def grow():
+        first = next(lots)
+        feeds.append(Dataset(store, name), items(first, first + 10))
+
+    datasets.add(store, name, datasets.table(items(0, 20)), "made.npz")
+    return name, grow
+
+
+def looked_back(opened):
+    """A look back at a session, every round of which must be as the session decided it."""
+    margins, predicted, asked = opened.decided
+    trace = look_back.Trace(opened.store, opened.id)
+    assert trace.report.verified
+    assert (trace.reached, [entry.round for entry in trace.log]) == (asked.size, np.flatnonzero(asked).tolist())
+    assert [entry.margin for entry in trace.log] == margins[asked].tolist()
+    X = rows.matrix(trace.dataset.rows)
+    for t in np.flatnonzero(~asked).tolist():
+        found = trace.round(t)
+        assert (margins[t], predicted[t], t + 1) == (found.margin, found.predicted, found.counts.sum())
+        assert found.probability <= found.draw
+        scores = np.sort((X[[found.item]] @ found.weights).ravel())
+        assert found.margin == pytest.approx(scores[-1] - (scores[-2] if trace.multiclass else 0), abs=1e-12)
+    for number in range(1, trace.steps + 1):
+        passed = trace.step(number).passed
+        some = slice(passed.first, passed.first + passed.rounds)
+        pushed = None if trace.multiclass else (predicted[some] > 0).sum()
+        assert (not asked[some].any(), pushed) == (True, passed.pushed)
+        assert (passed.low, passed.high) == (min(margins[some], default=None), max(margins[some], default=None))
+    if trace.complete:
+        assert opened.place.progress == trace.step(trace.steps).place.progress
+        assert opened.digest() == trace.state.digest()
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("data", "learner", "more"),
+    [("sparse", "pa-i", {"averaged": True}), ("sparse", "acog-ii-diag", {}), ("classes", "m-pa", {})],
+)
+def test_a_corrected_learner_is_the_one_that_was_told_so_from_the_start(store, data, learner, more):
+    """Where chance alone asks, wrong answers corrected later leave every bit of the learner as right ones do."""
+    wrong, right = (begin(store, data, None, learner=learner, rule="random", budget=25, **more) for _ in range(2))
+    label_until_the_end(right)
+    corrections = {}
+    while wrong.place.asked:
+        number, label = wrong.place.asked.number, truth(wrong)
+        if number % 6 == 3:
+            corrections[number - 1] = label
+            label = next(other for other in wrong.names if other != label)
+        say(wrong, label)
+    assert not same(taught(wrong), taught(right))
+    for place, label in corrections.items():
+        correct(wrong, place, label)
+    assert same(taught(wrong), taught(right))
+    assert [entry.label for entry in right.history] == [entry.label for entry in wrong.history]
+
+
+@EACH
+def test_what_happened_stays(store, data, algorithm, more):
+    """A correction leaves every question asked, the one that waits, and what passed; only the learner is another."""
+    opened = begin(store, data, algorithm, **more)
+    for _ in range(12):
+        say(opened, truth(opened))
+    before = facts(opened), opened.place.asked, opened.place.counts.copy(), [a.copy() for a in opened.decided]
+    learner, digest, version = taught(opened), opened.digest(), opened.version
+    place, old = next((k, asked.label) for k, asked in enumerate(opened.history) if k >= 4 and not asked.audit)
+    correct(opened, place, next(label for label in opened.names if label != old))
+    assert before[0] == facts(opened)
+    assert before[1] == opened.place.asked
+    assert np.array_equal(before[2], opened.place.counts)
+    assert same(before[3], opened.decided)
+    assert not same(learner, taught(opened))
+    assert version != opened.version
+    found = opened.history[place]
+    assert (True, old) == (found.corrected, found.first)
+    correct(opened, place, old)
+    assert digest == opened.digest()
+
+
+@EACH
+def test_every_state_comes_out_of_the_log(store, other, data, algorithm, more):
+    """After any mixture of answers, skips, undos, corrections, marks, notes, preferences and appends, by two processes,
+    a fresh session is the same, and a look back finds every round as it was decided, bit for bit."""
+    name, grow = growing(store, data)
+    first, chance = begin(store, name, algorithm, horizon=120, **more), random.Random(algorithm)
+    two = first, Session(other, first.id)
+    shown = {first.place.asked.id: first.place.progress}
+    for step in range(90):
+        opened, act = chance.choice(two), chance.random()
+        opened.refresh()
+        count = len(opened.history) - bool(opened.place.asked)
+        try:
+            if act < (0.25 if opened.place.asked else 0.5) and count > 2:
+                correct(opened, chance.randrange(count), chance.choice([*opened.names, SKIP]))
+            elif 0.5 < act < 0.55 and count > 2:
+                take_back(opened)
+            elif 0.55 < act < 0.6 and not opened.multiclass:
+                opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+            elif 0.6 < act < 0.62 or not opened.place.asked:
+                grow()
+                opened.refresh()
+            elif opened.place.asked:
+                say(opened, chance.choice([truth(opened), *opened.names, SKIP]))
+            if act > 0.9:
+                opened.note(next(EVENTS), chance.randrange(20), "a note", "Ann")
+                opened.store.put_preferences("Ann", {"size": step})
+        except (SessionError, IndexError):  # the budget is spent, or nothing was passed yet
+            pass
+        if opened.place.asked:
+            shown.setdefault(opened.place.asked.id, opened.place.progress)
+        if step % 6 == 5:
+            again = Session(store, opened.id)
+            for opened in two:
+                opened.refresh()
+                assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
+                assert same(opened.decided, again.decided)
+                assert opened.history == again.history
+    trace = looked_back(opened)
+    assert trace.complete == (opened.place.asked is None)
+    places = [trace.step(entry.number).place for entry in trace.log]
+    assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
+    assert {change["at_end"] for change in store.changes(opened.id)} - {None, opened.rounds}
+    assert sum(entry.corrected for entry in opened.history) > 2
+
+
+def attempts(act, stop):
+    """Do something again and again until told to stop; the events that were acknowledged, and what was refused."""
+    acknowledged, refused = [], []
+    while not stop.is_set():
+        event = token_hex(8)
+        try:
+            acknowledged.append(act(event) or event)
+        except (SessionError, UnicodeEncodeError) as error:
+            refused.append(error)
+    return acknowledged, refused
+
+
+def test_what_is_acknowledged_is_stored(tmp_path):
+    """Answers, corrections, undos, notes of which some fail, preferences, guidelines and appends, from many threads on
+    two connections: each that was acknowledged is there once, and every session verifies."""
+    stores = [Store(tmp_path / "studio.db") for _ in range(2)]
+    for name in ("shared", "growing"):
+        datasets.add(stores[0], name, datasets.table(stream_of(20_000)[1]), "made.npz")
+    shared, single = (begin(stores[0], name, budget=10**6) for name in ("shared", "growing"))
+    elsewhere = Session(stores[1], shared.id)
+
+    def answer(opened, event):
+        with opened._lock:  # two windows of one process see the same question
+            opened.refresh()
+            place = len(opened.labels) // 2
+            if place % 4 == 3:
+                opened.correct(token_hex(8), opened.history[place].id, -opened.history[place].label)
+            if place % 5 == 4:
+                opened.undo(token_hex(8), opened.previous)
+            say(opened, truth(opened), event)
+
+    def append(event):
+        items = stream_of(5, seed=int(event[:8], 16), density=1)[1]  # no two rows are equal
+        feeds.append(Dataset(stores[1], "growing"), replace(items, ids=[f"{event} {k}" for k in range(5)]))
+
+    def note(opened, event):
+        opened.note(event, 3, "half a character \ud800" if event < "8" else "words", "Ann")
+
+    def prefer(event):
+        stores[0].put_preferences(event, {"size": 2})
+        stores[0].put_guidelines(shared.id, event)
+
+    acts = [partial(act, opened) for act in (answer, note) for opened in (shared, elsewhere, single)]
+    acts += [partial(answer, single), append, prefer]
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(acts)) as threads:
+        done = [threads.submit(attempts, act, stop) for act in acts]
+        wait(done, 4, FIRST_EXCEPTION)
+        stop.set()
+    acknowledged, refused = zip(*(future.result() for future in done))
+    found = [{row["key"] for row in stores[0].query(f"SELECT {key} AS key FROM {table}")} for table, key in
+             (("labels", "event"), ("notes", "event"), ("annotators", "name"))]  # fmt: skip
+    answered = {*acknowledged[0], *acknowledged[1], *acknowledged[2], *acknowledged[6]}
+    assert len(answered) > 20
+    assert answered <= found[0]
+    assert {event for events in acknowledged[3:6] for event in events} == found[1]
+    assert set(acknowledged[8]) == found[2]
+    assert all(refused[3:6])
+    assert 20_000 + 5 * len(acknowledged[7]) == stores[0].dataset("growing")["items"]
+    for opened in (shared, single):
+        assert look_back.verify(stores[1], opened.id).verified
+
+
+def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
+    """Behind a correction, an answer and its undo in one process leave the other process able to go on."""
+    opened = begin(store)
+    for _ in range(4):
+        say(opened, truth(opened))
+    correct(opened, 1, -opened.history[1].label)
+    elsewhere = Session(other, opened.id)
+    say(opened, truth(opened))
+    take_back(opened)
+    say(elsewhere, truth(elsewhere))
+    say(elsewhere, truth(elsewhere))
+    opened.refresh()
+    assert (opened.digest(), opened.place) == (elsewhere.digest(), elsewhere.place)
+
+
+@pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])
+def test_what_was_decided_is_what_a_look_back_finds(store, more):
+    """The margins and predictions that a session keeps are those that its rounds had, question or not, before and after
+    a correction at the end of a stream that went on."""
+    name, grow = growing(store, "sparse")
+    opened = begin(store, name, budget=25, **more)
+    for place in range(4):
+        label_until_the_end(opened)
+        correct(opened, place, -opened.history[place].label)
+        grow()
+        opened.refresh()
+    looked_back(opened)
+    assert [20, 30, 40, 50] == [change["at_end"] for change in store.changes(opened.id)]
+
+
+def test_a_correction_twice_is_one(store):
+    """A known event changes nothing; neither does the answer that stands."""
+    opened = begin(store)
+    for _ in range(4):
+        say(opened, truth(opened))
+    question, label = opened.history[1].id, opened.history[1].label
+    opened.correct("once", question, -label)
+    digest = opened.digest()
+    opened.correct("once", question, label)
+    opened.correct("again", question, -label)
+    assert (digest, -label) == (opened.digest(), opened.history[1].label)
+
+
+def test_a_prepared_question_is_another_after_a_correction(store):
+    """What a browser had prepared before a correction cannot be answered: it may be about another item now."""
+    opened = begin(store)
+    for _ in range(6):
+        say(opened, truth(opened))
+    waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
+    correct(opened, 2, -opened.history[2].label)
+    say(opened, POSITIVE)
+    assert opened.history[-2].id == waiting.id
+    assert opened.place.asked.id != stale.id
+    with pytest.raises(SessionError, match="not the one that is asked now"):
+        opened.answer("stale", stale.id, POSITIVE)
+
+
+def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store):
+    """What another window still shows cannot be answered: behind the same answer another item may be asked now."""
+    opened = begin(store)
+    for _ in range(8):
+        say(opened, truth(opened))
+    stale, label = opened.place.asked, opened.history[7].label
+    for place in range(1, 5):
+        correct(opened, place, -opened.history[place].label)
+    take_back(opened)
+    say(opened, label)
+    assert stale.item != opened.place.asked.item
+    with pytest.raises(SessionError, match="not the one that is asked now"):
+        opened.answer("stale", stale.id, POSITIVE)
+
+
+def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
+    """It costs a label, never the one of the question that waits; a label made a skip gives its cost back."""
+    opened = begin(store, budget=5)
+    say(opened, SKIP)
+    say(opened, SKIP)
+    first, second = opened.skipped
+    assert [SKIP, SKIP] == [first.old, second.old]
+    opened.correct(next(EVENTS), first.id, NEGATIVE)
+    assert ([second.id], 4) == ([asked.id for asked in opened.skipped], opened.place.progress.left)
+    for _ in range(3):
+        say(opened, truth(opened))
+    with pytest.raises(SessionError, match="the last label is for the item that is asked now"):
+        correct(opened, 1, POSITIVE)
+    correct(opened, 0, SKIP)
+    correct(opened, 1, POSITIVE)
+    say(opened, truth(opened))
+    assert (None, 0) == (opened.place.asked, opened.place.progress.left)
+    with pytest.raises(SessionError, match="and none is left"):
+        correct(opened, 0, POSITIVE)
+
+
+def test_only_answers_are_corrected(store):
+    """The question that waits is answered, not corrected; a label must be one of the session."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    with pytest.raises(SessionError, match="only an item that was answered"):
+        opened.correct(next(EVENTS), opened.place.asked.id, POSITIVE)
+    with pytest.raises(SessionError, match="a label must be 1, -1 or 0"):
+        correct(opened, 0, 7)
+
+
+def test_a_wrong_mark_trains_only_where_it_is_said(store):
+    """A mark is kept beside the log; one that trains costs a label, is learned as a negative, and stays."""
+    opened = begin(store)
+    for _ in range(10):
+        say(opened, truth(opened))
+    learner, left, item = taught(opened), opened.place.progress.left, passed_item(opened)
+    opened.feedback("mark", item, True)
+    assert ({item: False}, True, left) == (opened.marks, same(learner, taught(opened)), opened.place.progress.left)
+    opened.feedback("away", item, False)
+    assert {} == opened.marks
+    opened.feedback("learned", item, True, trains=True)
+    assert ({item: True}, False) == (opened.marks, same(learner, taught(opened)))
+    assert left - 1 == opened.place.progress.left
+    with pytest.raises(SessionError, match="has been learned"):
+        opened.feedback("too late", item, False)
+    with pytest.raises(SessionError, match="passed without a question"):
+        opened.feedback("asked", opened.history[0].item, True)
+    with pytest.raises(SessionError, match="passed as positive"):
+        opened.feedback("negative", passed_item(opened, NEGATIVE), True, trains=True)
+
+
+def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
+    """The label that stood stands, in the database and in the session."""
+    opened = begin(store)
+    for _ in range(5):
+        say(opened, truth(opened))
+    before = opened.digest(), opened.history, opened.version
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(opened, "_put", fail)
+    with pytest.raises(OSError, match="full"):
+        correct(opened, 2, -opened.history[2].label)
+    monkeypatch.undo()
+    assert before == (opened.digest(), opened.history, opened.version)
+    assert before == ((again := Session(store, opened.id)).digest(), again.history, again.version)
+
+
+def test_notes_stand_by_item_and_touch_nothing_else(store):
+    """The newest note of an item stands, an empty one takes it away, and none changes an answer."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    item, digest, version = opened.history[0].item, opened.digest(), opened.version
+    for event, text in (("one", "first"), ("two", "<b>second</b>"), ("one", "sent again")):
+        opened.note(event, item, text, "Ann")
+    assert ({item: "<b>second</b>"}, "<b>second</b>") == (opened.notes, opened.history[0].note)
+    opened.note("three", item, "")
+    assert ({}, digest, version) == (opened.notes, opened.digest(), opened.version)
+    with pytest.raises(SessionError, match=r"must be on an item of the stream\. Got 300"):
+        opened.note("four", 300, "nowhere")
+
+
+def test_it_all_travels(tmp_path):
+    """Corrections, taken back questions, marks and notes are the same in another database, where work goes on."""
+    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
+    opened = begin(here)
+    for _ in range(10):
+        say(opened, truth(opened))
+    correct(opened, 2, -opened.history[2].label)
+    take_back(opened)
+    correct(opened, 5, SKIP)
+    for _ in range(2):
+        say(opened, truth(opened))
+    opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+    opened.note(next(EVENTS), 3, "a note")
+    seen = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
+    for _ in range(2):  # the second is about other ids
+        other = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
+        assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
+        assert seen.items() <= seen_with(there, other).items()
+        assert text_of(here, opened.id).splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
+        assert look_back.verify(there, other.id).verified
+        correct(other, 1, SKIP)
+        take_back(other)
+        assert Session(there, other.id).digest() == other.digest()
+        there.remove_session(other.id)
+        begin(there, "as other")

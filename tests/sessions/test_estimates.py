@@ -1,0 +1,264 @@
+"""Estimates without the truth: right on average, honest about how wrong they may be, silent where they cannot be."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.kernel import metrics
+from oal_engine.sessions import estimates
+from oal_engine.sessions.estimates import NEEDED, curve, of_classes, of_session, side, windows
+from oal_engine.sessions.look_back import Trace
+from oal_engine.sessions.settings import SKIP
+from oal_engine.store import Store
+from tests.harness.sessions import begin as begin_any
+from tests.harness.sessions import label_until_the_end, say, stream_of, take_back, truth
+
+ITEMS = 500
+CURIOUS = {"parameters": {"delta": 5}}
+
+
+def begin(store, data="sparse", **more):
+    """A session that asks much, unless its algorithm is named."""
+    return begin_any(store, data, **(({} if "algorithm" in more else CURIOUS) | more))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A database with one stream in two classes and in four."""
+    found = Store(tmp_path_factory.mktemp("estimates") / "studio.db")
+    items = stream_of(ITEMS)[1]
+    items.y[::5] *= -1  # so that some of what is not pushed is positive
+    datasets.add(found, "sparse", datasets.table(items), "made.npz")
+    items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(ITEMS) % 5 % 4)
+    datasets.add(found, "classes", datasets.table(items), "made.npz")
+    yield found
+    found.close()
+
+
+def test_weights_are_right_on_average_over_everything_that_can_happen():
+    """Over all outcomes of the draws of a small stream whose chances depend on what was asked before, the answers stand
+    for exactly as many positives and items not asked as there are, on average."""
+    y, total = np.array([1, -1, 1, -1, 1, 1]), np.zeros(2)
+    for asked in product([False, True], repeat=y.size):
+        likely, chances, missed = 1.0, [], np.zeros(2)
+        for t, taken in enumerate(asked):
+            pi = 0.3 + 0.1 * sum(asked[:t]) if t % 2 else 0.9 - 0.1 * sum(y[:t][list(asked[:t])] > 0)
+            likely *= pi if taken else 1 - pi
+            chances += [pi] * taken
+            missed += (not taken) * np.array([1, y[t] > 0])
+        if chances:
+            chance, label = np.array(chances), y[list(asked)]
+            found = side(label, chance, np.ones(label.size, bool), np.array([label.size]), np.array([y.size]))
+            weight = (1 / chance - 1).sum()
+            total += likely * (np.array([weight, weight * found.rate[0]]) - missed)
+            assert missed[0] == found.unasked[0]
+        else:
+            total -= likely * missed
+    np.testing.assert_allclose(total, 0, atol=1e-12)
+
+
+def simulated(seed, share=0.15, chance=0.1, n=4000):
+    """A stream asked uniformly: its estimates and truth of both evaluations."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < share, 1, -1)
+    pushed = rng.random(n) < np.where(y > 0, 0.7, 0.1)
+    pi = np.where(pushed, 2 * chance, chance * (0.5 + rng.random(n)))
+    asked = rng.random(n) < pi
+    counts = np.zeros((2, 3, 2), np.int64)
+    np.add.at(counts, (pushed.astype(int), y + 1, asked.astype(int)), 1)
+    size, rounds, pushes = np.array([asked.sum()]), np.array([n]), np.array([pushed.sum()])
+    found, enough, *_ = windows(pushed[asked], y[asked], pi[asked], size, rounds, pushes, metrics.Weights())
+    return found, enough[0], counts
+
+
+def test_intervals_cover_the_truth():
+    """In 400 streams the intervals of every metric hold the truth in 91 to 99 % and the values are right on average."""
+    covered, off = {}, {}
+    for seed in range(400):
+        found, enough, counts = simulated(seed)
+        assert enough
+        for name in metrics.EVALUATIONS:
+            real = metrics.evaluate(counts, name)
+            for metric in estimates.BINARY:
+                value, low, high = found[name][metric][:, 0]
+                assert 0 <= low <= value <= high <= 1
+                covered.setdefault((name, metric), []).append(low <= real[metric] <= high)
+                off.setdefault((name, metric), []).append(value - real[metric])
+    shares = {key: np.mean(values) for key, values in covered.items()}
+    assert 0.91 <= min(shares.values()) <= max(shares.values()) <= 0.99
+    assert max(abs(np.mean(values)) for values in off.values()) < 0.01
+
+
+def test_answers_known_for_sure_leave_no_doubt():
+    """Where every item of both sides was asked, each metric is the exact one, and its interval is that point."""
+    y, pushed = np.array([1, -1, 1, -1] * 20), np.array([1, 1, 0, 0] * 20, bool)
+    size = np.array([80])
+    found, enough, *_ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
+    assert not enough[0]  # there is nothing to estimate
+    for name, f1, sum_ in (("push", 0.5, 0.5), ("push_query", 2 / 3, 0.5)):
+        assert found[name]["f1"][:, 0].tolist() == pytest.approx([f1] * 3)
+        assert found[name]["sum"][:, 0].tolist() == pytest.approx([sum_] * 3)
+
+
+def test_a_skip_is_an_item_that_nobody_can_label():
+    """With a third of the answers skipped, a third of the items not asked is left out, and no share changes."""
+    label, chance, own = np.array([1, -1, 0] * 20), np.full(60, 0.2), np.ones(60, bool)
+    at, passed = np.array([60]), np.array([300])
+    some, none = side(label, chance, own, at, passed), side(label[label != 0], chance[:40], own[:40], at - 20, passed)
+    assert (160, 260) == (some.unasked[0], none.unasked[0])
+    assert (0.5, 20, 20) == (some.rate[0], some.positives[0], some.negatives[0])
+    assert (some.rate[0], some.low[0]) == (none.rate[0], none.low[0])
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"audit": 0.3}, {"audit": 0.4, "pace": 0.9, "audit_trains": False}, {"algorithm": "Q_D", "audit": 0.5}]
+)
+def test_a_session_is_estimated_from_its_log_alone(store, more):
+    """The values are near the truth of the window, inside their intervals, and the same in a trace and on a curve."""
+    opened = begin(store, budget=200, shuffled=True, seed=3, **more)
+    label_until_the_end(opened)
+    found, trace = of_session(opened), Trace(store, opened.id)
+    window = [e.round for e in opened.history if e.audit or opened.settings.rule != "margin"][-1]
+    assert (None, window) == (found.reason, found.closed)
+    counts = next(counts for rounds, counts in trace.state.trail if rounds == window + 1)
+    for name, values in found.metrics.items():
+        real = opened.evaluate(counts, name)
+        assert values.keys() == set(estimates.BINARY)
+        for metric, guess in values.items():
+            assert 0 <= guess.low <= guess.value <= guess.high <= 1
+            assert abs(guess.value - real[metric]) < 0.25
+    assert found == of_session(trace)
+    points = curve(opened)
+    assert points == curve(trace)
+    assert (window + 1, found.metrics) == (points[-1][0], points[-1][2])
+    assert len(points) <= 60
+    assert [labels for _, labels, _ in points] == sorted(labels for _, labels, _ in points)
+
+
+def test_a_correction_and_an_undo_count_as_they_stand(store):
+    """Estimates follow the label that stands with the chance that it was asked with; taking it back restores them."""
+    opened = begin(store, budget=300, audit=0.3)
+    while of_session(opened).reason:
+        say(opened, truth(opened))
+    before, entry = of_session(opened), opened.history[-2]
+    say(opened, truth(opened))
+    take_back(opened)
+    assert before == of_session(opened)
+    opened.correct("another look", entry.id, -entry.label)
+    after = of_session(opened)
+    assert before.positives - entry.label == after.positives
+    opened.correct("and back", entry.id, entry.label)
+    assert before == of_session(opened)
+
+
+def test_the_window_is_open_while_there_is_budget(store):
+    """An open session's window ends with its last answer; at the end of a stream with labels left it is all of it."""
+    opened = begin(store, budget=1000)
+    while opened.place.progress.labels < 150:
+        say(opened, truth(opened))
+    rounds, labels, _ = curve(opened)[-1]
+    assert (None, 150) == (of_session(opened).closed, labels)
+    assert store.answers(opened.id)[-2]["round"] + 1 == rounds
+    label_until_the_end(opened)
+    assert (ITEMS, None) == (curve(opened)[-1][0], of_session(opened).closed)
+
+
+@pytest.mark.parametrize(
+    ("more", "labels", "sentence"),
+    [
+        ({}, [1] * 5 + [-1] * 5, f"Needs {NEEDED} positive answers, 5 so far; fewer make the error bars unreliable."),
+        ({}, [], f"Needs {NEEDED} positive answers, 0 so far"),
+        ({}, [SKIP] * 30, "Every item was asked so far"),
+        ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
+    ],
+)
+def test_where_nothing_can_be_said_the_reason_is(store, more, labels, sentence):
+    """Instead of numbers there is one sentence, and the curve is empty."""
+    opened = begin(store, budget=200, **more)
+    for label in labels:
+        say(opened, label)
+    found = of_session(opened)
+    assert sentence in found.reason
+    assert [] == curve(opened)
+    assert {"push": dict.fromkeys(estimates.BINARY), "push_query": dict.fromkeys(estimates.BINARY)} == found.metrics
+
+
+def test_each_side_needs_positives_of_its_own(store):
+    """Where all that is positive was pushed, the answers say too little about what was not."""
+    opened = begin(store, budget=200)
+    while opened.place.progress.answers[1] < NEEDED:
+        say(opened, opened.place.asked.predicted)
+    assert of_session(opened).reason == "Needs 5 positives among items the model did not push; 0 so far."
+
+
+def test_the_accuracy_of_classes_is_estimated_too(store):
+    """A session of K classes has its accuracy, near the truth; with too few wrong predictions it says so."""
+    opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
+    assert f"Needs {NEEDED} wrong predictions, 0 so far" in of_session(opened).reason
+    label_until_the_end(opened)
+    found = of_session(opened)
+    assert found.reason is None
+    for name in metrics.EVALUATIONS:
+        guess = found.metrics[name]["accuracy"]
+        assert guess.low <= guess.value <= guess.high
+        assert abs(guess.value - opened.evaluate(opened.place.counts, name)["accuracy"]) < 0.15
+    assert found.metrics == curve(opened)[-1][2]
+
+
+def accuracy(right, chance, n):
+    """The accuracy of K classes from these answers of a stream of n, under push, and whether it would be shown."""
+    found, enough, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
+    return found["push"]["accuracy"][:, 0], bool(enough[0])
+
+
+def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
+    """From 24 answers of equal weight the interval is 2.069 / 1.960 as wide as the one that a side of many has."""
+    right, chance, at, n = np.array([True] * 12 + [False] * 13), np.full(25, 0.04), np.array([25]), 1000
+    _, low, high = accuracy(right, chance, n)[0]
+    of_many = side(np.where(right, -1, 1), chance, np.ones(25, bool), at, np.array([n]))
+    width = (of_many.high - of_many.low)[0] * of_many.unasked[0] / n
+    assert 24 == pytest.approx(of_many.number[0])
+    assert 2.069 / 1.960 == pytest.approx((high - low) / width, rel=0.01)
+
+
+def test_the_interval_of_an_accuracy_covers_the_truth():
+    """In 400 streams with chances that go with being right, the interval holds the truth in 93 to 99 %."""
+    covered = []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        sure = rng.random(1000) < 0.6
+        right, chance = rng.random(1000) < np.where(sure, 0.8, 0.3), np.where(sure, 0.05, 0.4)
+        asked = rng.random(1000) < chance
+        (value, low, high), enough = accuracy(right[asked], chance[asked], 1000)
+        assert 0 <= low <= value <= high <= 1
+        if enough:
+            covered.append(low <= right.mean() <= high)
+    assert len(covered) > 300
+    assert 0.93 <= np.mean(covered) <= 0.99
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_rarer_predictions_must_be_worth_enough_for_what_was_not_asked(right):
+    """Many answers of one kind with chances near 1 stand for so few items that no accuracy is shown."""
+    kind = np.array([right] * 40 + [not right] * 40)
+    shown = [accuracy(kind, np.where(kind == right, 0.1, chance), 2000)[1] for chance in (0.97, 0.1)]
+    assert [False, True] == shown
+
+
+def test_an_accuracy_waits_for_right_predictions(store):
+    """Right predictions are counted until five are seen, then weighed, and the page says by which it waits."""
+    opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
+    for _ in range(30):
+        say(opened, opened.place.asked.predicted % 4 + 1)
+    assert "Needs 5 right predictions; 0 so far." == of_session(opened).reason
+    for _ in range(5):
+        say(opened, opened.place.asked.predicted)
+    assert of_session(opened).reason.startswith(
+        "The right predictions seen are worth 2 of 5 needed: they say too little"
+    )
+    assert [] == curve(opened)
+    for _ in range(10):
+        say(opened, opened.place.asked.predicted)
+    assert of_session(opened).reason is None

@@ -1,0 +1,270 @@
+"""What comes out of a session comes back unchanged, whole or not at all, and any number of rows streams through."""
+
+import csv
+import io
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from oal_engine import datasets
+from oal_engine.cli import main as cli
+from oal_engine.datasets import formats
+from oal_engine.output import tables
+from oal_engine.sessions import export, model
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, create
+from oal_engine.store import Store
+from tests.harness.sessions import begin, say, truth
+
+EVIL = [
+    'a "quote", a comma', "two\nlines", "two\r\nlines", "one\rreturn", "=1+1", "@SUM(A1)", "-2+3|cmd", "שלום עולם",
+    "مرحبا, 123",
+    "😀👩‍👩‍👧 flag 🇩🇪", " a leading blank", "a trailing one ", "tab\there", ";", "'", '"', "\u2028 line", "1",
+    "None", "null", "NaN", "<b>bold</b>", "漢字",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A session over texts that files get wrong, all of them asked: labels, a skip, corrections, notes, one waiting."""
+    kept = Store(tmp_path_factory.mktemp("export") / "studio.db")
+    y = np.array([1, -1] * 20, np.int8)[: len(EVIL) + 1]
+    words = [f"{text} word" for text in EVIL] + ["word"]
+    items = formats.Items(
+        [f"=id{k},1" for k in range(len(words))], words, None, [], [""] * len(words), np.zeros_like(y), {}
+    )
+    datasets.add(kept, "evil", datasets.table(items, min_df=1), "made.csv")
+    opened = Session(kept, create(kept, "evil", learner="pa-i", rule="all", budget=100, positive_name='=A, "b"'))
+    for k in range(len(EVIL)):
+        opened.answer(f"e{k}", opened.place.asked.id, SKIP if k == 5 else int(y[k]), 'Ann, "A"', 0.5)
+    corrected, noted = opened.history[2], opened.history[3]
+    opened.correct("c0", corrected.id, -corrected.label, "=Bob")
+    opened.note("n0", noted.item, '=a "note",\n😀')
+    return opened
+
+
+def read(kind, content):
+    """A file as the libraries of its format read it: a list of dictionaries."""
+    if kind == "parquet":
+        return parquet.read_table(io.BytesIO(content)).to_pylist()
+    if kind == "jsonl":
+        return [json.loads(line) for line in content.decode().split("\n") if line]
+    return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+
+
+def written(table, kind):
+    file = io.BytesIO()
+    tables.write(table, kind, file)
+    return file.getvalue()
+
+
+def table(opened, what):
+    if what == "labels":
+        return export.labels(opened.store, opened.id)
+    return export.TABLES[what](opened, True)[0]
+
+
+def plain(rows):
+    """Rows as CSV has them."""
+    return [{key: "" if value is None else str(tables.guarded(value)) for key, value in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("kind", tables.FORMATS)
+@pytest.mark.parametrize("what", ["labels", "decisions"])
+def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
+    """What is exported is a data set again, in which every text, id and label is the one that was exported."""
+    file = tmp_path / f"out.{kind}"
+    export.export(texts.store, texts.id, what, kind, file, texts=True)
+    items = formats.read(file)
+    log = texts.history
+    assert [texts.dataset.item(entry.item)["text"] for entry in log] == items.texts
+    assert [texts.dataset.item(entry.item)["id"] for entry in log] == items.ids
+    assert [entry.label or 0 for entry in log] == items.y.tolist()
+    assert {} == items.skipped
+
+
+@pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
+def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
+    """No text begins as a spreadsheet program's formulas do, and no number has become a text."""
+    made = table(texts, what)
+    for row in read("csv", written(made, "csv")):
+        for name, kind in made.columns.items():
+            if kind is str:
+                assert row[name][:1] not in tuple("=+-@\t\r\n")
+            else:
+                assert row[name] == "" or float(row[name]) is not None
+
+
+@pytest.mark.parametrize("data", ["sparse", "classes"])
+def test_an_import_knows_every_table_that_is_written_here(store, data):
+    """Each begins with columns by which its apostrophes are known."""
+    opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
+    made = [table(opened, what) for what in export.TABLES]
+    made.append(model.predicted(model.of_session(opened), formats.Table([], []), [], {}))
+    assert [] == [list(each.columns) for each in made if tuple(each.columns)[:5] not in tables.HEADS]
+
+
+FORMULAS = st.text(
+    st.sampled_from("'=+-@\t\r\n＝1") | st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+)
+
+
+@settings(deadline=None)
+@given(st.lists(FORMULAS, min_size=1))
+def test_any_text_comes_back_from_csv(words):
+    """Whatever a text begins with, apostrophes of its own before a formula too, it is read as it was."""
+    columns = export.DECISIONS | {"text": str}
+    rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", word) for k, word in enumerate(words)]
+    file = io.BytesIO(written(tables.Table(columns, rows), "csv"))
+    file.name = "x.csv"
+    kept = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
+    if kept:
+        items = formats.read(file, formats.Columns(("text",), id="id"))
+        assert kept == dict(zip(items.ids, items.texts))
+        file.seek(0)
+        assert {"margin", "predicted"} <= set(formats.peek(file).numeric)
+
+
+@pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
+def test_every_format_holds_the_same_table(texts, what):
+    """None stays None where a format has it, numbers stay the same bits."""
+    found = {kind: read(kind, written(table(texts, what), kind)) for kind in tables.FORMATS}
+    assert found["jsonl"] == found["parquet"]
+    assert plain(found["jsonl"]) == found["csv"]
+
+
+def test_labels_tell_what_was_corrected_noted_and_by_whom(texts):
+    """Each question with its first label and the one that stands, its note, and whoever gave the label."""
+    rows = read("jsonl", written(table(texts, "labels"), "jsonl"))
+    assert list(export.LABELS) == list(rows[0])
+    assert [3] == [row["number"] for row in rows if row["corrected"]]
+    assert ('=A, "b"', "Not relevant", -1, "=Bob") == tuple(
+        rows[2][key] for key in ("first", "class", "label", "annotator")
+    )
+    assert {4: '=a "note",\n😀'} == {row["number"]: row["note"] for row in rows if row["note"] is not None}
+    assert (None, "skipped") == (rows[5]["label"], rows[5]["class"])
+    assert (None, None, None) == tuple(rows[-1][key] for key in ("label", "class", "annotator"))
+
+
+def test_decisions_are_those_of_every_round(store):
+    """Margins, predictions and questions as they were, in the order of the stream, whatever its order."""
+    opened = begin(store, shuffled=True, seed=4)
+    for _ in range(12):
+        say(opened, truth(opened))
+    found, _ = export.decisions(opened)
+    rows = [dict(zip(found.columns, row)) for row in found.rows]
+    margins, predicted, asked = opened.decided
+    assert margins.tolist() == [row["margin"] for row in rows]
+    assert predicted.tolist() == [row["predicted"] for row in rows]
+    assert asked.tolist() == [bool(row["asked"]) for row in rows]
+    assert opened.order[: len(rows)].tolist() == [row["position"] for row in rows]
+    answers = {entry.round + 1: entry.label for entry in opened.history}
+    assert [answers.get(row["round"]) for row in rows] == [row["label"] for row in rows]
+    assert [f"i{row['position']}" for row in rows] == [row["id"] for row in rows]
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
+def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
+    """Every item once, by its margin; what is pushed stands above what is not, and what was asked says its label."""
+    opened = begin(store, data, algorithm, shuffled=True)
+    for _ in range(20):
+        say(opened, truth(opened))
+    found, said = export.predictions(opened)
+    rows = [dict(zip(found.columns, row)) for row in found.rows]
+    assert said.startswith("No probability after 20 labels")
+    assert sorted(opened.order.tolist()) == sorted(row["position"] for row in rows)
+    margins = [row["margin"] for row in rows]
+    assert sorted(margins, reverse=True) == margins
+    made = model.of_session(opened)
+    scores = made.scores(opened.dataset.rows)
+    for row in rows:
+        assert row["position"] == opened.order[row["round"] - 1]
+        margin, predicted = (values[0] for values in made.decided(scores[[row["position"]]]))
+        assert (margin, predicted) == (row["margin"], row["predicted"])
+        assert made.classes[predicted] == row["predicted_class"]
+        if opened.multiclass:
+            assert scores[row["position"]].tolist() == [row[f"score: {name}"] for name in made.classes.values()]
+    if not opened.multiclass:
+        assert sorted((row["predicted"] for row in rows), reverse=True) == [row["predicted"] for row in rows]
+    answers = {entry.item: entry.label for entry in opened.history}
+    assert answers == {row["position"]: row["label"] for row in rows if row["asked"]}
+
+
+@pytest.mark.parametrize("kind", tables.FORMATS)
+@given(st.lists(st.tuples(st.none() | st.text(st.characters(exclude_categories=["Cs"])), st.none() | st.integers(-9, 9),
+                          st.none() | st.floats(allow_nan=False, allow_infinity=False)), max_size=8))  # fmt: skip
+@settings(deadline=None, max_examples=60)
+def test_any_table_comes_back_unchanged(kind, rows):
+    """Texts, whole numbers, numbers and nothing at all, in every format."""
+    columns = {"text": str, "whole": int, "number": float}
+    found = read(kind, written(tables.Table(columns, iter(rows)), kind))
+    expected = [dict(zip(columns, row)) for row in rows]
+    assert (plain(expected) if kind == "csv" else expected) == found
+
+
+@pytest.mark.parametrize("kind", tables.FORMATS)
+def test_a_table_is_never_in_memory(kind, tmp_path):
+    """However many rows there are, only some thousand are there at a time, and progress tells how far it is."""
+
+    def rows(count):
+        return ((k, f"{k:0500}", k / 7) for k in range(count))
+
+    columns, seen = {"a": int, "b": str, "c": float}, []
+    with (tmp_path / "small").open("wb") as file:  # imports what it needs
+        tables.write(tables.Table(columns, rows(10), 10), kind, file)
+    tracemalloc.start()
+    with (tmp_path / "large").open("wb") as file:
+        tables.write(tables.Table(columns, rows(20_000), 20_000), kind, file, lambda *done: seen.append(done))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6e6 < 20_000 * 500
+    assert [(done, 20_000) for done in range(tables.CHUNK, 20_001, tables.CHUNK)] == seen
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path):
+    """What fails half-way leaves the old content and nothing beside it; a link stays a link."""
+    (tmp_path / "kept.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to("kept.csv")
+    with pytest.raises(ZeroDivisionError), tables.whole(tmp_path / "kept.csv") as file:
+        file.write(b"half" * (1 // (file.write(b"half") - 4)))
+    assert "old" == (tmp_path / "kept.csv").read_text()
+    assert ["kept.csv", "link.csv"] == sorted(each.name for each in tmp_path.iterdir())
+    with tables.whole(tmp_path / "link.csv") as file:
+        file.write(b"new")
+    assert "new" == (tmp_path / "kept.csv").read_text()
+    assert (tmp_path / "link.csv").is_symlink()
+    with tables.whole("/dev/null") as file:
+        file.write(b"gone")
+
+
+def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch, capsysbinary):
+    """Every kind of export to a file and to the standard output alike; what is not known is said."""
+
+    def run(*arguments):
+        monkeypatch.setattr(
+            "sys.argv", ["oal_engine", "export", str(texts.id), "--db", str(texts.store.path), *arguments]
+        )
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsysbinary.readouterr()
+
+    for what in export.WHATS:
+        for kind in tables.FORMATS if what in export.TABLES else ("file",):
+            out = tmp_path / f"{what}.{kind}"
+            code, printed, said = run("--what", what, "--output", str(out))
+            assert (0, b"") == (code, printed)
+            assert (what == "predictions") == said.startswith(b"No probability after 22 labels")
+            asked = ("--format", kind) if what in export.TABLES else ()
+            assert (0, out.read_bytes()) == run("--what", what, *asked)[:2]
+    assert (1, b"", b"error: --what must be one of labels, decisions, predictions, model, report. Got all.\n") == run(
+        "--what", "all"
+    )
+    for option in (("--format", "csv"), ("--texts",)):
+        told = f"error: {option[0]} is for tables: labels, decisions, predictions. Got model.\n".encode()
+        assert (1, b"", told) == run("--what", "model", *option)
+    assert (1, b"", b"error: --format must be one of csv, jsonl, parquet. Got xml.\n") == run("--format", "xml")

@@ -1,0 +1,257 @@
+"""Looking back at a session: every place as it was, what differs and where, and another algorithm beside it."""
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.learners import weights
+from oal_engine.sessions import look_back
+from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness.sessions import begin, label_until_the_end, labelled, say, stream_of, truth
+
+RUNS = [
+    ("sparse", "PAA-I", {}),
+    ("sparse", "D-AMD", {"shuffled": True}),
+    ("classes", "MPAA-I", {"averaged": True}),
+    ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290, "seed": 4}),
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A database with the same stream in two classes, in four, and without labels."""
+    found = Store(tmp_path_factory.mktemp("retrace") / "studio.db")
+    items = stream_of()[1]
+    datasets.add(found, "sparse", datasets.table(items), "made.npz")
+    items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(300) % 5 % 4)
+    datasets.add(found, "classes", datasets.table(items), "made.npz")
+    datasets.add(found, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def kept_often(monkeypatch):
+    """A short session has several kept states."""
+    monkeypatch.setattr(look_back, "KEPT_EVERY", 7)
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_every_question_is_as_it_was(store, data, algorithm, more):
+    """Progress, weights and counts at a question are those that the session had, in whatever order one looks."""
+    opened, places = labelled(store, data, algorithm, **more)
+    trace = Trace(store, opened.id)
+    assert (len(places) + 1, True, trace.rounds) == (trace.steps, trace.complete, trace.reached)
+    for k in np.random.default_rng(0).permutation(len(places)):
+        asked, progress, learned, counts = places[k]
+        step = trace.step(int(k) + 1)
+        assert (asked.item, asked.margin, progress) == (step.entry.item, step.entry.margin, step.place.progress)
+        assert learned.tobytes() == step.place.weights.tobytes()
+        assert counts.tobytes() == step.place.counts.tobytes()
+    end = trace.step(trace.steps)
+    assert (None, None, []) == (end.entry, end.place.asked, end.moved)
+    assert opened.place.counts.tobytes() == end.place.counts.tobytes() == trace.counts.tobytes()
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, algorithm, more):
+    """Old and new are the weights before and behind the answer, and the largest changes come first."""
+    opened, places = labelled(store, data, algorithm, **more)
+    trace = Trace(store, opened.id)
+    for number in range(1, len(places) + 1):
+        moved = trace.step(number).moved
+        old, new = places[number - 1][2], trace.step(number + 1).place.weights
+        assert [old[m.column] if m.label is None else old[m.column, m.label - 1] for m in moved] == [
+            m.old for m in moved
+        ]
+        assert [new[m.column] if m.label is None else new[m.column, m.label - 1] for m in moved] == [
+            m.new for m in moved
+        ]
+        sizes = np.sort(np.abs(new - old), axis=None)[::-1]
+        assert sizes[sizes > 0][:8].tolist() == [abs(m.new - m.old) for m in moved]
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_rounds_between_questions_are_what_the_model_thought_of_them(store, data, algorithm, more):
+    """A round that asked nothing has the margin of its learner, a draw not below its chance, and its counts."""
+    opened, _ = labelled(store, data, algorithm, **more)
+    trace = Trace(store, opened.id)
+    X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
+    seen = {}
+    for t in sorted(set(range(trace.rounds)) - asked):
+        found = trace.round(t)
+        scores = X[[found.item]] @ trace.step(found.number).place.weights
+        best = np.sort(scores.ravel())[::-1]
+        expected = best[0] - best[1] if trace.multiclass else best[0]
+        assert found.margin == pytest.approx(expected, abs=1e-12)
+        assert (int(trace.order[t]), stream.draw(trace.settings.seed, t)) == (found.item, found.draw)
+        assert found.probability <= found.draw
+        assert t + 1 == found.counts.sum()
+        seen.setdefault(found.number, []).append(found)
+    for number in range(1, trace.steps + 1):
+        passed, between = trace.step(number).passed, seen.get(number, [])
+        margins = [found.margin for found in between]
+        pushed = None if trace.multiclass else sum(found.predicted > 0 for found in between)
+        assert (len(between), pushed) == (passed.rounds, passed.pushed)
+        assert (min(margins, default=None), max(margins, default=None)) == (passed.low, passed.high)
+        if between:
+            assert between[0].round == passed.first
+
+
+def test_a_surprise_is_a_mistake_made_with_confidence(store):
+    """Mistakes are predictions that the answer denies; surprises those further out than half of the questions."""
+    opened, places = labelled(store)
+    trace = Trace(store, opened.id)
+    wrong = [e["number"] for e in store.answers(opened.id) if e["label"] and e["label"] != e["predicted"]]
+    half = np.median([abs(asked.margin) for asked, *_ in places])
+    assert wrong == trace.mistakes
+    assert [n for n in wrong if abs(places[n - 1][0].margin) > half] == trace.surprises
+    assert 0 < len(trace.surprises) < len(wrong)
+
+
+def test_an_open_session_ends_at_the_question_that_waits(store):
+    """The last place is the waiting question; a session that nobody opened has no place."""
+    opened = begin(store)
+    for _ in range(3):
+        say(opened, truth(opened))
+    trace = Trace(store, opened.id)
+    assert (4, False, opened.place.asked.round + 1) == (trace.steps, trace.complete, trace.reached)
+    assert (None, []) == (trace.step(4).entry.label, trace.step(4).moved)
+    fresh = Trace(store, create(store, "sparse", "PAA-I"))
+    assert (0, False, 0) == (fresh.steps, fresh.complete, fresh.reached)
+
+
+def test_looking_back_writes_nothing(store):
+    """Opening, stepping, verifying and trying another algorithm leave the database as it is."""
+    opened, _ = labelled(store)
+    store = Store(store.path, read_only=True)
+    trace = Trace(store, opened.id)
+    trace.step(3), trace.round(trace.step(9).passed.first)
+    verify(store, opened.id), what_if(trace, strategy("PAA-I"))
+
+
+# Verify
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
+    """What was checked is counted: questions, answers and every stored digest."""
+    opened, places = labelled(store, data, algorithm, **{"budget": 60} | more)
+    report = verify(store, opened.id)
+    assert report.verified, report
+    answers = len(places)
+    assert (answers, answers, answers // 50) == (report.questions, report.answers, report.digests)
+    assert report.digests > 0
+    assert "Verified bit for bit" in str(report)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["margin = margin + 1e-12", "predicted = -predicted", "item = item + 1", "round = round + 1", "draw = draw / 2"],
+)
+def test_the_first_question_that_differs_is_reported(store, change):
+    """An altered question is found, with its round and the versions, and the places before it can be opened."""
+    opened, places = labelled(store)
+    with store.transaction():
+        store.db.execute(f"UPDATE questions SET {change} WHERE session = ? AND number = 17", [opened.id])
+    report, trace = verify(store, opened.id), Trace(store, opened.id)
+    assert not report.verified
+    assert (17, places[16][0].round + 1, 16) == (report.number, report.round, report.questions)
+    assert report.recorded != report.found
+    assert "at question 17: it is not the one recorded" in str(report)
+    assert (report.engine_then, report.engine_now) == (look_back.__version__,) * 2
+    assert (16, False, trace.reached) == (trace.steps, trace.complete, trace.counts.sum())
+    assert places[15][2].tobytes() == trace.step(16).place.weights.tobytes()
+
+
+def test_a_digest_that_differs_is_reported(store):
+    """A digest that is another one is found where it was stored; what a label changed is found at the next question."""
+    opened, places = labelled(store, budget=60)
+    with store.transaction():
+        store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ? AND answers = 50", [opened.id])
+    report = verify(store, opened.id)
+    assert (50, places[49][0].round + 1, 50, 0) == (report.number, report.round, report.answers, report.digests)
+    assert "at question 50: the state after it is not the one recorded" in str(report)
+    opened, _ = labelled(store)
+    (number, question) = next(
+        (e["number"], e["id"]) for e in store.answers(opened.id) if e["number"] > 9 and e["label"] == 1
+    )
+    with store.transaction():
+        store.db.execute("UPDATE labels SET label = -1 WHERE question = ?", [question])
+    assert number < verify(store, opened.id).number
+
+
+def test_a_session_that_differs_at_once_has_no_place(store):
+    """A session whose first question differs opens, with nothing to look at."""
+    opened, _ = labelled(store)
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
+    trace = Trace(store, opened.id)
+    assert (0, 1) == (trace.steps, trace.report.number)
+
+
+# What if
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more):
+    """A session answered with the truth is its own what-if: the same questions, counts and weights."""
+    opened = begin(store, data, algorithm, **more)
+    label_until_the_end(opened)
+    trace = Trace(store, opened.id)
+    found = what_if(trace, strategy(algorithm))
+    assert (True, 1.0, 0) == (found.exact, found.share, found.different)
+    assert [(e.round + 1, e.predicted, e.label) for e in trace.log] == found.asked
+    assert trace.counts.tobytes() == found.run.counts.tobytes()
+    assert weights(trace.state.learner).tobytes() == weights(found.run.state.learner).tobytes()
+
+
+def test_another_algorithm_is_the_replay_of_it(store):
+    """On labelled data the other algorithm's counts are those of a replay, up to the round that the session reached."""
+    opened, _ = labelled(store, budget=30)
+    trace = Trace(store, opened.id)
+    found, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
+    done = stream.replay(
+        trace.dataset.rows, trace.y, trace.order, *chosen.build(8), stream.objective(), budget=30, seed=0
+    )
+    assert (done.counts.tolist(), done.queried) == (found.run.counts.tolist(), len(found.run.labels))
+    wrong = sum(e.label not in (0, trace.y[e.item]) for e in trace.log)
+    assert wrong == found.different > 0
+
+
+def test_without_labels_only_this_session_answers(store, monkeypatch):
+    """The share is of the other's questions that were answered here; an unanswered one costs a label all the same."""
+    y = stream_of()[1].y
+    opened = begin(store, "unlabelled")
+    while opened.place.asked:
+        say(opened, int(y[opened.place.asked.item]))
+    trace = Trace(store, opened.id)
+    assert (False, 1.0, True) == ((same := what_if(trace, strategy("PAA-I"))).exact, same.share, same.enough)
+    found = what_if(trace, strategy("D-AMD"))
+    here = {e.round + 1: e.label for e in trace.log}
+    assert [here.get(t, 0) for t, *_ in found.asked] == [label for *_, label in found.asked]
+    assert sum(t in here for t, *_ in found.asked) / len(found.asked) == found.share < 1
+    assert len(found.asked) <= 40
+    for limit in (found.share, found.share + 1e-9):
+        monkeypatch.setattr(look_back, "ENOUGH", limit)
+        assert found.enough == (limit <= found.share)
+
+
+def test_what_if_of_the_other_kind_is_refused(store):
+    """An algorithm of several classes does not fit a session of two."""
+    with pytest.raises(ValueError, match=r"^the session tells positives and negatives apart\. Got MPAA-I\.$"):
+        what_if(Trace(store, begin(store).id), strategy("MPAA-I"))
+
+
+def test_tables_of_items_by_class(store):
+    """The square tables hold the confusion counts, and of the questions what was answered and predicted."""
+    opened, _ = labelled(store)
+    trace = Trace(store, opened.id)
+    tp, fp, tn, fn = metrics.confusion(trace.counts, "push")
+    assert [[tp, fn], [fp, tn]] == look_back.confusion(trace, trace.counts, "push")
+    table = np.array(look_back.answers_confusion(trace, trace.steps))
+    assert (len(trace.labels), len(trace.mistakes)) == (table.sum(), table.sum() - table.trace())

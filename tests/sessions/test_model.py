@@ -1,0 +1,392 @@
+"""A model as a file gives the margins of its session, bit for bit, to any texts and tables, and no file does harm."""
+
+import copy
+import csv
+import gzip
+import io
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from oal_engine import datasets
+from oal_engine.datasets import demo
+from oal_engine.kernel import learners, rows, stream
+from oal_engine.sessions import calibration, model
+from oal_engine.sessions.model import ModelError
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness import ROOT
+from tests.harness.sessions import begin, say, truth
+
+
+def taught(opened, answers=30):
+    while opened.place.asked and len(opened.labels) < answers:
+        say(opened, truth(opened))
+    return opened
+
+
+def content(made):
+    file = io.BytesIO()
+    model.write(made, file)
+    return file.getvalue()
+
+
+def lines_of(content):
+    return [json.loads(line) for line in gzip.decompress(content).decode().splitlines()]
+
+
+def packed(lines):
+    return gzip.compress("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines).encode())
+
+
+def margins(opened, table):
+    """What the session's own learner says, through the kernel that asks its questions."""
+    found = np.empty((rows.length(table), learners.classes(opened.learner) or 1))
+    stream.scores(table, opened.learner, opened.settings.theta, found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("data", "algorithm", "more"),
+    [
+        ("sparse", "PAA-I", {"theta": 0.05}),
+        ("sparse", "OAAL", {"averaged": True, "budget": 30}),
+        ("dense", "PAA-I", {}),
+        ("classes", "MPAA-I", {"averaged": True, "budget": 30}),
+    ],
+)
+def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):
+    """Every bit, of averaged weights and of every class; read and written again it is the same file."""
+    opened = taught(begin(store, data, algorithm, **more))
+    made = content(model.of_session(opened))
+    (tmp_path / "m").write_bytes(made)
+    found = model.read(tmp_path / "m")
+    assert made == content(found)
+    own, vectors = margins(opened, opened.dataset.rows), rows.matrix(opened.dataset.rows)
+    assert np.array_equal(own, found.scores(opened.dataset.rows))
+    assert np.any(own)
+    assert opened.names == found.classes
+    predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.settings.theta, 1, -1)
+    assert predicted.tolist() == [label for _, label, *_ in found.told(own)]
+    assert (found.text, found.rows(vectors).columns) == (False, vectors.shape[1])
+
+
+def test_a_sketch_is_a_list_of_weights_and_a_matrix_is_none(store):
+    """The weights of a sketch predict what it predicts, to rounding; the second-order perceptron has no such list."""
+    opened = taught(begin(store, "sparse", "SSOA3", averaged=True), 5)
+    asked = opened.place.asked
+    scores = model.of_session(opened).scores(rows.take(opened.dataset.rows, [asked.item]))
+    assert asked.margin == pytest.approx(scores.item(), rel=1e-9)
+    assert ["sop"] == [
+        name
+        for name in learners.LEARNERS
+        if not learners.linear(learners.build(name, 3, classes=3 * learners.is_multiclass(name)))
+    ]
+    settings = replace(opened.settings, learner="sop")
+    with pytest.raises(ModelError, match=r"^sop predicts with a matrix over all pairs of features, .*\.$"):
+        model.of_session(SimpleNamespace(settings=settings, dataset=opened.dataset, learner=learners.build("sop", 3)))
+
+
+@pytest.fixture(scope="module")
+def tweets(tmp_path_factory):
+    """A session over the demo's texts, with enough answers of both kinds for a probability."""
+    kept = Store(tmp_path_factory.mktemp("tweets") / "studio.db")
+    settings = demo.DEMOS["tweets"].session | {"budget": 200}
+    opened = taught(Session(kept, create(kept, demo.dataset(kept, "tweets"), **settings)), 200)
+    assert opened.labels.count(1) > calibration.FEWEST
+    return opened
+
+
+@pytest.fixture(scope="module")
+def file(tweets, tmp_path_factory):
+    file = tmp_path_factory.mktemp("model") / "model.gz"
+    file.write_bytes(content(model.of_session(tweets)))
+    return file
+
+
+def texts_of(opened, count):
+    return [opened.dataset.item(k)["text"] for k in range(count)]
+
+
+def test_new_texts_get_the_margins_of_the_session(tweets, file):
+    """The same texts, alone and together, have the bits of the stream's own rows."""
+    found, own = model.read(file), margins(tweets, tweets.dataset.rows)
+    texts = texts_of(tweets, 300)
+    assert np.array_equal(own[:300], found.scores(found.rows(texts)))
+    assert all(np.array_equal(own[k], found.scores(found.rows([texts[k]]))[0]) for k in range(0, 300, 20))
+    assert [0.0] == found.scores(found.rows(["qwertz"]))[0].tolist()
+
+
+@pytest.fixture
+def predict(file, command):
+    """A function from arguments to (exit code, standard output, standard error) of `predict`."""
+
+    def predict(*arguments, using=file):
+        return command("predict", *arguments, "--model", using)
+
+    return predict
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "txt"])
+def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp_path, suffix):
+    """A line for each item with its id, margin, class and probability, the same from and to all formats."""
+    import pandas
+
+    texts = texts_of(tweets, 50)
+    table = pandas.DataFrame({"key_id": [f"k{k}" for k in range(50)], "said": texts, "other": range(50)})
+    source = tmp_path / f"new.{suffix}"
+    {
+        "csv": lambda: table.to_csv(source, index=False),
+        "jsonl": lambda: table.to_json(source, orient="records", lines=True),
+        "parquet": lambda: table.to_parquet(source),
+        "txt": lambda: source.write_text("\n".join(texts), encoding="utf-8"),
+    }[suffix]()
+    named = () if suffix == "txt" else ("--text", "said")
+    code, printed, said = predict(source, "--json", *named, "--texts")
+    assert (0, "") == (code, said)
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert texts == [row["text"] for row in found]
+    assert margins(tweets, tweets.dataset.rows)[:50, 0].tolist() == [row["margin"] for row in found]
+    assert [str(k + 1) if suffix == "txt" else f"k{k}" for k in range(50)] == [row["id"] for row in found]
+    assert all(tweets.names[row["predicted"]] == row["predicted_class"] for row in found)
+    order = np.argsort([row["margin"] for row in found])
+    chances = np.array([row["probability"] for row in found])[order]
+    assert (np.diff(chances) >= 0).all()
+    assert 0 < chances[0] < 0.5 < chances[-1] < 1
+    for out in ("out.csv", "out.jsonl", "out.parquet"):
+        assert (0, "", "") == predict(source, "--output", tmp_path / out, *named, "--texts")
+    read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet}
+    for kind, reader in read.items():
+        assert [row["margin"] for row in found] == reader(tmp_path / f"out.{kind}")["margin"].tolist()
+    assert printed == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
+def test_predict_follows_a_pipe_line_by_line(tweets, file):
+    """A prediction is there before the next text is; what is no text is skipped and counted at the end."""
+    command = [sys.executable, "-m", "oal_engine", "predict", "-", "--model", str(file), "--json"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        own = margins(tweets, tweets.dataset.rows)
+        for k, text in enumerate(texts_of(tweets, 3)):
+            process.stdin.write(json.dumps({"text": text}).encode() + b"\n")
+            process.stdin.flush()
+            assert own[k, 0] == json.loads(process.stdout.readline())["margin"]
+        rest, said = process.communicate(b'{"text": ""}\nno json\n')
+    assert (0, b"") == (process.returncode, rest)
+    assert b"skipped 1 empty text (line 4), 1 broken line (line 5)\n" == said
+
+
+# Vectors
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A session over a table of named columns, each standardised."""
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(5)
+    X = rng.normal(3, 2, size=(120, 4)).round(6)
+    y = X[:, 0] - X[:, 2] > 0.5
+    lines = [["id", "age, years", "b", "c", "d", "label"]]
+    lines += [[f"p{k}", *map(repr, map(float, x)), int(label)] for k, (x, label) in enumerate(zip(X, y))]
+    with (folder / "table.csv").open("w", newline="") as out:
+        csv.writer(out).writerows(lines)
+    kept = Store(folder / "studio.db")
+    dataset, _ = datasets.import_file(kept, folder / "table.csv", "table", scale="standardize+l2")
+    opened = taught(Session(kept, create(kept, dataset, "PAA-I", budget=60)), 40)
+    (folder / "m.gz").write_bytes(content(model.of_session(opened)))
+    return opened, folder
+
+
+def test_columns_are_matched_by_name(table, predict):
+    """In another order and among others they give the same margins; one that is missing is named."""
+    opened, folder = table
+    own = margins(opened, opened.dataset.rows)[:, 0].tolist()
+    with (folder / "table.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    for columns, name in ((["d", "new", "b", "id", "age, years", "c"], "turned"), (["id", "b", "c", "d"], "short")):
+        with (folder / f"{name}.csv").open("w", newline="") as out:
+            writer = csv.DictWriter(out, columns, extrasaction="ignore", restval="7")
+            writer.writeheader()
+            writer.writerows(found)
+    code, printed, said = predict(folder / "turned.csv", using=folder / "m.gz")
+    assert (0, "") == (code, said)
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert own == [float(row["margin"]) for row in rows]
+    assert [f"p{k}" for k in range(120)] == [row["id"] for row in rows]
+    code, printed, said = predict(folder / "short.csv", using=folder / "m.gz")
+    assert (1, "") == (code, printed)
+    assert "error: short.csv has no column 'age, years'; its columns are id, b, c, d.\n" == said
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
+def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix):
+    """Those of an array, and of a sparse file as far as it names any; an array with too few is refused."""
+    opened = begin(store, "dense", "PAA-I")
+    taught(opened, 10)
+    made = model.of_session(opened)
+    made = model.Model(made.head, [str(k + 1) for k in range(len(made.names))], made.numbers, made.weights)
+    (tmp_path / "m.gz").write_bytes(content(made))
+    X = rows.matrix(opened.dataset.rows)[:20].copy()
+    X[:, -1] = 0  # a sparse file does not name the last column then
+    wide, short = np.column_stack([X, np.ones(20)]), X[:, :3]
+
+    def written(name, X):
+        file = tmp_path / f"{name}.{suffix}"
+        if suffix == "npy":
+            np.save(file, X)
+        elif suffix == "npz":
+            sparse.save_npz(file, sparse.csr_array(X))
+        else:
+            file.write_text(
+                "\n".join("0 " + " ".join(f"{j + 1}:{v!r}" for j, v in enumerate(map(float, x)) if v) for x in X)
+            )
+        return file
+
+    expected = margins(opened, rows.as_rows(datasets.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
+    for name, matrix in (("same", X), ("wide", wide)):
+        code, printed, said = predict(written(name, matrix), using=tmp_path / "m.gz")
+        assert (0, "") == (code, said)
+        assert expected == pytest.approx(
+            [float(row["margin"]) for row in csv.DictReader(io.StringIO(printed))], rel=1e-12
+        )
+    code, printed, said = predict(written("short", short), using=tmp_path / "m.gz")
+    if suffix == "npy":
+        assert (1, "", f"error: the model needs {len(made.names)} columns. Got 3.\n") == (code, printed, said)
+    else:
+        assert (0, "") == (code, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("empty.txt", "", "empty.txt is empty"),
+        ("bytes.npy", "nothing", "bytes.npy cannot be read"),
+        ("missing.csv", None, "missing.csv cannot be read: No such file or directory."),
+        ("vectors.svmlight", "1 1:2\n", "the model needs texts; the file holds vectors."),
+    ],
+)
+def test_what_cannot_be_predicted_is_said_in_one_sentence(predict, tmp_path, name, words, message):
+    """No traceback, nothing on the standard output, and no file."""
+    if words is not None:
+        (tmp_path / name).write_text(words)
+    code, printed, said = predict(tmp_path / name, "--output", tmp_path / "out.csv")
+    assert (1, "") == (code, printed)
+    assert re.fullmatch(r"error: .*\.\n", said)
+    assert message in said
+    assert not (tmp_path / "out.csv").exists()
+
+
+# Files from elsewhere
+
+
+def test_a_file_holds_terms_and_weights_that_anybody_can_read(tweets, file):
+    """Gzipped lines of JSON: the head, then a term a line, in the order of the columns."""
+    head, *features = lines_of(file.read_bytes())
+    assert tweets.dataset.vocabulary.terms == [line["feature"] for line in features]
+    assert learners.weights(tweets.learner).tolist() == [weight for line in features for weight in line["weights"]]
+    assert (["About life satisfaction", "Something else"], 200) == (head["classes"], head["labels"])
+
+
+def changed(lines, place, key, value):
+    lines = copy.deepcopy(lines)
+    lines[place][key] = value
+    return packed(lines)
+
+
+BAD = {
+    "nothing": lambda lines, whole: b"",
+    "no gzip": lambda lines, whole: b"PK\3\4 pickle",
+    "cut short": lambda lines, whole: whole[: len(whole) // 2],
+    "a bit turned": lambda lines, whole: whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:],
+    "no JSON": lambda lines, whole: packed([lines[0], "hello\n"]),
+    "a list": lambda lines, whole: packed([[1, 2]]),
+    "deep": lambda lines, whole: packed(["[" * 200_000]),
+    "another version": lambda lines, whole: changed(lines, 0, "oal_model", 2),
+    "fewer features": lambda lines, whole: packed(lines[:-1]),
+    "a feature twice": lambda lines, whole: packed([*lines, lines[-1]]),
+    "not a number": lambda lines, whole: changed(lines, 3, "weights", [float("nan")]),
+    "infinite": lambda lines, whole: packed(
+        [lines[0], json.dumps(lines[1]).replace('"weights": [', '"weights": [1e999, ')]
+    ),
+    "a huge number": lambda lines, whole: changed(lines, 3, "weights", [10**400]),
+    "two weights": lambda lines, whole: changed(lines, 3, "weights", [1.0, 2.0]),
+    "no weight": lambda lines, whole: changed(lines, 3, "weights", None),
+    "a strange feature": lambda lines, whole: changed(lines, 3, "feature", ["x"]),
+    "a negative count": lambda lines, whole: changed(lines, 3, "document_frequency", -5),
+    "a hostile pattern": lambda lines, whole: changed(
+        lines, 0, "vectorizer", lines[0]["vectorizer"] | {"pattern": "(a+)+$"}
+    ),
+    "endless words": lambda lines, whole: changed(lines, 0, "vectorizer", lines[0]["vectorizer"] | {"ngrams": 10**9}),
+    "no vectorizer": lambda lines, whole: changed(lines, 0, "vectorizer", None),
+    "three classes of two": lambda lines, whole: changed(lines, 0, "classes", ["a", "b", "c"]),
+    "one name twice": lambda lines, whole: changed(lines, 0, "classes", ["a", "a"]),
+    "half a calibration": lambda lines, whole: changed(
+        lines, 0, "calibration", lines[0]["calibration"] | {"slope": None}
+    ),
+    "more in the head": lambda lines, whole: changed(lines, 0, "__class__", "os.system"),
+    "a scaling that is none": lambda lines, whole: changed(lines, 0, "scaling", ["l2"]),
+}
+
+
+@pytest.mark.parametrize("damage", BAD.values(), ids=BAD)
+def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp_path, damage):
+    """Whatever is wrong with it: exit code 1, one line, no traceback."""
+    (tmp_path / "bad.gz").write_bytes(damage(lines_of(file.read_bytes()), file.read_bytes()))
+    (tmp_path / "new.txt").write_text("happy\n")
+    code, printed, said = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
+    assert (1, "") == (code, printed)
+    assert re.fullmatch(r"error: \S*bad\.gz is no model\b.*\.\n", said)
+
+
+def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch, tmp_path):
+    """A few kilobytes may unpack to anything: lines and the whole are bounded."""
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * 2**24))
+    with pytest.raises(ModelError, match="the file is too large in line 1"):
+        model.read(tmp_path / "bomb.gz")
+
+
+# Probabilities
+
+
+def test_probabilities_are_those_that_made_the_answers():
+    """Answers drawn with known chances give these chances back; a weight of two is an answer given twice."""
+    rng = np.random.default_rng(1)
+    p = rng.normal(size=20_000)
+    hits = rng.random(p.size) < 1 / (1 + np.exp(-(2 * p - 1)))
+    found = calibration.fit(p, hits, np.ones(p.size))
+    assert (2, -1) == pytest.approx((found.slope, found.intercept), abs=0.1)
+    assert (20_000, hits.sum(), None) == (found.labels, found.hits, found.reason)
+    p, hits, weights = p[:300], hits[:300], 1 + 2 * hits[:300]
+    weighted = calibration.fit(p, hits, weights)
+    twice = calibration.fit(np.repeat(p, weights), np.repeat(hits, weights), np.ones(weights.sum()))
+    assert (twice.slope, twice.intercept) == pytest.approx((weighted.slope, weighted.intercept), abs=0.1)
+    assert calibration.fit(p, hits, np.ones(300)).intercept < weighted.intercept - 0.5
+
+
+def test_there_is_no_probability_without_enough_answers_of_both_kinds():
+    """The reason is said instead."""
+    few = calibration.fit(np.arange(100), np.arange(100) >= 81, np.ones(100))
+    assert few(np.zeros(1)) is None
+    assert "it takes 20 that are positive and 20 that are not" == few.reason
+    assert "No probability after 100 labels (19 positive): " in str(few)
+    against = calibration.fit(np.arange(100), np.arange(100) < 50, np.ones(100))
+    assert "No probability after 100 labels (50 positive): the margins do not tell them apart." == str(against)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@settings(deadline=None)
+def test_every_margin_has_a_probability(margin):
+    """However large."""
+    found = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
+    assert 0 <= found(np.array([margin]))[0] <= 1

@@ -1,0 +1,420 @@
+"""Sessions rebuilt from their log: bit for bit, whoever answers meanwhile, and after whatever accident."""
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oal_engine import datasets
+from oal_engine.sessions import export
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
+from oal_engine.store import StorageError, Store, StoreError
+from tests.harness import ROOT
+from tests.harness.sessions import (
+    EVENTS,
+    RUNS,
+    begin,
+    label_until_the_end,
+    say,
+    standing,
+    stream_of,
+    take_back,
+    truth,
+    twin,
+)
+
+STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reopen", "foreign answer", "foreign undo"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(RUNS), st.lists(STEP, max_size=25))
+def test_any_history_gives_one_state(store, other, run, steps):
+    """After any mixture of answers, skips, undos, reopening and a second person, log, state and question agree."""
+    data, algorithm, more = run
+    opened, model = begin(store, data, algorithm, **more | {"budget": 8}), []
+    for step in steps:
+        if step == "reopen":
+            digest, place = opened.digest(), opened.place
+            opened = Session(store, opened.id)
+            assert (digest, place) == (opened.digest(), opened.place)
+            continue
+        actor = Session(other, opened.id) if str(step).startswith("foreign") else opened
+        if "undo" in str(step):
+            if model:
+                old, question = model.pop(), actor.previous
+                take_back(actor)
+                assert (question, old) == (actor.place.asked.id, actor.place.asked.old)
+        elif actor.place.asked:
+            label = POSITIVE if step == "foreign answer" else step
+            label = list(opened.names)[1] if label == NEGATIVE else label
+            say(actor, label)
+            model.append(label)
+        opened.refresh()
+        assert (actor.digest(), actor.place) == (opened.digest(), opened.place)
+    assert model == standing(store, opened)
+    assert model == [entry["label"] for entry in store.answers(opened.id) if entry["label"] is not None]
+    again, progress = twin(store, opened, model), opened.place.progress
+    assert again.digest() == opened.digest() == Session(other, opened.id).digest()
+    assert again.place.progress == progress
+    assert (len(model) - model.count(0), model.count(0)) == (progress.labels, progress.skipped)
+    assert {label: model.count(label) for label in opened.names} == progress.answers
+
+
+def test_refresh_sees_what_another_process_answered(store, other):
+    """A page that refreshes stands where the other left the session: after an answer, an undo, and both."""
+    opened, foreign = begin(store), Session(other, store.sessions()[0]["id"])
+    assert opened.id == foreign.id
+    for step in (
+        lambda: say(foreign, POSITIVE),
+        lambda: say(foreign, SKIP),
+        lambda: take_back(foreign),
+        lambda: (take_back(foreign), say(foreign, NEGATIVE)),
+    ):
+        step()
+        assert foreign.digest() != opened.digest()
+        opened.refresh()
+        assert (foreign.digest(), foreign.place) == (opened.digest(), opened.place)
+
+
+@pytest.mark.parametrize(("annotator", "name"), [("Ann", "Ann"), ("", "somebody")])
+def test_two_who_answer_one_question(store, other, annotator, name):
+    """The second to answer is told who was first, and the first answer stands."""
+    opened = begin(store)
+    foreign = Session(other, opened.id)
+    question = foreign.place.asked.id
+    say(opened, POSITIVE, annotator=annotator)
+    with pytest.raises(SessionError, match=rf"^this item was answered already by {name}\.$"):
+        foreign.answer(next(EVENTS), question, NEGATIVE, "Bob")
+    assert [1] == standing(store, opened)
+    assert (opened.place, opened.digest()) == (foreign.place, foreign.digest())
+
+
+def meanwhile(act):
+    """Let another process act now: to its end, or for as long as it is made to wait; a function that waits for it."""
+    caught = []
+
+    def guarded():
+        try:
+            act()
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join(0.5)
+
+    def done():
+        thread.join()
+        return caught
+
+    return done
+
+
+def test_two_who_answer_at_the_same_moment(store, other, monkeypatch):
+    """Where another's answer comes between looking and writing, one of the two stands and the other is told."""
+    opened = begin(store)
+    foreign = Session(other, opened.id)
+    question, refresh, waiting, errors = opened.place.asked.id, opened.refresh, [], []
+
+    def interrupted():
+        refresh()
+        waiting.append(meanwhile(lambda: foreign.answer("theirs", question, NEGATIVE)))
+
+    monkeypatch.setattr(opened, "refresh", interrupted)
+    try:
+        opened.answer("ours", question, POSITIVE)
+    except Exception as error:
+        errors.append(error)
+    errors += waiting[0]()
+    assert [SessionError] == [type(error) for error in errors]
+    assert 1 == len(standing(store, opened))
+
+
+@pytest.mark.parametrize("act", ["answer", "undo"])
+def test_an_answer_while_another_process_rebuilds(store, other, monkeypatch, act):
+    """Opening or refreshing beside somebody who works takes no question from them, and both go on."""
+    opened = begin(store)
+    for label in (1, -1, 0):
+        say(opened, label)
+    foreign, waiting, digests = Session(other, opened.id), [], store.digests
+    say(foreign, NEGATIVE)
+
+    def interrupted(number):
+        if not waiting:
+            waiting.append(meanwhile(lambda: say(foreign, NEGATIVE) if act == "answer" else take_back(foreign)))
+        return digests(number)
+
+    monkeypatch.setattr(store, "digests", interrupted)
+    opened.refresh()
+    assert [] == waiting[0]()
+    monkeypatch.undo()
+    say(foreign, POSITIVE)
+    opened.refresh()
+    assert [1, -1, 0, *([-1, -1] if act == "answer" else []), 1] == standing(store, opened)
+    assert foreign.digest() == opened.digest() == Session(other, opened.id).digest()
+    assert len(standing(store, opened)) + 1 == len(store.answers(opened.id))
+
+
+def test_a_place_is_never_half_of_an_answer(store):
+    """A page in another thread of the server sees a session before an answer or after it."""
+    opened, seen, over = begin(store, budget=150), [], threading.Event()
+
+    def look():
+        while not over.is_set():
+            seen.append(opened.place)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    label_until_the_end(opened)
+    over.set()
+    thread.join()
+    told = {
+        (
+            p.progress.labels,
+            sum(p.progress.answers.values()),
+            p.asked.number - 1 if p.asked else opened.place.progress.labels,
+        )
+        for p in seen
+    }
+    assert {(labels, labels, labels) for labels, *_ in told} == told
+
+
+# Digests
+
+
+NUMBERED = "(SELECT id FROM questions WHERE session = :id AND number = {})"
+
+
+def fifty(store, labels=60):
+    opened = begin(store, algorithm="OA3-diag", budget=100)
+    for _ in range(labels):
+        say(opened, truth(opened))
+    return opened
+
+
+def test_a_digest_is_stored_every_fifty_answers(store):
+    """The fingerprint after 50 answers, skips among them, is the one that the session had, also after undo."""
+    opened = begin(store, budget=120, parameters={"delta": 10})
+    digests = {}
+    while len(digests) < 101:
+        say(opened, SKIP if opened.place.asked.number % 7 == 0 else truth(opened))
+        digests[len(standing(store, opened))] = opened.digest()
+    assert {50: digests[50], 100: digests[100]} == store.digests(opened.id)
+    while len(standing(store, opened)) > 99:
+        take_back(opened)
+    assert {50: digests[50]} == store.digests(opened.id)
+    say(opened, -truth(opened))
+    assert {50: digests[50], 100: opened.digest()} == store.digests(opened.id)
+    assert digests[100] != opened.digest()
+
+
+@pytest.mark.parametrize("run", RUNS[-2:])
+def test_a_digest_tells_every_bit(store, run):
+    """One bit in any array, or one more label spent, is another fingerprint; a copy has the same."""
+    data, algorithm, more = run
+    opened = begin(store, data, algorithm, **more)
+    for label in list(opened.names)[:2]:
+        say(opened, label)
+    copies = [opened.state.copy() for _ in opened.state.arrays()]
+    assert {opened.digest()} == {state.digest() for state in copies}
+    for number, state in enumerate(copies):
+        state.arrays()[number].view(np.uint8).flat[0] ^= 1
+    spent = opened.state.copy()
+    spent.spent += 1
+    digests = {opened.digest(), spent.digest(), *(state.digest() for state in copies)}
+    assert len(copies) + 2 == len(digests)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (
+            "UPDATE digests SET digest = 'other' WHERE session = :id",
+            "the state of the session .* after 50 answers is not the one",
+        ),
+        (
+            "UPDATE labels SET label = -label WHERE question = " + NUMBERED.format(30),
+            "question [0-9]+ of the session .* cannot be reproduced from its log|after 50 answers is not the one",
+        ),
+        (
+            "UPDATE labels SET label = -label WHERE question = " + NUMBERED.format(60),
+            "question 61 of the session .* cannot be reproduced from its log",
+        ),
+        (
+            "UPDATE questions SET margin = margin + 1e-16 WHERE session = :id AND number = 20",
+            "question 20 of the session .* cannot be reproduced from its log",
+        ),
+        (
+            "UPDATE sessions SET seed = 1 WHERE id = :id",
+            "question [0-9]+ of the session .* cannot be reproduced from its log",
+        ),
+    ],
+)
+def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sql, message):
+    """A digest, label, question or setting that does not fit is told in one sentence, and every label can be had."""
+    opened = fifty(store)
+    with store.transaction():
+        store.db.execute(sql, {"id": opened.id})
+    with pytest.raises(SessionError, match=message) as refused:
+        Session(store, opened.id)
+    assert str(refused.value).endswith("its labels are safe and can be exported.")
+    export.export(store, opened.id, "labels", "jsonl", tmp_path / "labels.jsonl")
+    exported = [json.loads(line)["label"] for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
+    assert [*(label or None for label in standing(store, opened)), None] == exported
+
+
+def test_an_open_session_stays_as_it_was_when_its_log_is_refused(store):
+    """Of a log that another process has changed, and that cannot be reproduced, nothing is taken over in part."""
+    opened = fifty(store)
+    place, digest, log = opened.place, opened.digest(), opened.log
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = 9 WHERE session = ? AND number = 20", [opened.id])
+        store.count_change(opened.id)
+    for _ in range(2):
+        with pytest.raises(SessionError, match="question 20 of the session"):
+            opened.refresh()
+        assert (place, digest, log) == (opened.place, opened.digest(), opened.log)
+
+
+def test_the_log_follows_corrections_and_undos_of_another_process(store, other):
+    """The part of the log that was read before is read again where it was changed elsewhere."""
+    opened = fifty(store)
+    assert 0 == sum(entry.corrected for entry in opened.log)
+    foreign = Session(other, opened.id)
+    first = foreign.log[0]
+    foreign.correct("corrected", first.id, -first.label)
+    take_back(foreign)
+    opened.refresh()
+    assert foreign.log == opened.log
+    assert [1] == [entry.number for entry in opened.log if entry.corrected]
+
+
+def test_a_session_opens_while_another_process_writes(path, store):
+    """What is stored already is not stored again: a locked database opens a session, at a question or at its end."""
+    waiting, ended = begin(store), begin(store, budget=2)
+    say(waiting, truth(waiting))
+    label_until_the_end(ended)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    impatient = Store(path, patience=0.1)
+    for opened in (waiting, ended):
+        again = Session(impatient, opened.id)
+        assert (opened.digest(), opened.place, opened.branches) == (again.digest(), again.place, again.branches)
+    with pytest.raises(StorageError, match="another program keeps it locked"):
+        say(again := Session(impatient, waiting.id), truth(again))
+    other.execute("COMMIT")
+    other.close()
+    say(again, truth(again))
+    assert 2 == len(standing(store, waiting))
+
+
+def test_a_session_that_is_removed_is_said(store):
+    """Whoever still shows it is told, whatever is done there."""
+    opened = begin(store)
+    store.remove_session(opened.id)
+    for act in (opened.refresh, lambda: say(opened, POSITIVE), lambda: opened.note("note", 1, "words")):
+        with pytest.raises(StoreError, match=rf"^session {opened.id} does not exist\.$"):
+            act()
+
+
+def test_a_session_of_another_engine_goes_on_where_it_comes_out_to_rounding(store):
+    """Margins that differ in their last digits, and digests of other bits, stop nobody; another margin does."""
+    opened = begin(store, parameters={"delta": 1e9}, budget=60)
+    while len(opened.labels) < 52:
+        say(opened, truth(opened))
+    for sql in (
+        "UPDATE sessions SET engine = '0.0.1' WHERE id = ?",
+        "UPDATE questions SET margin = margin * (1 + 1e-9) WHERE session = ?",
+        "UPDATE digests SET digest = 'other' WHERE session = ?",
+    ):
+        with store.transaction():
+            store.db.execute(sql, [opened.id])
+    again = Session(store, opened.id)
+    say(again, truth(again))
+    assert 53 == len(Session(store, opened.id).labels)
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = margin + 0.001 WHERE session = ? AND number = 9", [opened.id])
+    with pytest.raises(SessionError, match=r"question 9 of the session .* made with engine 0\.0\.1, this is"):
+        Session(store, opened.id)
+
+
+# Trouble
+
+
+CHILD = """
+import itertools, sys
+from oal_engine.sessions.session import Session
+from oal_engine.store import Store
+
+session = Session(Store(sys.argv[1]), int(sys.argv[2]))
+for number in itertools.count():
+    event = f"{sys.argv[3]} {number}"
+    if number % 7 == 6:
+        session.undo(event, session.previous)
+    else:
+        session.answer(event, session.place.asked.id, (1, -1, 0)[session.place.asked.item % 3])
+    print(event, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A database with a stream of 100,000 sparse rows."""
+    store = Store(tmp_path_factory.mktemp("long") / "studio.db")
+    datasets.add(store, "long", datasets.table(stream_of(100_000, 2_000, density=0.01)[1]), "made.npz")
+    return store
+
+
+def test_kill_9_loses_no_acknowledged_label(long):
+    """Killed at any moment, every acknowledged event is there once, no item is asked twice and the digest agrees."""
+    chance, acknowledged = random.Random(), []
+    number = create(long, "long", "PAA-I", budget=100_000)
+    for life in range(4):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, long.path, str(number), f"life {life}"],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        with child:
+            acknowledged += [child.stdout.readline().strip() for _ in range(chance.randrange(1, 120))]
+            threading.Event().wait(chance.random() / 200)  # any moment of an answer, not only its end
+            child.kill()
+            acknowledged += child.stdout.read().split("\n")[:-1]
+        assert -9 == child.returncode
+        opened = Session(long, number)
+        labels = long.query(
+            "SELECT labels.*, item FROM labels JOIN questions ON questions.id = question WHERE session = ?", number
+        )
+        events = [event for row in labels for event in (row["event"], row["undone_by"]) if event]
+        assert len(set(events)) == len(events)
+        assert not set(acknowledged) - set(events)
+        assert len(events) - len(acknowledged) <= life + 1  # what was stored the moment before it was acknowledged
+        items = [entry["item"] for entry in long.answers(number)]
+        assert len(set(items)) == len(items)
+        assert {row["item"]: row["label"] for row in labels if not row["undone_at"]} == {
+            entry["item"]: entry["label"] for entry in long.answers(number) if entry["event"]
+        }
+        again = twin(long, opened, standing(long, opened))
+        assert (again.digest(), again.place.progress) == (opened.digest(), opened.place.progress)
+
+
+def test_a_thousand_labels_on_a_hundred_thousand_rows_rebuild_the_same(long):
+    """A long session opened again has the same digest and the same question."""
+    opened = begin(long, "long", "PAA-I", budget=1000, shuffled=True, parameters={"delta": 0.002})
+    while opened.place.progress.labels < 999:
+        say(opened, truth(opened))
+    again = Session(long, opened.id)
+    assert (opened.digest(), opened.place) == (again.digest(), again.place)
+    assert 20_000 < again.place.asked.round
+    say(again, truth(again))
+    ended = Session(long, opened.id)
+    assert (again.digest(), "budget") == (ended.digest(), ended.place.progress.end)

@@ -1,0 +1,104 @@
+"""The report of a session: one page that needs nothing else, in which the words of the data are words."""
+
+import html
+import json
+import re
+
+import pytest
+
+from oal_engine.datasets import Dataset
+from oal_engine.sessions import estimates, report
+from oal_engine.sessions.estimates import Estimate, Estimates
+from oal_engine.sessions.settings import SKIP
+from tests.harness.markup import EVIL, Page
+from tests.harness.sessions import begin, say, truth
+
+
+def shown(opened):
+    """The page as text and as a browser reads it."""
+    text = report.page(opened).decode()
+    page = Page(text)
+    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
+    assert all(address.startswith("#") for address in page.addresses)
+    assert not re.search(r"url\((?!#)|@import", text)
+    assert "default-src 'none'" in text
+    identities = [
+        set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in re.findall(r"<svg.*?</svg>", text, re.S)
+    ]
+    assert sum(map(len, identities)) == len(set().union(*identities))  # a figure's parts are not those of another
+    assert text == report.page(opened).decode()
+    return text, page
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
+def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, algorithm):
+    """Exact figures where the data has labels, as the session has them."""
+    opened = begin(store, data, algorithm, name="Labels of Ann")
+    for k in range(15):
+        say(opened, SKIP if k == 4 else truth(opened))
+    text, page = shown(opened)
+    found = opened.evaluate(opened.counts, "push")
+    assert f">{found['accuracy']:.3f}</td>" in text
+    assert "Exact: every item of the data has a label of its own" in page.text
+    assert "14 of 40 labels used, 1 skipped" in page.text
+    assert 4 == text.count("<svg")
+    assert all(name in page.text for name in opened.names.values())
+    told = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1]))
+    assert (opened.settings.parameters, 40) == (told["parameters"], told["budget"])
+    assert opened.settings.engine == told["page"]["engine"]
+
+
+def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
+    """What is not known is not shown as known; nothing but the shares of the stream is drawn of it."""
+    opened = begin(store, "unlabelled")
+    text, page = shown(opened)
+    assert "Exact" not in page.text
+    assert "its truth is not known" in page.text
+    assert 1 == text.count("<svg")
+    say(opened, 1)
+    assert 2 == shown(opened)[0].count("<svg")
+
+
+def test_estimates_are_told_to_be_estimates(store, monkeypatch):
+    """Dashed, with their intervals; and where the window is closed, so it says."""
+    opened = begin(store, "unlabelled")
+    for label in (1, -1, 1):
+        say(opened, label)
+    known = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
+    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, 20, 77, known, None))
+    monkeypatch.setattr(estimates, "curve", lambda session: [(5, 2, known), (9, 3, known)])
+    text, page = shown(opened)
+    assert "Estimated, not exact" in page.text
+    assert "Exact:" not in page.text
+    assert ">0.500 (0.250 to 0.750)</td>" in text
+    assert "up to round 77" in page.text
+    assert ["F1 (estimated)"] == re.findall(r"F1 \([^)]*\)", text)
+    assert "stroke-dasharray" in text
+
+
+def test_the_accuracy_of_classes_is_estimated_too(store):
+    """Of K classes without truth the report has the accuracy with the interval that the page shows."""
+    opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
+    known = Dataset(store, "classes").y
+    while opened.place.asked:
+        say(opened, int(known[opened.place.asked.item]))
+    text, _ = shown(opened)
+    assert ["Accuracy (estimated)"] == re.findall(r"Accuracy \([^)]*\)", text)
+    for found in estimates.of_session(opened).metrics.values():
+        guess = found["accuracy"]
+        assert f">{guess.value:.3f} ({guess.low:.3f} to {guess.high:.3f})</td>" in text
+
+
+def test_corrections_and_notes_are_told_and_words_stay_words(store):
+    """Who corrected what, and every word of an annotator as it is."""
+    opened = begin(store, positive_name=EVIL[:60], name=EVIL, guidelines=EVIL)
+    for _ in range(3):
+        say(opened, 1)
+    first = opened.history[0]
+    opened.correct("report-c", first.id, -1, EVIL)
+    opened.note("report-n", first.item, EVIL)
+    text, page = shown(opened)
+    assert "Labels that are not those first given: 1." in page.text
+    assert "<script>x" not in text
+    assert page.text.count("<script>x</script> & $y$") >= 5
+    assert opened.dataset.item(first.item)["id"] in page.text

@@ -1,0 +1,524 @@
+"""Sessions: stored before it is shown, and nothing lost or asked twice."""
+
+import random
+import re
+import sqlite3
+from itertools import count
+from math import isfinite
+
+import numpy as np
+import pytest
+
+from oal_engine import store as store_module
+from oal_engine.kernel import metrics, stream
+from oal_engine.kernel.learners import weights
+from oal_engine.kernel.query_rules import paceable
+from oal_engine.sessions import export, session
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
+from tests.harness.sessions import EVENTS, RUNS, begin, label_until_the_end, say, standing, take_back, truth, twin
+
+# The question
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[:3])
+def test_a_question_is_stored_before_it_is_returned(path, store, data, algorithm, more):
+    """Whatever a page can show, now or under an answer not given yet, another connection finds in the database."""
+    opened = begin(store, data, algorithm, **more)
+    outside = sqlite3.connect(path)
+    for label in (1, -1, 0, -1, 1, -1):
+        for place in (opened.place, *opened.branches.values()):
+            asked = place.asked
+            found = outside.execute(
+                "SELECT session, round, item, margin, probability, predicted FROM questions WHERE id = ?", [asked.id]
+            ).fetchone()
+            expected = (opened.id, asked.round, asked.item, asked.margin, asked.probability, asked.predicted)
+            assert expected == found
+            assert opened.order[asked.round] == asked.item
+        say(opened, label)
+    outside.close()
+
+
+def test_a_question_keeps_why_it_was_asked(store):
+    """The draw is below the probability, and both come from the seed, the round and the margin."""
+    opened = begin(store, seed=3, parameters={"delta": 0.2})
+    label_until_the_end(opened)
+    for entry in store.answers(opened.id):
+        assert 0.2 / (0.2 + abs(entry["margin"])) == entry["probability"]
+        assert stream.draw(3, entry["round"]) == entry["draw"] < entry["probability"]
+        assert (1 if entry["margin"] >= 0 else -1) == entry["predicted"]
+
+
+def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
+    """The time of asking is when the question became the one that waits, not when it was prepared."""
+    clock = count(100)
+    for module in (store_module, session):
+        monkeypatch.setattr(module, "now", lambda: str(next(clock)), raising=False)
+    opened = begin(store)
+    for _ in range(5):
+        say(opened, truth(opened))
+    times = [time for entry in store.answers(opened.id)[:5] for time in (entry["asked_at"], entry["answered_at"])]
+    assert sorted(times) == times
+
+
+def test_reopening_asks_the_same_and_writes_nothing_new(store, other):
+    """A session opened again, whenever, waits with the same question and adds none."""
+    opened = begin(store)
+    for label in (1, -1, 0, -1):
+        say(opened, label)
+        before = store.query("SELECT * FROM questions WHERE session = ? AND number IS NOT NULL", opened.id)
+        again = Session(other, opened.id)
+        assert (opened.place, opened.branches, opened.digest()) == (again.place, again.branches, again.digest())
+        assert before == store.query("SELECT * FROM questions WHERE session = ? AND number IS NOT NULL", opened.id)
+
+
+# The answer
+
+
+def test_an_event_counts_once(store, other):
+    """The same event sent again, also with another label or after reopening, changes nothing."""
+    opened = begin(store)
+    question = opened.place.asked.id
+    event = say(opened, POSITIVE, annotator="ann", seconds=1.5)
+    place, digest = opened.place, opened.digest()
+    for again in (opened, Session(other, opened.id)):
+        again.answer(event, question, POSITIVE)
+        again.answer(event, question, NEGATIVE)
+        again.answer(event, again.place.asked.id, POSITIVE)
+        assert (place, digest) == (again.place, again.digest())
+    assert [1] == standing(store, opened)
+    label = store.event(event)
+    assert ("ann", 1.5) == (label["annotator"], label["seconds"])
+
+
+def test_an_answer_to_another_question_is_refused(store):
+    """Only the question that waits can be answered, with one of three labels."""
+    opened = begin(store)
+    with pytest.raises(SessionError, match=r"^this item is not the one that is asked now\.$"):
+        opened.answer(next(EVENTS), opened.place.asked.id + 1, POSITIVE)
+    with pytest.raises(SessionError, match=r"^a label must be 1, -1 or 0 \(skip\)\. Got 2\.$"):
+        opened.answer(next(EVENTS), opened.place.asked.id, 2)
+    assert [] == standing(store, opened)
+
+
+def test_skip_spends_and_teaches_nothing(store):
+    """A skip leaves the budget and every number of the learner as they are, and moves on to a later item."""
+    opened = begin(store, algorithm="OA3-diag")
+    say(opened, POSITIVE)
+    taught = [
+        array.tobytes() for array in (opened.state.learner.w, opened.state.learner.s, opened.state.objective.seen)
+    ]
+    before = opened.place
+    say(opened, SKIP)
+    after = opened.place
+    assert taught == [
+        a.tobytes() for a in (opened.state.learner.w, opened.state.learner.s, opened.state.objective.seen)
+    ]
+    assert (before.progress.left, 1, 1) == (after.progress.left, after.progress.labels, after.progress.skipped)
+    assert after.asked.round > before.asked.round
+    assert after.asked.number == before.asked.number + 1
+
+
+def test_a_failure_while_answering_leaves_nothing(store, monkeypatch):
+    """If anything fails while an answer is stored, it is not there, and the same event can be sent again."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    place, branches, digest = opened.place, opened.branches, opened.digest()
+
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store, "number_question", full)
+    with pytest.raises(OSError, match="disk full"):
+        say(opened, NEGATIVE, "late")
+    monkeypatch.undo()
+    assert [1] == standing(store, opened)
+    assert (place, branches, digest) == (opened.place, opened.branches, opened.digest())
+    say(opened, NEGATIVE, "late")
+    assert [1, -1] == standing(store, opened)
+    assert Session(store, opened.id).digest() == opened.digest()
+
+
+# Undo
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+@pytest.mark.parametrize("label", [POSITIVE, NEGATIVE, SKIP])
+def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
+    """The item comes back with its old answer marked, and the state is that of a session that never gave it."""
+    opened = begin(store, data, algorithm, **more)
+    one, other = list(opened.names)[:2]
+    given, label = [one, other, SKIP, other, one], {POSITIVE: one, NEGATIVE: other, SKIP: SKIP}[label]
+    for answer in given:
+        say(opened, answer)
+    before, digest = opened.place, opened.digest()
+    say(opened, label)
+    take_back(opened)
+    assert label == opened.place.asked.old
+    assert before.asked.old is None
+    assert (before.progress, before.asked.id, before.asked.item) == (
+        opened.place.progress,
+        opened.place.asked.id,
+        opened.place.asked.item,
+    )
+    assert digest == opened.digest() == twin(store, opened, given).digest()
+
+
+def test_one_undo_event_undoes_once(store, other):
+    """An undo sent twice, also after another answer was given, takes back one answer."""
+    opened = begin(store)
+    for label in (1, -1, -1):
+        say(opened, label)
+    question = opened.previous
+    event = take_back(opened)
+    opened.undo(event, question)
+    opened.undo(event, opened.previous)
+    assert [1, -1] == standing(store, opened)
+    say(opened, POSITIVE)
+    opened.undo(event, question)
+    Session(other, opened.id).undo(event, question)
+    assert [1, -1, 1] == standing(store, opened)
+
+
+def test_an_answer_taken_back_stays_taken_back(store):
+    """An answer event that arrives again after its undo is known, and changes nothing."""
+    opened = begin(store)
+    question = opened.place.asked.id
+    event = say(opened, POSITIVE)
+    take_back(opened)
+    opened.answer(event, question, POSITIVE)
+    assert [] == standing(store, opened)
+    assert question == opened.place.asked.id
+
+
+def test_only_the_last_answer_can_be_taken_back(store):
+    """Undo of an earlier question, or before the first answer, is refused."""
+    opened = begin(store)
+    with pytest.raises(SessionError, match=r"^only the last answer can be taken back\.$"):
+        opened.undo(next(EVENTS), opened.place.asked.id)
+    first = opened.place.asked.id
+    say(opened, POSITIVE)
+    say(opened, NEGATIVE)
+    with pytest.raises(SessionError, match=r"^only the last answer can be taken back\.$"):
+        opened.undo(next(EVENTS), first)
+    assert [1, -1] == standing(store, opened)
+
+
+def test_undo_and_another_answer(store, other):
+    """After undo the other answer counts, in the state, the log and after reopening; undone ones stay on record."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    say(opened, POSITIVE)
+    take_back(opened)
+    take_back(opened)
+    assert POSITIVE == opened.place.asked.old
+    say(opened, NEGATIVE)
+    say(opened, SKIP)
+    assert twin(store, opened, [-1, 0]).digest() == opened.digest() == Session(other, opened.id).digest()
+    assert [-1, 0, None] == [entry["label"] for entry in store.answers(opened.id)]
+    undone = store.one(
+        "SELECT count(*) AS n FROM labels JOIN questions ON questions.id = question"
+        " WHERE session = ? AND undone_at IS NOT NULL",
+        opened.id,
+    )
+    assert {"n": 2} == undone
+
+
+# Branches
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_a_place_equals_the_branch_that_was_prepared_for_it(store, data, algorithm, more):
+    """Along a whole session the page that was sent ahead is the page that comes, question for question."""
+    opened, answers = begin(store, data, algorithm, **more), random.Random(algorithm)
+    while opened.place.asked:
+        label = answers.choice([*opened.names, SKIP])
+        branches = opened.branches
+        assert {*opened.names, SKIP} == branches.keys()
+        say(opened, label)
+        assert branches[label] == opened.place
+        assert branches[label].weights.tobytes() == opened.place.weights.tobytes()
+        assert branches[label].counts.tolist() == opened.place.counts.tolist()
+        if answers.random() < 0.1:
+            branches = opened.branches
+            take_back(opened)
+            say(opened, label)
+            assert branches == opened.branches
+    assert {} == opened.branches
+
+
+def test_a_place_stays_what_it_was(store):
+    """A page may keep a place: answers, undo and another's answers change neither its weights nor its counts."""
+    opened, kept = begin(store), []
+    for label in (1, -1, 0, -1, 1):
+        for place in (opened.place, *opened.branches.values()):
+            kept.append((place, place.weights.tobytes(), place.counts.tolist()))
+        say(opened, label)
+    take_back(opened)
+    say(opened, NEGATIVE)
+    assert [copy for _, *copy in kept] == [[place.weights.tobytes(), place.counts.tolist()] for place, *_ in kept]
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[-2:])
+def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, algorithm, more):
+    """Over the limit nothing is prepared ahead, and questions, state and undo are those of a session that is."""
+    opened = begin(store, data, algorithm, **more)
+    label_until_the_end(opened)
+    monkeypatch.setattr(session, "BRANCH_LIMIT", 0)
+    heavy = begin(store, data, algorithm, **more)
+    while heavy.place.asked:
+        assert {} == heavy.branches
+        say(heavy, SKIP if heavy.place.asked.number == 3 else POSITIVE)
+        take_back(heavy)
+        say(heavy, truth(heavy))
+    facts = ("number", "round", "item", "margin", "probability", "draw", "predicted", "label")
+    expected, actual = ([[entry[fact] for fact in facts] for entry in store.answers(run.id)] for run in (opened, heavy))
+    assert expected == actual
+    assert opened.digest() == heavy.digest() == Session(store, heavy.id).digest()
+
+
+# The budget and the end
+
+
+def test_the_remaining_budget_is_counted_from_the_labels(store):
+    """At every step what is left is the budget minus the labels that stand in the table."""
+    opened, answers = begin(store, budget=12), random.Random(4)
+    while opened.place.asked:
+        if answers.random() < 0.3 and opened.previous:
+            take_back(opened)
+        else:
+            say(opened, answers.choice([POSITIVE, NEGATIVE, SKIP]))
+        labels = [label for label in standing(store, opened) if label != SKIP]
+        assert 12 - len(labels) == opened.place.progress.left
+    assert 0 == opened.place.progress.left
+
+
+def test_the_end_by_budget(store):
+    """With the last label of the budget the rest of the stream runs without a question, and undo reopens it."""
+    opened = begin(store, budget=5)
+    for label in (1, 0, -1, -1, 1):
+        say(opened, label)
+    waiting = opened.place
+    assert waiting.progress.end is None
+    say(opened, POSITIVE)
+    progress = opened.place.progress
+    assert (None, "budget", 5, 0, 300) == (
+        opened.place.asked,
+        progress.end,
+        progress.labels,
+        progress.left,
+        progress.streamed,
+    )
+    assert 300 == opened.place.counts.sum() == opened.curve()[0][-1]
+    with pytest.raises(SessionError, match="not the one that is asked now"):
+        opened.answer(next(EVENTS), waiting.asked.id + 1, POSITIVE)
+    again = Session(store, opened.id)
+    assert (opened.place, opened.digest()) == (again.place, again.digest())
+    take_back(again)
+    assert waiting.progress == again.place.progress
+    assert waiting.asked.id == again.place.asked.id
+
+
+def test_the_end_by_stream(store):
+    """Where the stream ends before the budget, the page is told so, and the last answer can still be taken back."""
+    opened = begin(store, budget=1000)
+    while opened.place.asked:
+        say(opened, SKIP)
+    progress = opened.place.progress
+    assert ("stream", 1000, 300) == (progress.end, progress.left, progress.streamed)
+    assert progress.skipped == len(store.answers(opened.id))
+    last = opened.previous
+    take_back(opened)
+    assert last == opened.place.asked.id
+    assert opened.place.progress.end is None
+
+
+# What a session computes
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_a_session_equals_a_replay(store, data, algorithm, more):
+    """An annotator who answers as the data says gives the questions, counts, metrics and weights of a replay."""
+    opened = begin(store, data, algorithm, **more)
+    label_until_the_end(opened)
+    again = stream.replay(
+        opened.dataset.rows,
+        opened.y,
+        stream.shuffled(300, more.get("seed", 0)) if "shuffled" in more else np.arange(300),
+        *opened.strategy.build(opened.dataset.rows.columns, 4 * opened.multiclass),
+        stream.objective(),
+        budget=40,
+        seed=more.get("seed", 0),
+        averaged="averaged" in more,
+        log=True,
+        plan=opened.settings.plan(),
+    )
+    asked = [(entry["round"], entry["margin"], entry["probability"]) for entry in store.answers(opened.id)]
+    assert again.log.tolist() == [list(map(float, entry)) for entry in asked]
+    assert weights(again.learner).tobytes() == opened.place.weights.tobytes()
+    assert again.counts.tolist() == opened.place.counts.tolist()
+    for evaluation in metrics.EVALUATIONS:
+        assert str(opened.evaluate(again.counts, evaluation)) == str(opened.evaluate(opened.place.counts, evaluation))
+    rounds, counts = opened.curve()
+    assert (300, opened.place.counts.tolist()) == (rounds[-1], counts[-1].tolist())
+    assert counts.sum((1, 2, 3)).tolist() == rounds.tolist()
+
+
+def test_audits_are_told_apart_and_their_number_is_exact(store):
+    """Each question says whether it was a random check; exactly the share of the budget goes to these, a skip costs
+    nothing, and after an undo the same check is asked again."""
+    opened = begin(store, audit=0.3, pace=0.8, seed=1)
+    while asked := opened.place.asked:
+        entry = store.answers(opened.id)[-1]
+        assert asked.audit == entry["audit"]
+        assert entry["draw"] < entry["probability"]
+        if asked.number % 7 == 0:
+            say(opened, SKIP)
+        else:
+            say(opened, truth(opened))
+        if asked.audit and asked.number % 5 == 0:
+            take_back(opened)
+            assert (asked.item, 1) == (opened.place.asked.item, opened.place.asked.audit)
+            say(opened, truth(opened))
+    given = [entry["audit"] for entry in store.answers(opened.id) if entry["label"]]
+    assert (40, 12) == (len(given), sum(given))
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"audit": 1}, "audit must be >= 0 and < 1: the share of the budget for random checks. Got 1."),
+        ({"pace": 2}, "pace must be > 0 and <= 1: the share of the horizon to spend the budget in. Got 2."),
+        ({"pace": 1, "algorithm": "Q_D"}, f"a pace needs a rule that draws: {', '.join(paceable())}. Got margin."),
+        ({"horizon": 0}, "horizon of a session must be a whole number >= 1. Got 0."),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(store, more, sentence):
+    """Nothing is stored of a session whose audits or pace cannot be."""
+    before = len(store.sessions())
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        begin(store, **more)
+    assert before == len(store.sessions())
+
+
+def test_a_published_rho_goes_before_the_one_asked_for(store):
+    """SOAL learns with rho = 1 whatever the session says; others estimate it, or take cost weights or a number."""
+    weights = metrics.Weights(c_p=0.8)
+    rho = {
+        "fixed": create(store, "dense", "SOAL", rho=9),
+        "number": create(store, "dense", "OA3", rho=9),
+        "estimated": create(store, "dense", "OA3"),
+        "cost": create(store, "dense", "OA3", metric="cost", weights=weights),
+    }
+    found = {name: store.session(number)["rho"] for name, number in rho.items()}
+    assert {"fixed": 1.0, "number": 9.0, "estimated": 0.0, "cost": pytest.approx(4.0)} == found
+
+
+def test_a_stream_without_labels_counts_in_the_unknown_class(store):
+    """Where the data has no labels the annotator's still teach, and every prediction counts as of unknown class."""
+    opened, known = begin(store, "unlabelled"), begin(store, "sparse")
+    while known.place.asked:
+        label = truth(known)
+        assert known.place.asked.item == opened.place.asked.item
+        say(known, label)
+        say(opened, label)
+    assert known.place.weights.tobytes() == opened.place.weights.tobytes()
+    assert known.place.counts.sum(axis=1).tolist() == opened.place.counts[:, 1].tolist()
+    assert 0 == opened.place.counts[:, [0, 2]].sum()
+    assert (False, True) == (opened.labelled, known.labelled)
+    assert all(isfinite(value) for value in metrics.evaluate(opened.place.counts, "push").values())
+
+
+def test_the_classes_of_a_session_give_the_labels_of_the_data_their_meaning(store):
+    """Classes keep their names in another order, one may stand against the rest, and what is no class is unknown."""
+    own = begin(store, "classes", "MPAA-I")
+    words = [own.names[label] for label in own.y.tolist()]
+    turned = begin(store, "classes", "MPAA-I", classes=("d", "new", "b"))
+    assert [{"d": 1, "b": 3}.get(word, 0) for word in words] == turned.y.tolist()
+    against = begin(store, "classes", positive_class="b", positive_name="B")
+    assert [1 if word == "b" else -1 for word in words] == against.y.tolist()
+    assert {1: "B", -1: "Not relevant"} == against.names
+    assert (True, False, True) == (own.labelled, turned.labelled, against.labelled)
+    for unknown in (begin(store, "classes"), begin(store, "sparse", "MPAA-I", classes=("a", "b"))):
+        assert not unknown.y.any()
+
+
+def test_an_answer_is_one_of_the_classes(store):
+    """A label that is no class of the session is refused, and those that are have their names in the export."""
+    opened = begin(store, "classes", "MPAA-I")
+    for label in (-1, 5):
+        with pytest.raises(SessionError, match=rf"^a label must be 1, 2, 3, 4 or 0 \(skip\)\. Got {label}\.$"):
+            say(opened, label)
+    for label in (3, SKIP, 1):
+        say(opened, label)
+    place = list(export.LABELS).index("class")
+    assert ["c", "skipped", "a", None] == [row[place] for row in export.labels(store, opened.id).rows]
+
+
+def test_the_learner_never_sees_the_labels_of_the_data(store):
+    """Answers against the data's own labels teach what the annotator says."""
+    opened, contrary = begin(store, parameters={"delta": 1e9}), begin(store, parameters={"delta": 1e9})
+    for _ in range(10):
+        say(opened, truth(opened))
+        say(contrary, -truth(contrary))
+    assert (-opened.place.weights).tolist() == contrary.place.weights.tolist()
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"budget": 0}, "budget of a session must be a whole number >= 1. Got 0."),
+        ({"budget": 2.5}, "budget of a session must be a whole number >= 1. Got 2.5."),
+        ({"seed": -1}, "seed of a session must be a whole number >= 0. Got -1."),
+        ({"positive_name": "Yes", "negative_name": " Yes "}, "a session needs two different class names."),
+        ({"positive_name": "  "}, "a session needs two different class names."),
+        ({"metric": "f1"}, "metric must be sum or cost. Got f1."),
+        ({"theta": float("nan")}, "theta must be a finite number. Got nan."),
+        ({"rho": -1}, "rho must be > 0, or 0 for the Laplace estimate. Got -1.0."),
+        ({"parameters": {"C": 0}}, "C of pa-i must be > 0. Got 0."),
+        ({"parameters": {"tau": 1}}, "PAA-I has no parameter tau. It has C, delta."),
+        ({"dataset": "nothing"}, "data set nothing does not exist. There are: unlabelled, classes, dense, sparse."),
+        ({"algorithm": "MPAA"}, "the data set sparse has no classes of its own: name those to ask for."),
+        (
+            {"algorithm": "MPAA", "classes": ("a", " a")},
+            "a session needs 2 to 127 different class names. Got a, a.",
+        ),
+        ({"classes": ("a", "b", "c")}, "PAA-I asks for a positive and a negative class. Got 3 classes."),
+        ({"positive_class": "a"}, "positive_class must be left out here. Got a."),
+        ({"dataset": "classes", "positive_class": "e"}, "positive_class must be one of a, b, c, d. Got e."),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(store, call, message):
+    """A session with a wrong setting is not made, and one sentence says what is allowed and what came."""
+    before = len(store.sessions())
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        create(store, **{"dataset": "sparse", "algorithm": "PAA-I"} | call)
+    assert before == len(store.sessions())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"algorithm": "Nothing"}, r"^algorithm must be one of OAAL, .*\. Got Nothing\.$"),
+        ({"budget": float("nan")}, r"^budget of a session must be a whole number >= 1\. Got nan\.$"),
+        ({"budget": "many"}, r"^budget of a session must be a whole number >= 1\. Got many\.$"),
+        ({"rho": "auto"}, r"^rho must be .*laplace.*\. Got auto\.$"),
+    ],
+)
+def test_settings_that_are_no_numbers_or_names_are_refused(store, call, message):
+    """A word where a number belongs, or a name that is not known, is told with what is allowed."""
+    with pytest.raises(ValueError, match=message):
+        create(store, **{"dataset": "sparse", "algorithm": "PAA-I"} | call)
+
+
+def test_a_covariance_over_the_memory_limit_is_refused_before_the_session_is_made(store, monkeypatch):
+    """A learner that does not fit says how much it needs and what to do instead."""
+    monkeypatch.setenv("OAL_MEMORY_LIMIT", "500")
+    with pytest.raises(
+        ValueError, match=r"^acog-ii keeps a full covariance of 8 x 8 numbers: .* raise OAL_MEMORY_LIMIT"
+    ):
+        create(store, "sparse", "OA3")
+    assert create(store, "sparse", "OA3-diag") > 0

@@ -1,0 +1,573 @@
+"""The store: migrations, refusals in one sentence, and writers that wait for each other."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+
+from oal_engine import migrations
+from oal_engine import store as store_module
+from oal_engine.store import ConflictError, StorageError, Store, StoreError
+from tests.harness import ROOT
+
+DATASET = {
+    "name": "d",
+    "kind": "vectors",
+    "source": "d.npy",
+    "items": 3,
+    "features": 1,
+    "positives": 0,
+    "negatives": 0,
+    "positive": "",
+    "scaling": "{}",
+    "folder": "x",
+}
+SESSION = {
+    "name": "s",
+    "algorithm": "PAA-I",
+    "learner": "pa-i",
+    "rule": "symmetric",
+    "parameters": "{}",
+    "budget": 9,
+    "seed": 0,
+    "shuffled": 0,
+    "positive_name": "a",
+    "negative_name": "b",
+    "alpha_p": 0.5,
+    "c_p": 0.9,
+    "metric": "sum",
+    "theta": 0.0,
+    "rho": 0.0,
+    "averaged": 0,
+    "engine": "0",
+}
+ITEMS = [("a", "text a", "", 0), ("b", "text b", "yes", 1), ("c", None, "no", -1)]
+TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "labels", "digests")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "studio.db"
+
+
+@pytest.fixture
+def store(path):
+    return Store(path)
+
+
+@pytest.fixture
+def session(store):
+    """The id of a session on a data set of three items."""
+    return store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS, [("term", 2)])})
+
+
+def ask(store, session, parent=0, branch=0, number=1, item=0):
+    """A stored question that waits."""
+    about = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
+    why = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": store_module.now()}
+    question = store.put_question(about | why)
+    store.number_question(session, question, number)
+    return question
+
+
+def rows(store):
+    """How many rows every table has."""
+    return {table: store.one(f"SELECT count(*) AS n FROM {table}")["n"] for table in TABLES}
+
+
+# Migrations
+
+
+def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
+    """A later version's steps run after those that a database has, each once, in the order of the file."""
+    Store(path).close()
+    names, ran = [*migrations.STEPS, "m9999_b", "m9999_a"], []
+    monkeypatch.setattr(migrations, "STEPS", {name: lambda db, name=name: ran.append(name) for name in names})
+    for _ in range(2):
+        Store(path).close()
+    assert ["m9999_b", "m9999_a"] == ran
+    applied = [row["name"] for row in Store(path).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    assert names == applied
+
+
+def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
+    """Data set, session and labels of the first version open, have nothing of what came later, and work goes on."""
+    monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
+    monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
+    old = Store(path)
+    session = old.add_session(SESSION | {"dataset": old.add_dataset(DATASET, ITEMS, [("term", 2)])})
+    question = ask(old, session)
+    label = {"event": "event", "question": question, "label": 1, "annotator": "Ann", "answered_at": "now"}
+    with old.transaction():
+        old.db["labels"].insert(label)
+    kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES}
+    old.close()
+    monkeypatch.undo()
+    store = Store(path)
+    new = {
+        "datasets": {"classes": None, "columns": None, "digested": 0, "checksums": None},
+        "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
+                     "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0},
+        "questions": {"audit": 0},
+        "labels": {"position": None, "at_end": None, "highlighted": None},
+    }  # fmt: skip
+    for table in TABLES:
+        assert [row | new.get(table, {}) for row in kept[table]] == store.query(f"SELECT * FROM {table}")
+    assert [None] * 4 == [
+        found["classes"] for found in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
+    ]
+    second = ask(store, session, parent=question, branch=1, number=2, item=1)
+    store.put_label("later", second, -1, "Ann", None)
+    assert [1, -1] == [entry["label"] for entry in store.answers(session)]
+
+
+def test_classes_are_kept_in_their_order(store):
+    """A data set has names with counts and a session names, decoded wherever they are read; labels go up to K."""
+    counts, names = {"b": 2, "a": 1, "C10": 0}, ["b", "a", "C10"]
+    items = [("a", None, "a", 2), ("b", None, "b", 1), ("c", None, "b", 1)]
+    dataset = store.add_dataset(DATASET | {"classes": json.dumps(counts)}, items)
+    session = store.add_session(SESSION | {"dataset": dataset, "classes": json.dumps(names), "positive_class": "joy"})
+    for found in (store.dataset("d"), store.dataset(dataset), *store.datasets()):
+        assert list(counts.items()) == list(found["classes"].items())
+    for found in (store.session(session), *store.sessions()):
+        assert (names, "joy") == (found["classes"], found["positive_class"])
+    assert [2, 1, 1] == [store.item(dataset, position)["y"] for position in range(3)]
+
+
+def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
+    """A database whose migration breaks in the middle is what it was, and opens with the version that made it."""
+    store = Store(path)
+    store.add_dataset(DATASET, ITEMS)
+    store.close()
+
+    def broken(db):
+        db.execute("DROP TABLE digests")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS | {"m9999_broken": broken})
+    with pytest.raises(OSError, match="disk full"):
+        Store(path)
+    monkeypatch.undo()
+    again = Store(path)
+    assert {"datasets": 1, "items": 3} == {table: n for table, n in rows(again).items() if n}
+    assert {} == again.digests(1)
+
+
+def test_a_database_of_a_newer_version_is_refused(path):
+    """A migration that this version does not know is named in one sentence, and nothing is changed."""
+    store = Store(path)
+    with store.transaction():
+        applied = {"migration_set": "oal-studio", "name": "m9999_later", "applied_at": "2999"}
+        store.db["_sqlite_migrations"].insert(applied)
+    store.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as refused:
+        Store(path)
+    expected = f"{path} was written by a newer OAL Studio (m9999_later). Update this one to open it."
+    assert expected == str(refused.value)
+    assert before == path.read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"a text, no database\n" * 99, b"SQLite format 3\0" + bytes(range(256)) * 9])
+def test_a_file_that_is_no_database_is_refused(path, content):
+    """Any other file is told in one sentence and left as it is."""
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} cannot be used: [^.\n]+\.$"):
+        Store(path)
+    assert content == path.read_bytes()
+
+
+def test_a_database_is_copied_before_a_migration(path, monkeypatch):
+    """What a new version changes is kept beside the database as it was, once, and opens with the old version."""
+    *older, (last, _) = migrations.STEPS.items()
+    monkeypatch.setattr(migrations, "STEPS", dict(older))
+    store = Store(path)
+    store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS)})
+    store.close()
+    monkeypatch.undo()
+    for _ in range(2):
+        Store(path).close()
+    copies = [file for file in path.parent.iterdir() if file.suffix == ".db" and file != path]
+    assert [f"studio.before-{last}.db"] == [copy.name for copy in copies]
+    monkeypatch.setattr(migrations, "STEPS", dict(older))
+    assert 1 == rows(Store(copies[0]))["sessions"]
+
+
+@pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
+def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
+    """No label is acknowledged while the database is deleted or replaced; once it is back, work goes on."""
+    moved, other = path.with_name("moved.db"), path.with_name("other.db")
+    question = ask(store, session)
+    with store.transaction():
+        store.db.execute("CREATE TABLE long (a)")
+        store.db.execute("INSERT INTO long VALUES (zeroblob(1000000))")
+    sqlite3.connect(path).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
+    assert 1 == rows(store)["questions"]
+    shutil.copy(path, moved)
+    sqlite3.connect(other).execute("CREATE TABLE other (a)").connection.close()
+    if way == "overwritten":
+        shutil.copy(other, path)
+    else:
+        path.rename(moved)
+        if way == "replaced":
+            other.rename(path)
+    for attempt in (lambda: store.put_label("event", question, 1, "", None), lambda: rows(store)):
+        with pytest.raises(StorageError, match="was deleted or replaced while it was open: nothing is saved"):
+            attempt()
+    if way == "overwritten":
+        path.write_bytes(moved.read_bytes())
+    else:
+        moved.replace(path)
+    store.put_label("event", question, 1, "", None)
+    assert 1 == rows(store)["labels"]
+
+
+def test_a_file_that_grows_under_a_look_is_not_taken_for_another(store, session, monkeypatch):
+    """Another thread may see the file grow between the look at it and what is made of the look."""
+    look = os.stat
+
+    def slow(path, **more):
+        found = look(path, **more)
+        store._size = found.st_size + 4096
+        return found
+
+    monkeypatch.setattr(store_module.os, "stat", slow)
+    assert 1 == len(store.sessions())
+
+
+def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store, session):
+    """The last look at the file comes behind the commit."""
+    question = ask(store, session)
+
+    def write():
+        with store.transaction():
+            store.put_label("event", question, 1, "", None)
+            path.unlink()
+
+    with pytest.raises(StorageError, match="was deleted or replaced"):
+        write()
+
+
+def test_what_only_reads_leaves_the_file_as_it_is(path):
+    """Opened for reading, a database is neither made nor changed; an older one is brought up to date first."""
+    with pytest.raises(StoreError, match=rf"^There is no database at {re.escape(str(path))}\.$"):
+        Store(path, read_only=True)
+    assert not path.exists()
+    Store(path).close()
+    reader = Store(path, read_only=True)
+    assert [] == reader.sessions()
+    with pytest.raises(StorageError, match="is open for reading only"):
+        reader.put_preferences("Ann", {})
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (sqlite3.SQLITE_FULL, "the disk is full"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "another program keeps it locked"),
+        (sqlite3.SQLITE_IOERR_WRITE, "the disk fails"),
+        (sqlite3.SQLITE_CORRUPT, "it is damaged; restore a backup of it"),
+    ],
+)
+def test_what_sqlite_cannot_do_is_one_sentence(path, store, code, reason):
+    """Any failure of the database, in a transaction or while reading, is a StorageError that says why."""
+
+    def fail():
+        with store.transaction():
+            error = sqlite3.OperationalError("words of SQLite's own")
+            error.sqlite_errorcode = code
+            raise error
+
+    with pytest.raises(StorageError) as failed:
+        fail()
+    assert f"{path} cannot be used: {reason}." == str(failed.value)
+
+
+def test_a_locked_database_is_waited_for_and_then_said(path, store, session):
+    """Whoever writes is told after its patience; who reads is not held up."""
+    impatient, other = Store(path, patience=0.1), sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert 1 == rows(impatient)["sessions"]
+    with pytest.raises(StorageError, match="another program keeps it locked"):
+        impatient.put_guidelines(session, "words")
+    assert 1 == rows(Store(path, patience=0.1))["sessions"]
+    other.execute("COMMIT")
+    other.close()
+    impatient.put_guidelines(session, "words")
+    assert "words" == store.session(session)["guidelines"]
+
+
+def test_a_damaged_database_is_said(path, store):
+    """A page that holds garbage is damage, in one sentence, where it is met."""
+    dataset = store.add_dataset(DATASET, [(str(k), "text " * 99, "", 0) for k in range(300)])
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : -4096] = bytes(range(256)) * (len(content[len(content) // 2 : -4096]) // 256)
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="cannot be used: it is damaged; restore a backup of it"):
+        Store(path).texts(dataset, 0, 300)
+
+
+def test_a_path_where_no_file_can_be_is_refused(path):
+    """A folder that does not exist, or a folder instead of a file, is told in one sentence."""
+    for wrong in (path / "below" / "studio.db", path.parent):
+        with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be used: [^.\n]+\.$"):
+            Store(wrong)
+
+
+def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
+    """Without a path the database is OAL_DB's, else studio.db here; rows lie beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OAL_DB", raising=False)
+    assert "studio.db" == str(store_module.default_path())
+    monkeypatch.setenv("OAL_DB", str(tmp_path / "other.db"))
+    assert tmp_path / "other.rows" == Store().folder
+    assert (tmp_path / "other.db").exists()
+
+
+def test_labels_are_durable_and_references_hold(store):
+    """The connection writes ahead, syncs every commit and checks foreign keys."""
+    with store.transaction():
+        found = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
+    assert ["wal", 2, 1] == found
+    with pytest.raises(ConflictError, match="FOREIGN KEY"):
+        store.add_session(SESSION | {"dataset": 7})
+
+
+# Transactions
+
+
+def test_a_transaction_that_fails_leaves_nothing(store, session):
+    """Whatever is raised, also deep inside, no write of the transaction is left, and the next one works."""
+    before = rows(store)
+
+    def interrupted():
+        with store.transaction():
+            question = ask(store, session)
+            with store.transaction():
+                store.put_label("event", question, 1, "", None)
+                store.put_digest(session, 50, "digest")
+            store.add_session(SESSION | {"dataset": 1})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert before == rows(store)
+    assert [] == store.answers(session)
+    assert ask(store, session) > 0
+
+
+def test_nothing_is_written_outside_a_transaction(store, session):
+    """The connection that writes is out of reach without one, also while another thread is in one; what reads cannot
+    write."""
+    with pytest.raises(RuntimeError, match=r"inside `with store\.transaction\(\)` only"):
+        store.db.execute("DELETE FROM sessions")
+    with store.transaction(), ThreadPoolExecutor() as other:
+        refused = other.submit(lambda: store.db).exception()
+    assert isinstance(refused, RuntimeError)
+    with pytest.raises(StorageError, match="may only be read"):
+        store.query("DELETE FROM sessions RETURNING id")
+    assert 1 == rows(store)["sessions"]
+
+
+def test_what_is_read_is_of_one_moment(store, session):
+    """A snapshot stays what it was while another thread writes; who reads waits for no writer."""
+    with store.snapshot(), ThreadPoolExecutor() as other:
+        before = rows(store)
+        other.submit(store.add_session, SESSION | {"dataset": 1}).result()
+        assert before == rows(store)
+    assert before["sessions"] + 1 == rows(store)["sessions"]
+    with store.transaction(), ThreadPoolExecutor() as other:
+        store.remove_session(session)
+        assert 1 == rows(store)["sessions"]  # its own writes
+        assert 2 == other.submit(rows, store).result()["sessions"]
+
+
+def test_a_data_set_is_inserted_whole_or_not_at_all(store):
+    """Items that fail on the way, by an id twice or an error of their source, leave no row in any table."""
+
+    def broken():
+        yield from ITEMS
+        raise OSError("the source broke")
+
+    for items, error in (([*ITEMS, ITEMS[0]], ConflictError), (broken(), OSError)):
+        with pytest.raises(error):
+            store.add_dataset(DATASET, items, [("term", 1)])
+    assert 0 == sum(rows(store).values())
+
+
+def test_two_labels_for_one_question_cannot_stand(store, session):
+    """The table itself refuses a second standing label, and takes another after the first is undone."""
+    question = ask(store, session)
+    store.put_label("first", question, 1, "Ann", 2.0)
+    with pytest.raises(ConflictError, match="UNIQUE"):
+        store.put_label("second", question, -1, "Bob", None)
+    store.undo_label(question, "undo")
+    assert (1, None) == (store.old_label(question)["label"], store.standing_label(question))
+    store.put_label("second", question, -1, "Bob", None)
+    store.undo_label(question, "undo again")
+    store.put_label("third", question, 0, "Ann", None)
+    assert -1 == store.old_label(question)["label"]
+    assert "third" == store.standing_label(question)["event"]
+    assert ("first", "first") == (store.event("undo")["event"], store.event("first")["event"])
+
+
+def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monkeypatch):
+    """What was answered last is found by the order of the labels: a clock may go backwards."""
+    clock = iter("987654321")
+    monkeypatch.setattr(store_module, "now", lambda: next(clock))
+    question = ask(store, session)
+    for event, label in (("first", 1), ("second", -1)):
+        store.put_label(event, question, label, "Ann", None)
+        store.undo_label(question, f"{event} undone")
+    assert -1 == store.old_label(question)["label"]
+
+
+def write(store, session, name):
+    """Ask and answer 100 questions in a session of one's own."""
+    for number in range(100):
+        with store.transaction():
+            store.answers(session)
+            store.put_label(f"{name} {number}", ask(store, session, parent=number, number=number), 1, name, None)
+
+
+WRITER = """
+import sys
+from tests.store.test_store import Store, write
+
+store = Store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+write(store, int(sys.argv[2]), f"process {sys.argv[2]}")
+"""
+
+
+def test_writers_wait_for_each_other(path, store):
+    """Two threads of one connection and two other processes write labels at once: all are there, none was refused."""
+    dataset, errors = store.add_dataset(DATASET, ITEMS), []
+    sessions = [store.add_session(SESSION | {"dataset": dataset}) for _ in range(4)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, path, str(session)],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for session in sessions[:2]
+    ]
+
+    def guarded(session):
+        try:
+            write(store, session, f"thread {session}")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(session,)) for session in sessions[2:]]
+    assert ["ready\n"] * 2 == [process.stdout.readline() for process in processes]
+    for process in processes:
+        print(file=process.stdin, flush=True)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [("", "")] * 2 == [process.communicate() for process in processes]
+    assert [] == errors
+    names = [f"{kind} {session}" for kind, session in zip(["process"] * 2 + ["thread"] * 2, sessions)]
+    expected = {f"{name} {number}" for name in names for number in range(100)}
+    assert expected == {row["event"] for row in store.query("SELECT event FROM labels")}
+
+
+def test_a_database_that_another_process_just_makes_is_waited_for(path):
+    """Opening while another process holds the file for its first writes waits, as later writes do."""
+    first, opened = sqlite3.connect(path, isolation_level=None), []
+    first.execute("BEGIN IMMEDIATE")
+    first.execute("CREATE TABLE other (a)")
+    thread = threading.Thread(target=lambda: opened.append(Store(path)))
+    thread.start()
+    thread.join(0.2)
+    still_waiting = thread.is_alive()
+    first.execute("COMMIT")
+    first.close()
+    thread.join()
+    assert still_waiting
+    assert {"wal"} == {store.one("PRAGMA journal_mode")["journal_mode"] for store in opened}
+
+
+# What is asked of it
+
+
+def test_a_data_set_in_use_is_not_removed(store, session):
+    """A data set goes, with its items and vocabulary, only when no session uses it."""
+    with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
+        store.remove_dataset(1)
+    assert {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1} == {t: n for t, n in rows(store).items() if n}
+    store.remove_session(session)
+    store.remove_dataset(1)
+    assert 0 == sum(rows(store).values())
+
+
+def test_a_session_goes_with_its_questions_and_labels(store, session):
+    """Removing a session leaves the data set and the other sessions."""
+    other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
+    for number in (session, other):
+        store.put_label(f"event {number}", ask(store, number), 1, "", None)
+        store.put_digest(number, 50, "digest")
+    store.remove_session(session)
+    assert {
+        "datasets": 1,
+        "items": 3,
+        "vocabulary": 1,
+        "sessions": 1,
+        "questions": 1,
+        "labels": 1,
+        "digests": 1,
+    } == rows(store)
+    assert ["other"] == [row["name"] for row in store.sessions()]
+
+
+def test_a_data_set_is_found_by_id_or_name(store):
+    """A number is an id and a word a name, also where a name is a number."""
+    first = store.add_dataset(DATASET | {"name": "7"}, ITEMS)
+    assert (first, first) == (store.dataset(first)["id"], store.dataset("7")["id"])
+    for missing in (7, "d"):
+        with pytest.raises(StoreError, match=rf"^data set {missing} does not exist\. There are: 7\.$"):
+            store.dataset(missing)
+    with pytest.raises(StoreError, match=r"^session 3 does not exist\.$"):
+        store.session(3)
+
+
+def test_the_answers_are_the_labels_that_stand(store, session):
+    """A question comes with its annotator's label, not with one that was taken back nor with that of the data."""
+    first = ask(store, session, number=1, item=1)
+    store.put_label("wrong", first, 1, "Ann", 1.0)
+    store.undo_label(first, "undo")
+    store.put_label("event", first, -1, "Bob", 2.5)
+    ask(store, session, parent=first, branch=-1, number=2, item=2)
+    wanted = ("number", "item", "event", "label", "annotator", "seconds")
+    assert [(1, 1, "event", -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
+        tuple(entry[key] for key in wanted) for entry in store.answers(session)
+    ]
+
+
+def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
+    """Labels, skips and positives that stand are counted, and the session worked on last comes first."""
+    clock = count(3000)
+    monkeypatch.setattr(store_module, "now", lambda: str(next(clock)))
+    store.add_session(SESSION | {"dataset": 1, "name": "idle"})
+    for number, label in enumerate((1, -1, 0, 1), 1):
+        question = ask(store, session, parent=number, number=number)
+        store.put_label(f"event {number}", question, label, "", None)
+    store.undo_label(question, "undo")
+    found = [(row["name"], row["labels"], row["positives"], row["skipped"], row["stream"]) for row in store.sessions()]
+    assert [("s", 2, 1, 1, 3), ("idle", 0, 0, 0, 3)] == found
+    assert [2] == [row["sessions"] for row in store.datasets()]
