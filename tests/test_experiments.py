@@ -364,9 +364,9 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
         assert (
             1,
             "",
-            "error: stopped; what is finished is kept, and the same command goes on from there.\n",
+            "error: stopped. What is finished is kept; run the same command again to resume.\n",
         ) == command(*line)
-    message = "error: mine is not finished. Run its compare again: it goes on from what is kept.\n"
+    message = "error: mine is not finished. Run the same compare command again to resume it.\n"
     assert (1, "", message) == command("results", "mine")
     assert 0 < len(store.replays(store.comparison("mine")["id"])) < 20
     assert 0 == command(*line)[0]
