@@ -615,8 +615,6 @@ def cut(path):
         (("publish", "9"), "session 9 does not exist."),
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
         (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
-        (("compare", "DATA"), "compare needs --algorithms NAME,NAME or a --spec that has some. Got none."),
-        (("compare", "--spec", "missing"), "missing cannot be opened: No such file or directory."),
         (("compare", "--spec", "CUT"), "cut.txt.xz is no specification: "),
         (("results", "--remove"), "--trials and --remove need the name of a comparison. Got none."),
         (
@@ -641,7 +639,9 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
     assert 1 == err.count("\n")
 
 
-@pytest.mark.parametrize("option", ["--text", "--label", "--positive", "--id", "--feature", "--reader"])
+@pytest.mark.parametrize(
+    "option", ["--text", "--label", "--positive", "--id", "--feature", "--reader", "--encoding", "--limit"]
+)
 def test_what_an_import_has_settled_is_not_settled_again(run, ok, numbers, option):
     """An option that says how to read a file is refused where a data set is replayed, not passed over."""
     ok("import", numbers, "--name", "numbers", "--json")

@@ -380,7 +380,7 @@ def interrupted(compare):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that has some. Got none."),
+        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that names some. Got neither."),
         (("compare", "--algorithms", "OAAL"), "data of a comparison must be a list of at least one. Got ()."),
         (("compare", "a", "--algorithms", "OAAL", "--set", "C=1"), "none of OAAL has a parameter C."),
         (("compare", "a", "--algorithms", "OAAL", "--set", "C"), "--set must be KEY=VALUES, or A:KEY="),
@@ -458,3 +458,11 @@ def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
         assert not end.value.code
     assert ["2:1", "none", "2:1", "2:1"] == [spec.tune for spec in taken]
     assert [{"C": "10^-2..10^2"}, (300,)] == [taken[2].algorithms["PAA-I"], taken[2].budgets]
+
+
+def test_tune_takes_the_weights_of_the_metrics(command):
+    """--alpha-p, --c-p and --average are in the specification of tune, as in that of compare."""
+    weights = ("--alpha-p", 0.8, "--c-p", 0.7, "--average")
+    out = command("tune", "a", "--algorithm", "PAA-I", "--set", "C=1,2", *weights, "--json")[1]
+    told = json.loads(out)["specification"]
+    assert (0.8, 0.7, True) == (told["alpha_p"], told["c_p"], told["average"])

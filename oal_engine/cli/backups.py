@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ..sessions import backups
 from ..store import Store, default_path
-from .options import Db, Json
+from .terminal import Db, Json
 
-Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
+Force = Annotated[bool, Option("--force", help="Replace what exists.")]
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The .tar file to write.")],
+    file: Annotated[Path, Argument(help="The .tar file to write.")],
     force: Force = False,
     db: Db = None,
 ) -> None:
@@ -27,7 +28,7 @@ def backup(
 
 
 def check(
-    file: Annotated[Path | None, typer.Argument(help="A backup (default: the database).")] = None,
+    file: Annotated[Path | None, Argument(help="A backup (default: the database).")] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
@@ -51,7 +52,7 @@ def check(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.")],
+    file: Annotated[Path, Argument(help="A file that `backup` wrote.")],
     force: Force = False,
     db: Db = None,
 ) -> None:

@@ -12,10 +12,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
+from typer import Argument, Option
 
 from .. import experiments
 from ..experiments import specifications
@@ -24,118 +24,75 @@ from ..kernel import metrics
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
-from .options import Db, Json, given, number
-from .terminal import draw, progress_bar, show
+from .terminal import Db, Json, Learning, draw, given, progress_bar, show
 
-Data = Annotated[list[str] | None, typer.Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
+Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUES",
-        help="A number, several (1,10), or powers (10^-5..10^5); A:KEY= sets it for A only.",
+    Option(
+        "--set", metavar="KEY=VALUES", help="Number, list (1,10) or powers (10^-5..10^5); A:KEY= sets it for A only."
     ),
 ]
-PROTOCOL = typer.Option(help=f"How settings are chosen: {', '.join(specifications.PROTOCOLS)}.")
 
 
 @dataclass(frozen=True)
 class Measuring:
     """How algorithms are run and measured; what is not given is as the specification has it."""
 
-    criterion: Annotated[str | None, typer.Option(help="The metric that decides (default: f1).")] = None
-    evaluation: Annotated[
-        str | None, typer.Option(help=f"How the metric is measured: {', '.join(metrics.EVALUATIONS)} (default: push).")
-    ] = None
-    permutations: Annotated[
-        int | None, typer.Option(min=1, help="Number of runs, each in its own random order (default: 10).")
-    ] = None
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Number of streams on which 2:1 tries each setting (default: 3).")
-    ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the first run; the next adds 1 (default: 0).")] = None
-    hit: Annotated[
-        float | None, typer.Option(help="Scale the query rule to ask for this share (at most 1) or number of labels.")
-    ] = None
-    metric: Annotated[
-        str | None, typer.Option(help="The metric that rho is chosen for: sum or cost (default: sum).")
-    ] = None
-    rho: Annotated[
-        str | None,
-        typer.Option(help="Weight of positives: auto (from all labels), laplace (from those asked), or a number."),
-    ] = None
-
-    def values(self) -> dict[str, Any]:
-        """What was given, as a specification has it."""
-        values = given(asdict(self))
-        if self.rho and self.rho not in specifications.ESTIMATES:
-            values["rho"] = number(self.rho, "--rho", "auto, laplace or a number")
-        return values
+    criterion: Annotated[str | None, Option(help="The metric that decides (default: f1).")] = None
+    evaluation: Annotated[str | None, Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")] = None
+    permutations: Annotated[int | None, Option(min=1, help="Number of runs in random orders (default: 10).")] = None
+    trials: Annotated[int | None, Option(min=1, help="Streams on which 2:1 tries each setting (default: 3).")] = None
+    hit: Annotated[float | None, Option(help="Share or number of labels that the query rule is scaled to.")] = None
 
 
 @dataclass(frozen=True)
 class Running:
     """Where a comparison is kept, and what works on it."""
 
-    save: Annotated[str | None, typer.Option(help="The name under which the comparison is kept.")] = None
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of threads or processes (default: one per core).")
-    ] = None
-    processes: Annotated[bool, typer.Option("--processes", help="Use processes instead of threads.")] = False
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Use the workers of a Dask cluster.")
-    ] = None
+    save: Annotated[str | None, Option(help="The name under which the comparison is kept.")] = None
+    workers: Annotated[int | None, Option(min=1, help="Number of threads or processes (default: one per core).")] = None
+    processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
+    scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
     db: Db = None
 
 
 def compare(
     sources: Data = None,
     *,
-    algorithms: Annotated[str | None, typer.Option(help="Names, or learner+rule, separated by commas.")] = None,
+    algorithms: Annotated[str | None, Option(help="Names, or learner+rule, separated by commas.")] = None,
     settings: Grid = None,
-    budget: Annotated[
-        list[int] | None, typer.Option(min=1, help="Maximum number of labels; repeatable (default: no limit).")
-    ] = None,
-    tune: Annotated[str | None, PROTOCOL] = None,
+    budget: Annotated[list[int] | None, Option(min=1, help="Number of labels; repeatable (default: no limit).")] = None,
+    tune: Annotated[str | None, Option(help=f"How settings are chosen: {', '.join(specifications.PROTOCOLS)}.")] = None,
     measuring: Measuring,
-    alpha_p: Annotated[float | None, typer.Option(help="Weight of sensitivity in sum (default: 0.5).")] = None,
-    c_p: Annotated[float | None, typer.Option(help="Cost of a missed positive (default: 0.9).")] = None,
-    average: Annotated[
-        bool | None, typer.Option("--average", help="Average the weights once the budget is spent.")
-    ] = None,
-    held_out: Annotated[
-        bool | None, typer.Option("--held-out", help="Measure the final model on a fold that it has not seen.")
-    ] = None,
-    spec: Annotated[
-        Path | None, typer.Option(help="A specification in TOML or JSON; command-line options override it.")
-    ] = None,
+    learning: Learning,
+    held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
+    spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
     running: Running,
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over the same streams, tuned the same way; run it again to resume after an interruption."""
     values = specifications.contents(spec) if spec else {}
-    values |= measuring.values() | given(
-        {"data": sources, "budgets": budget, "tune": tune, "alpha_p": alpha_p, "c_p": c_p, "average": average,
-         "held_out": held_out}
-    )  # fmt: skip
+    values |= given(data=sources, budgets=budget, tune=tune, held_out=held_out, **asdict(measuring)) | learning.given()
     known = values.get("algorithms", {})
     if algorithms:
         known = {name: known.get(name, {}) for name in map(str.strip, algorithms.split(","))}
     if not known:
-        raise ValueError("compare needs --algorithms NAME,NAME or a --spec that has some. Got none.")
+        raise ValueError("compare needs --algorithms NAME,NAME or a --spec that names some. Got neither.")
     values["algorithms"] = _with_settings(known, settings or [])
     result = _compared(values, running, spec.parent if spec else Path())
     print(json.dumps(result.told())) if as_json else _print_comparison(result)
 
 
 def tune(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
-    algorithm: Annotated[str, typer.Option(help="A name, or learner+rule.")],
+    source: Annotated[str, Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
+    algorithm: Annotated[str, Option(help="A name, or learner+rule.")],
     *,
     settings: Grid = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Maximum number of labels (default: no limit).")] = None,
-    tune: Annotated[str, PROTOCOL] = "2:1",
+    budget: Annotated[int | None, Option(min=1, help="Maximum number of labels (default: no limit).")] = None,
+    tune: Annotated[str, Option(help="How settings are chosen: 2:1, cv or hindsight.")] = "2:1",
     measuring: Measuring,
+    learning: Learning,
     running: Running,
     as_json: Json = False,
 ) -> None:
@@ -143,7 +100,7 @@ def tune(
     if tune == "none":
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
-    values |= measuring.values() | ({"budgets": [budget]} if budget else {})
+    values |= given(budgets=budget and [budget], **asdict(measuring)) | learning.given()
     result = _compared(values, running, Path())
     if as_json:
         everything = result.told()
@@ -237,9 +194,9 @@ def _print_trials(trials: list[dict[str, Any]], *columns: str) -> None:
 
 
 def results(
-    name: Annotated[str | None, typer.Argument(help="A comparison that was kept (default: list all).")] = None,
-    trials: Annotated[bool, typer.Option("--trials", help="Show every setting that was tried in tuning.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Delete the comparison.")] = False,
+    name: Annotated[str | None, Argument(help="A comparison that was kept (default: list all).")] = None,
+    trials: Annotated[bool, Option("--trials", help="Show every setting that was tried in tuning.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Delete the comparison.")] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
@@ -266,15 +223,15 @@ def results(
 
 
 def reproduce(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A name that --list shows, or all.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the tables with their files and protocols.")] = False,
+    table: Annotated[str | None, Argument(metavar="TABLE", help="A name that --list shows, or all.")] = None,
+    list_: Annotated[bool, Option("--list", help="List the tables with their files and protocols.")] = False,
     write: Annotated[
-        Path | None, typer.Option(help="Run the table (default: all), and write it into this page of Markdown.")
+        Path | None, Option(help="Run the table (default: all), and write it into this page of Markdown.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data (default: ../shared/data).")] = None,
-    orders: Annotated[int | None, typer.Option(min=2, help="Number of orders (default: as published).")] = None,
+    data_dir: Annotated[Path | None, Option(help="Folder of the data (default: ../shared/data).")] = None,
+    orders: Annotated[int | None, Option(min=2, help="Number of orders (default: as published).")] = None,
     zero_rows_as_mistakes: Annotated[
-        bool, typer.Option("--count-zero-rows-as-mistakes", help="Of oa3-w8a, run the published protocol alone.")
+        bool, Option("--count-zero-rows-as-mistakes", help="Of oa3-w8a, run the published protocol alone.")
     ] = False,
     as_json: Json = False,
 ) -> None:

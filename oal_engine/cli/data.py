@@ -11,20 +11,19 @@ from pathlib import Path
 from threading import Event
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from .. import datasets
 from ..datasets import feeds, formats
 from ..store import Store
 from .files import Importing, Label, Reading, Text
 from .lists import DATASET
-from .options import Db, Json, given, undamaged
-from .terminal import progress_bar
+from .terminal import Db, Json, given, progress_bar, undamaged
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="The file to import.")],
-    name: Annotated[str, typer.Option(help="Name of the data set.")],
+    file: Annotated[Path, Argument(help="The file to import.")],
+    name: Annotated[str, Option(help="Name of the data set.")],
     importing: Importing,
     reading: Reading,
     db: Db = None,
@@ -47,12 +46,12 @@ def import_(
 
 
 def append(
-    name: Annotated[str, typer.Argument(help="An imported data set.")],
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A file, or - for the lines of standard input.")],
+    name: Annotated[str, Argument(help="An imported data set.")],
+    file: Annotated[str, Argument(metavar="FILE|-", help="A file, or - for the lines of standard input.")],
     *,
     text: Text = None,
     label: Label = None,
-    identity: Annotated[str | None, typer.Option("--id", help="The column of ids.")] = None,
+    identity: Annotated[str | None, Option("--id", help="The column of ids.")] = None,
     reading: Reading,
     db: Db = None,
     as_json: Json = False,
@@ -64,7 +63,7 @@ def append(
     store = undamaged(Store(db))
     datasets.sweep(store)
     dataset = datasets.Dataset(store, name)
-    columns = given({"text": text, "label": label, "id": identity})
+    columns = given(text=text, label=label, id=identity)
     taken = feeds.Taken()
     with progress_bar() as progress, _stoppable() as stopped:
         if file == "-":

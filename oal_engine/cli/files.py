@@ -4,17 +4,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from ..datasets import formats, readers, sources
 from ..datasets.scaling import SCALINGS
-from .options import number, pairs
+from .terminal import number, pairs
 
 DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS).items())
-Text = Annotated[list[str] | None, typer.Option("--text", help="A column of text; repeat it to join several.")]
-Label = Annotated[str | None, typer.Option("--label", help="The column of labels.")]
-Id = Annotated[str | None, typer.Option("--id", help="The column of ids (default: detected; empty: the line number).")]
-Texts = Annotated[bool, typer.Option("--texts", help="Add the text of each item.")]
+Text = Annotated[list[str] | None, Option("--text", help="A column of text; repeat it to join several.")]
+Label = Annotated[str | None, Option("--label", help="The column of labels.")]
+Id = Annotated[str | None, Option("--id", help="The column of ids (default: detected; empty: the line number).")]
+Texts = Annotated[bool, Option("--texts", help="Add the text of each item.")]
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,11 @@ class _Options:
 class Reading(_Options):
     """How a file is opened, and how much of it is accepted."""
 
-    reader: Annotated[
-        str | None, typer.Option(help=f"File format: {', '.join(readers.READERS)} (default: detected).")
-    ] = None
-    encoding: Annotated[str, typer.Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
+    reader: Annotated[str | None, Option(help=f"File format: {', '.join(readers.READERS)} (default: detected).")] = None
+    encoding: Annotated[str, Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help=f"A limit on what a file may hold; repeatable (default: {DEFAULTS})."),
+        Option(metavar="NAME=NUMBER", help=f"A limit on what a file may hold; repeatable (default: {DEFAULTS})."),
     ] = None
 
     @property
@@ -64,21 +62,15 @@ class Importing(_Options):
 
     text: Text = None
     label: Label = None
-    positive: Annotated[list[str] | None, typer.Option(help="A label that counts as positive; repeatable.")] = None
-    contains: Annotated[bool, typer.Option("--contains", help="Cells may hold several labels (a|b).")] = False
-    multiclass: Annotated[bool, typer.Option("--multiclass", help="Each label is a class of its own.")] = False
-    mesh_tree: Annotated[Path | None, typer.Option(help="A file with lines of DESCRIPTOR;TREE NUMBER.")] = None
-    mesh_number: Annotated[
-        str | None, typer.Option(help="Records with a MeSH heading at or below this tree number are positive.")
-    ] = None
+    positive: Annotated[list[str] | None, Option(help="A label that counts as positive; repeatable.")] = None
+    contains: Annotated[bool, Option("--contains", help="Cells may hold several labels (a|b).")] = False
+    multiclass: Annotated[bool, Option("--multiclass", help="Each label is a class of its own.")] = False
+    mesh_tree: Annotated[Path | None, Option(help="A file with lines of DESCRIPTOR;TREE NUMBER.")] = None
+    mesh_number: Annotated[str | None, Option(help="Headings at or below this MeSH tree number are positive.")] = None
     id: Id = None
-    feature: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers; repeatable (default: all numeric columns).")
-    ] = None
-    scale: Annotated[str | None, typer.Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
-    tokenizer: Annotated[str, typer.Option(help="How texts are split: words, or tweets (keeps #, @ and emoji).")] = (
-        "tweets"
-    )
+    feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
+    scale: Annotated[str | None, Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
+    tokenizer: Annotated[str, Option(help="How texts are split: words, or tweets (keeps #, @ and emoji).")] = "tweets"
 
     def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
         """The columns that were named, completed by those that are detected in the file."""

@@ -3,8 +3,7 @@
 import json
 
 from ..store import Store
-from .options import Db, Json
-from .terminal import show
+from .terminal import Db, Json, show
 
 DATASET = ("id", "name", "kind", "items", "features", "positives", "negatives", "classes")
 SESSION = ("id", "name", "algorithm", "labels", "budget", "positives", "skipped", "worked_at")

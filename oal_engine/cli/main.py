@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 MODULES = {  # of each command
-    "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "algorithms",
+    "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "verify": "sessions", "publish": "sessions", "adopt": "sessions",
     "reproduce": "comparisons", "backup": "backups", "check": "backups", "restore": "backups",

@@ -1,4 +1,4 @@
-"""The command that replays labelled data."""
+"""The commands on algorithms: algorithms, replay."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -7,58 +7,47 @@ from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich import box
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from .. import datasets, experiments
 from ..datasets import formats
 from ..experiments import replays
 from ..kernel import metrics
-from ..kernel.algorithms import Strategy, strategy
+from ..kernel.algorithms import ALGORITHMS, Strategy, declared, strategy
+from ..kernel.learners import LEARNERS, is_multiclass
+from ..kernel.parameters import Parameter, parameters
+from ..kernel.query_rules import QUERY_RULES, partners
 from ..reproduction.protocols import recorded
 from ..store import Store
 from .files import Importing, Reading
-from .options import Db, Json, number, pairs
-from .terminal import draw
+from .terminal import Db, Json, Learning, draw, number, pairs, show
 
 
 @dataclass(frozen=True)
 class Running:
     """How a strategy is run and measured."""
 
-    budget: Annotated[int | None, typer.Option(min=0, help="Maximum number of labels (default: no limit).")] = None
-    seed: Annotated[int, typer.Option(min=0, help="Seed of random draws and orders.")] = 0
-    permutations: Annotated[
-        int | None, typer.Option(min=1, help="Number of runs, each in a random order (default: one in stored order).")
-    ] = None
-    rho: Annotated[
-        str, typer.Option(help="Weight of positives: auto (from all labels), laplace (from those asked), or a number.")
-    ] = "auto"
-    metric: Annotated[str, typer.Option(help="The metric that rho is chosen for: sum or cost.")] = "sum"
-    alpha_p: Annotated[float, typer.Option(help="Weight of sensitivity in sum.")] = 0.5
-    c_p: Annotated[float, typer.Option(help="Cost of a missed positive.")] = 0.9
-    theta: Annotated[float, typer.Option(help="Margins from here on predict positive.")] = 0.0
-    average: Annotated[bool, typer.Option("--average", help="Average the weights once the budget is spent.")] = False
-    audit: Annotated[float, typer.Option(help="Share of the budget for random checks along the stream.")] = 0.0
-    audit_trains: Annotated[bool, typer.Option(help="Whether the learner trains on random checks.")] = True
-    pace: Annotated[
-        float | None, typer.Option(help="Share of the stream over which the rest of the budget is spread evenly.")
-    ] = None
+    budget: Annotated[int | None, Option(min=0, help="Maximum number of labels (default: no limit).")] = None
+    permutations: Annotated[int | None, Option(min=1, help="Runs in random orders (default: one, as stored).")] = None
+    theta: Annotated[float, Option(help="Margins from here on predict positive.")] = 0.0
+    audit: Annotated[float, Option(help="Share of the budget for random checks along the stream.")] = 0.0
+    audit_trains: Annotated[bool, Option(help="Whether the learner trains on random checks.")] = True
+    pace: Annotated[float | None, Option(help="Share of the stream in which to spend the rest evenly.")] = None
 
 
 def replay(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
+    source: Annotated[str, Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
     *,
-    algorithm: Annotated[str | None, typer.Option(help="A published algorithm; `algorithms` lists them.")] = None,
-    learner: Annotated[str | None, typer.Option(help="A learner, together with --rule.")] = None,
-    rule: Annotated[str | None, typer.Option(help="A query rule, together with --learner.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")
-    ] = None,
-    orders: Annotated[Path | None, typer.Option(help="A file with one order per line, rows counted from 1.")] = None,
+    algorithm: Annotated[str | None, Option(help="A published algorithm; `algorithms` lists them.")] = None,
+    learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None,
+    rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None,
+    settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None,
+    orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,
     running: Running,
+    learning: Learning,
     importing: Importing,
     reading: Reading,
     db: Db = None,
@@ -75,7 +64,7 @@ def replay(
     else:
         data, positive = _stored(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
-    result = replays.replay(chosen, data, visits, positive=positive, **asdict(running))
+    result = replays.replay(chosen, data, visits, positive=positive, **asdict(running), **learning.given())
     print(json.dumps(result)) if as_json else _print(result)
 
 
@@ -127,3 +116,37 @@ def _print(result: dict[str, Any]) -> None:
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)
     draw(table)
+
+
+def algorithms(as_json: Json = False) -> None:
+    """List the published algorithms with their parameters; with --json also the learners and query rules."""
+    published: list[dict[str, Any]] = [
+        {
+            "name": name,
+            **asdict(entry),
+            "multiclass": is_multiclass(entry.learner),
+            "parameters": [
+                _parameter(key, declaration)
+                for key, declaration in declared(entry.learner, entry.rule).items()
+                if key not in entry.fixed
+            ],
+        }
+        for name, entry in ALGORITHMS.items()
+    ]
+    lists = {"algorithms": published}
+    if as_json:
+        lists["learners"] = [_part(name, kind) | {"multiclass": is_multiclass(name)} for name, kind in LEARNERS.items()]
+        lists["rules"] = [_part(name, kind) | {"learners": partners(name)} for name, kind in QUERY_RULES.items()]
+    else:
+        for entry in published:
+            entry["parameters"] = ", ".join(f"{each['name']}={each['default']:g}" for each in entry["parameters"])
+    show(lists, as_json, "name", "learner", "rule", "parameters", "paper")
+
+
+def _part(name: str, kind: type) -> dict[str, Any]:
+    """A learner or query rule."""
+    return {"name": name, "help": kind.__doc__, "parameters": [_parameter(*each) for each in parameters(kind).items()]}
+
+
+def _parameter(name: str, declaration: Parameter) -> dict[str, Any]:
+    return {"name": name, "default": declaration.default, "range": declaration.range, "help": declaration.help}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ..datasets import Dataset, formats
 from ..output import tables
@@ -16,15 +17,14 @@ from ..sessions import bundle, look_back, model
 from ..sessions import export as exports
 from ..store import Store
 from .files import Id, Reading, Text, Texts
-from .options import Db, Json, undamaged
-from .terminal import progress_bar
+from .terminal import Db, Json, progress_bar, undamaged
 
-Session = Annotated[int, typer.Argument(help="The number of a session; `sessions` lists them.")]
-What = Annotated[str, typer.Option("--what", help=f"{', '.join(exports.WHATS)}.")]
+Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
+What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
 Format = Annotated[
-    str | None, typer.Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
+    str | None, Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
 ]
-Output = Annotated[Path | None, typer.Option("--output", "--out", help="The file to write (default: standard output).")]
+Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
 def export(
@@ -55,12 +55,12 @@ def _format(kind: str | None, out: Path | None) -> str:
 
 
 def predict(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Texts or vectors in any format; - is standard input.")],
-    model_file: Annotated[Path, typer.Option("--model", help="A model that `export --what model` wrote.")],
+    file: Annotated[str, Argument(metavar="FILE", help="Texts or vectors in any format; - is standard input.")],
+    model_file: Annotated[Path, Option("--model", help="A model that `export --what model` wrote.")],
     *,
     kind: Format = None,
     out: Output = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
     text: Text = None,
     identity: Id = None,
     texts: Texts = False,
@@ -97,7 +97,7 @@ def _report(report: look_back.Report, as_json: bool) -> None:
 
 def publish(
     session: Session,
-    out: Annotated[Path | None, typer.Option(help="The file to write (default: standard output).")] = None,
+    out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
     db: Db = None,
 ) -> None:
     """Write the settings, questions, labels and digests of a session as JSON lines, for `adopt` elsewhere."""
@@ -106,7 +106,7 @@ def publish(
 
 
 def adopt(
-    file: Annotated[Path, typer.Argument(help="A session that `publish` wrote.")], db: Db = None, as_json: Json = False
+    file: Annotated[Path, Argument(help="A session that `publish` wrote.")], db: Db = None, as_json: Json = False
 ) -> None:
     """Add a published session to this database, which must have the same data set, and verify it."""
     store = Store(db)

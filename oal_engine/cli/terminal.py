@@ -1,18 +1,74 @@
-"""What the commands print: tables, JSON and bars of progress."""
+"""What the commands share: common options, and what they print: tables, JSON and bars of progress."""
 
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer import Option
 
+from ..store import Store
+
+Db = Annotated[Path | None, Option("--db", help="The database (default: OAL_DB, or studio.db in this folder).")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 WIDEST = 10_000  # characters of a line that is not for a terminal
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What every run takes: its seed, and what errors weigh; None is the default of the engine."""
+
+    seed: Annotated[int | None, Option(min=0, help="Seed of the first run; the next adds 1 (default: 0).")] = None
+    metric: Annotated[str | None, Option(help="sum or cost: the metric that rho is for (default: sum).")] = None
+    rho: Annotated[str | None, Option(help="Weight of positives: auto (default), laplace, or a number.")] = None
+    alpha_p: Annotated[float | None, Option(help="Weight of sensitivity in sum (default: 0.5).")] = None
+    c_p: Annotated[float | None, Option(help="Cost of a missed positive (default: 0.9).")] = None
+    average: Annotated[bool | None, Option("--average", help="Average the weights once the budget is spent.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """The values of the options that were given."""
+        values = given(**asdict(self))
+        if self.rho not in (None, "auto", "laplace"):
+            values["rho"] = number(str(self.rho), "--rho", "auto, laplace or a number")
+        return values
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that have a value."""
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def number(text: str, name: str, allowed: str) -> float:
+    """The number that a text stands for; the error names the option and what it allows."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be {allowed}. Got {text}.") from None
+
+
+def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
+    """The keys and values of an option that is given as KEY=VALUE."""
+    for setting in settings or ():
+        key, equals, value = map(str.strip, setting.partition("="))
+        if not equals or not key:
+            raise ValueError(f"{option} must be KEY=VALUE. Got {setting}.")
+        yield key, value
+
+
+def undamaged(store: Store) -> Store:
+    """The store, unless it is damaged: a command may happen to read only what is whole."""
+    problems = store.problems()
+    if problems:
+        raise ValueError(f"{store.path} is damaged: {problems[0]}. The command `check` lists all damage.")
+    return store
 
 
 def show(lists: dict[str, list[dict[str, Any]]], as_json: bool, *columns: str) -> None:
