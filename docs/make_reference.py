@@ -8,7 +8,7 @@ from typing import get_args, get_origin, get_type_hints
 
 from typer.models import ArgumentInfo
 
-from oal_engine.cli.main import app
+from oal_engine.cli import main as cli
 from oal_engine.datasets.readers import READERS
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
@@ -34,11 +34,6 @@ How to use what is listed here: [the index](README.md).
 def literal(text):
     """A text as Markdown that shows it as it is, in one line."""
     return re.sub(r"([\\*_\[\]<>|])", r"\\\1", " ".join(text.split()))
-
-
-def commands():
-    """The commands by name: their function."""
-    return {each.name or each.callback.__name__.rstrip("_"): each.callback for each in app.registered_commands}
 
 
 def arguments(function):
@@ -89,8 +84,8 @@ def declared(kind):
 def reference():
     """The whole page."""
     lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be given several times."]
-    for name, function in commands().items():
-        lines += command(name, function)
+    for name in cli.MODULES:
+        lines += command(name, cli.imported(name))
     lines += ["\n## Algorithms\n", "A published algorithm is a learner, a query rule and what its paper fixes.\n"]
     lines += ["| name | learner | rule | fixed | paper |", "|---|---|---|---|---|"]
     for name, entry in ALGORITHMS.items():

@@ -8,33 +8,36 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ..sessions import backups
 from ..store import Store, default_path
 from .terminal import Db, Json
 
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Force = Annotated[bool, Option("--force", help="Replace what exists.")]
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The .tar file to write.")],
+    file: Annotated[Path, Argument(help="The .tar file to write.")],
     force: Force = False,
     db: Db = None,
-):
-    """Write the database and the rows of its data sets into one file, also while the server runs and others label."""
+) -> None:
+    """Write the database and the rows of its data sets to one file, also while the app is in use."""
     backups.backup(Store(db, read_only=True), file, force)
-    print(f"{file}: {file.stat().st_size:,} bytes. `check {file}` reads it again.")
+    print(f"{file}: {file.stat().st_size:,} bytes. `check {file}` verifies it.")
 
 
 def check(
-    file: Annotated[Path | None, typer.Argument(help="A backup (default: the database itself).")] = None,
+    file: Annotated[Path | None, Argument(help="A backup (default: the database).")] = None,
     db: Db = None,
     as_json: Json = False,
-):
-    """Check the database, or a backup: that SQLite finds it whole, that all rows are as they were written, and that
-    every session verifies. The exit code is 1 where anything does not."""
+) -> None:
+    """Check that the database, or a backup, is undamaged: the file, the rows, and every session.
+
+    The exit code is 1 if anything is damaged, or a session does not verify.
+    """
     if file and db:
-        raise ValueError("check takes a backup or --db, not both.")
+        raise ValueError(f"check takes a backup or --db, not both. Got {file} and {db}.")
     with backups.opened(file) if file else nullcontext(Store(db, read_only=True)) as store:
         findings = []
         for finding in backups.check(store):
@@ -49,13 +52,13 @@ def check(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.")],
+    file: Annotated[Path, Argument(help="A file that `backup` wrote.")],
     force: Force = False,
     db: Db = None,
-):
-    """Put a backup in the place of the database, checked first, all or nothing; stop the server before."""
+) -> None:
+    """Replace the database with a backup, which is checked first; stop the app before."""
     target = db or default_path()
     for finding in backups.restore(file, target, force):
         if finding.problem:
-            print(f"restored as it was: {finding}", file=sys.stderr)
-    print(f"{target} is what {file} holds.")
+            print(f"restored anyway: {finding}", file=sys.stderr)
+    print(f"{target} is restored from {file}.")

@@ -3,238 +3,204 @@
 import json
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
 from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
+from typer import Argument, Option
 
 from .. import experiments
 from ..experiments import specifications
+from ..experiments.specifications import Specification
 from ..kernel import metrics
 from ..reproduction import reproduce as reproduction
+from ..reproduction.published import BLOCKS
 from ..store import Store
-from .terminal import Db, Json, draw, number, progress_bar, said, show
+from .terminal import Db, Json, Learning, draw, given, progress_bar, show
 
-Data = Annotated[list[str] | None, typer.Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
-Algorithms = Annotated[str | None, typer.Option(help="Names, or learner+rule, separated by commas.")]
+Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUES", help="A number, several (1,10), or powers (10^-5..10^5); A:KEY= for one."
+    Option(
+        "--set", metavar="KEY=VALUES", help="Number, list (1,10) or powers (10^-5..10^5); A:KEY= sets it for A only."
     ),
 ]
-Budgets = Annotated[
-    list[int] | None, typer.Option("--budget", min=1, help="Labels; several may be (default: no limit).")
-]
-PROTOCOL = typer.Option(help=f"{', '.join(specifications.PROTOCOLS)}: how settings are chosen.")
-Criterion = Annotated[str | None, typer.Option(help="The metric that decides (default: f1).")]
-Evaluation = Annotated[str | None, typer.Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")]
-Permutations = Annotated[int | None, typer.Option(min=1, help="Runs, each with an order of its own (default: 10).")]
-Trials = Annotated[int | None, typer.Option(min=1, help="Streams that settings are tuned over in 2:1 (default: 3).")]
-Seed = Annotated[int | None, typer.Option(min=0, help="The first seed of orders and draws (default: 0).")]
-Hit = Annotated[float | None, typer.Option(help="Share or number of labels that the query rule is scaled to.")]
-Metric = Annotated[str | None, typer.Option(help="sum or cost: what rho is for (default: sum).")]
-Rho = Annotated[str | None, typer.Option(help="auto (from the labels of the data), laplace, or a number.")]
-Spec = Annotated[Path | None, typer.Option(help="A specification in TOML or JSON; command-line options override it.")]
-Name = Annotated[str | None, typer.Option("--save", help="The name that the comparison is kept under.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Threads or processes (default: one a core).")]
-Processes = Annotated[bool, typer.Option("--processes", help="Processes as workers, not threads.")]
-Scheduler = Annotated[str | None, typer.Option(metavar="tcp://HOST:PORT", help="A Dask cluster as workers.")]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How algorithms are run and measured; what is not given is as the specification has it."""
+
+    criterion: Annotated[str | None, Option(help="The metric that decides (default: f1).")] = None
+    evaluation: Annotated[str | None, Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")] = None
+    permutations: Annotated[int | None, Option(min=1, help="Number of runs in random orders (default: 10).")] = None
+    trials: Annotated[int | None, Option(min=1, help="Streams on which 2:1 tries each setting (default: 3).")] = None
+    hit: Annotated[float | None, Option(help="Share or number of labels that the query rule is scaled to.")] = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where a comparison is kept, and what works on it."""
+
+    save: Annotated[str | None, Option(help="The name under which the comparison is kept.")] = None
+    workers: Annotated[int | None, Option(min=1, help="Number of threads or processes (default: one per core).")] = None
+    processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
+    scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
+    db: Db = None
 
 
 def compare(
     sources: Data = None,
-    algorithms: Algorithms = None,
+    *,
+    algorithms: Annotated[str | None, Option(help="Names, or learner+rule, separated by commas.")] = None,
     settings: Grid = None,
-    budget: Budgets = None,
-    tune: Annotated[str | None, PROTOCOL] = None,
-    criterion: Criterion = None,
-    evaluation: Evaluation = None,
-    permutations: Permutations = None,
-    trials: Trials = None,
-    seed: Seed = None,
-    hit: Hit = None,
-    metric: Metric = None,
-    rho: Rho = None,
-    alpha_p: Annotated[float | None, typer.Option(help="Weight of sensitivity in sum (default: 0.5).")] = None,
-    c_p: Annotated[float | None, typer.Option(help="Cost of a missed positive (default: 0.9).")] = None,
-    average: Annotated[bool | None, typer.Option("--average", help="Average the weights after the budget.")] = None,
-    held_out: Annotated[
-        bool | None, typer.Option("--held-out", help="Measure the final model on a fold that it has not seen.")
-    ] = None,
-    spec: Spec = None,
-    save: Name = None,
-    workers: Workers = None,
-    processes: Processes = False,
-    scheduler: Scheduler = None,
-    db: Db = None,
+    budget: Annotated[list[int] | None, Option(min=1, help="Number of labels; repeatable (default: no limit).")] = None,
+    tune: Annotated[str | None, Option(help=f"How settings are chosen: {', '.join(specifications.PROTOCOLS)}.")] = None,
+    measuring: Measuring,
+    learning: Learning,
+    held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
+    spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
+    running: Running,
     as_json: Json = False,
-):
-    """Compare algorithms over the same streams, tuned the same way; a second run goes on where one was stopped."""
-    base = specifications.contents(spec) if spec else {}
-    base |= said(
-        data=sources, budgets=budget, tune=tune, criterion=criterion, evaluation=evaluation, permutations=permutations,
-        trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho), alpha_p=alpha_p, c_p=c_p,
-        average=average, held_out=held_out,
-    )  # fmt: skip
-    known = base.get("algorithms", {})
+) -> None:
+    """Compare algorithms over the same streams, tuned the same way; run it again to resume after an interruption."""
+    values = specifications.contents(spec) if spec else {}
+    values |= given(data=sources, budgets=budget, tune=tune, held_out=held_out, **asdict(measuring)) | learning.given()
+    known = values.get("algorithms", {})
     if algorithms:
         known = {name: known.get(name, {}) for name in map(str.strip, algorithms.split(","))}
     if not known:
-        raise ValueError("compare needs --algorithms NAME,NAME or a --spec that has some. Got none.")
-    base["algorithms"] = _gridded(known, settings or ())
-    folder = spec.parent if spec else Path()
-    found = _compared(experiments.specification(base), db, save, folder, workers, processes, scheduler)
-    print(json.dumps(found.told())) if as_json else _print_comparison(found)
+        raise ValueError("compare needs --algorithms NAME,NAME or a --spec that names some. Got neither.")
+    values["algorithms"] = _with_settings(known, settings or [])
+    result = _compared(values, running, spec.parent if spec else Path())
+    print(json.dumps(result.told())) if as_json else _print_comparison(result)
 
 
 def tune(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
-    algorithm: Annotated[str, typer.Option(help="A name, or learner+rule.")],
+    source: Annotated[str, Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
+    algorithm: Annotated[str, Option(help="A name, or learner+rule.")],
+    *,
     settings: Grid = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Labels that may be asked (default: no limit).")] = None,
-    tune: Annotated[str, PROTOCOL] = "2:1",
-    criterion: Criterion = None,
-    evaluation: Evaluation = None,
-    permutations: Permutations = None,
-    trials: Trials = None,
-    seed: Seed = None,
-    hit: Hit = None,
-    metric: Metric = None,
-    rho: Rho = None,
-    save: Name = None,
-    workers: Workers = None,
-    processes: Processes = False,
-    scheduler: Scheduler = None,
-    db: Db = None,
+    budget: Annotated[int | None, Option(min=1, help="Maximum number of labels (default: no limit).")] = None,
+    tune: Annotated[str, Option(help="How settings are chosen: 2:1, cv or hindsight.")] = "2:1",
+    measuring: Measuring,
+    learning: Learning,
+    running: Running,
     as_json: Json = False,
-):
-    """Find the best settings of an algorithm: what was tried, the best first, and how the best does in the test."""
+) -> None:
+    """Find the best settings of an algorithm: lists what was tried, the best first, and tests the best."""
     if tune == "none":
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
-    wanted = said(
-        data=[source], budgets=budget and [budget], tune=tune, criterion=criterion, evaluation=evaluation,
-        permutations=permutations, trials=trials, seed=seed, hit=hit, metric=metric, rho=rho and _rho(rho),
-        algorithms=_gridded({algorithm: {}}, settings or ()),
-    )  # fmt: skip
-    found = _compared(experiments.specification(wanted), db, save, Path(), workers, processes, scheduler)
+    values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
+    values |= given(budgets=budget and [budget], **asdict(measuring)) | learning.given()
+    result = _compared(values, running, Path())
     if as_json:
-        told = found.told()
-        trials = [{key: trial[key] for key in ("settings", "score")} for trial in found.trials()]
-        print(json.dumps({key: told[key] for key in ("specification", "versions")} | {"trials": trials}
-                         | {"result": told["results"][0]}))  # fmt: skip
+        everything = result.told()
+        report = {key: everything[key] for key in ("specification", "versions")}
+        report["trials"] = [{key: trial[key] for key in ("settings", "score")} for trial in result.trials()]
+        print(json.dumps(report | {"result": everything["results"][0]}))
     else:
-        _print_trials(found.trials(), "settings", found.spec.criterion)
-        _print_comparison(found)
+        _print_trials(result.trials(), "settings", result.spec.criterion)
+        _print_comparison(result)
 
 
-def _rho(text):
-    return text if text in specifications.ESTIMATES else number(text, "--rho", "auto, laplace or a number")
-
-
-def _gridded(algorithms, settings):
-    """The parameters of each algorithm with those of --set, which are for every one that has them, or for A:KEY."""
-    found = dict(specifications.tables(algorithms))
+def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, Any]]:
+    """The parameters of each algorithm with those of --set: KEY is for all that have it, A:KEY for one."""
+    tables = dict(specifications.tables(algorithms))
     for setting in settings:
         key, equals, value = setting.partition("=")
         owner, colon, key = key.strip().rpartition(":")
-        if not equals or not key or (colon and owner not in found):
+        if not equals or not key or (colon and owner not in tables):
             raise ValueError(f"--set must be KEY=VALUES, or A:KEY=VALUES of an algorithm compared. Got {setting}.")
         values = specifications.typed(value, key)
-        homes = [owner] if colon else [name for name in found if specifications.has(name, key)]
-        if not homes:
-            raise ValueError(f"none of {', '.join(found)} has a parameter {key}.")
-        found |= {name: found[name] | {key: values} for name in homes}
-    return found
+        owners = [owner] if colon else [name for name in tables if specifications.has(name, key)]
+        if not owners:
+            raise ValueError(f"none of {', '.join(tables)} has a parameter {key}.")
+        tables |= {name: tables[name] | {key: values} for name in owners}
+    return tables
 
 
-def _compared(wanted, db, save, folder, workers, processes, scheduler):
+def _compared(values: dict[str, Any], running: Running, folder: Path) -> experiments.Comparison:
     """Run a comparison with a bar of progress, and keep it."""
-    store = Store(db)
-    with progress_bar() as progress, _executor(wanted, store, folder, workers, processes, scheduler) as executor:
+    spec, store = specifications.specification(values), Store(running.db)
+    with progress_bar() as progress, _executor(spec, store, folder, running) as executor:
         try:
             return experiments.compare(
-                wanted, store, save, executor, folder=folder, progress=partial(progress, "replays")
+                spec, store, running.save, executor, folder=folder, progress=partial(progress, "replays")
             )
         except KeyboardInterrupt:
-            raise ValueError("stopped; what is finished is kept, and the same command goes on from there.") from None
+            raise ValueError("stopped. What is finished is kept; run the same command again to resume.") from None
 
 
-def _executor(wanted, store, folder, workers, processes, scheduler):
+def _executor(spec: Specification, store: Store, folder: Path, running: Running) -> AbstractContextManager[Executor]:
     """The workers that options name: threads, processes, or a Dask cluster."""
-    if scheduler:
+    if running.scheduler:
         try:
-            from ..experiments import cluster
+            from ..experiments import cluster  # imported late: Dask is optional
         except ModuleNotFoundError:
             raise ValueError("--scheduler needs Dask: pip install -r requirements-dask.txt.") from None
-        return cluster.executor(scheduler, experiments.sources(wanted, store, folder))
-    if processes:  # Ctrl-C reaches them too, and only the parent shall act on it
+        return cluster.executor(running.scheduler, experiments.sources(spec, store, folder))
+    if running.processes:  # Ctrl-C reaches them too, and only the parent shall act on it
         deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)
-        return ProcessPoolExecutor(workers, get_context("spawn"), *deaf)
-    return ThreadPoolExecutor(workers or os.cpu_count())
+        return ProcessPoolExecutor(running.workers, get_context("spawn"), *deaf)
+    return ThreadPoolExecutor(running.workers or os.cpu_count())
 
 
-def _print_comparison(found):
-    spec = found.spec
+def _print_comparison(comparison: experiments.Comparison) -> None:
+    spec = comparison.spec
     runs = f"{spec.permutations} run{'s' * (spec.permutations > 1)}"
-    print(f"{found.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
-    tests = found.tests()
-    for (source, budget), lines in found.blocks().items():
+    print(f"{comparison.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
+    tests = comparison.tests()
+    for (source, budget), lines in comparison.blocks().items():
         print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
-        table = Table("", Column("settings", no_wrap=True), "labels", *_columns(lines), "", box=box.SIMPLE)
+        shown = ("accuracy", "macro_f1") if next(iter(lines.values())).classes else ("sum", "f1")
+        columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in shown]
+        table = Table("", Column("settings", no_wrap=True), "labels", *map("\n".join, columns), "", box=box.SIMPLE)
         for name, line in lines.items():
             cells = []
-            for metric, evaluation in _columns(lines, pairs=True):
-                values = found.values(line, metric, evaluation)
+            for metric, evaluation in columns:
+                values = comparison.values(line, metric, evaluation)
                 spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
                 cells.append(f"{values.mean():.3f}{spread}")
             verdict = tests[source, budget][name]
             mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
-            table.add_row(
-                escape(line.algorithm), specifications.outlined(line.setting).replace(", ", "\n"), asked, *cells, mark
-            )
+            settings = specifications.outlined(line.setting).replace(", ", "\n")
+            table.add_row(escape(line.algorithm), settings, asked, *cells, mark)
         draw(table)
-    print(f"best and level (paired t-test, Holm, 5 %) are by {spec.criterion} under {spec.evaluation}.")
-    ranks = found.ranks()
+    print(f"best and level are by {spec.criterion} under {spec.evaluation}.")
+    print("level: no significant difference from the best (paired t-test, Holm, 5 %).")
+    ranks = comparison.ranks()
     if ranks["critical_difference"]:
-        told = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks["ranks"].items(), key=itemgetter(1)))
-        print(
-            f"average ranks: {told}; those less than {ranks['critical_difference']:.2f} apart do not differ (Nemenyi)."
-        )
+        listed = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks["ranks"].items(), key=itemgetter(1)))
+        apart = f"{ranks['critical_difference']:.2f}"
+        print(f"average ranks: {listed}; those less than {apart} apart do not differ significantly (Nemenyi).")
 
 
-def _print_trials(trials, *columns):
-    shown = [
+def _print_trials(trials: list[dict[str, Any]], *columns: str) -> None:
+    rows = [
         row | {"settings": specifications.outlined(row["settings"]), columns[-1]: f"{row['score']:.4f}"}
         for row in trials
     ]
-    show({"trials": shown}, False, *columns)
-
-
-def _columns(lines, pairs=False):
-    many = next(iter(lines.values())).classes
-    chosen = [
-        (name, each) for each in metrics.EVALUATIONS for name in (("accuracy", "macro_f1") if many else ("sum", "f1"))
-    ]
-    return chosen if pairs else [f"{name}\n{each}" for name, each in chosen]
+    show({"trials": rows}, False, *columns)
 
 
 def results(
-    name: Annotated[str | None, typer.Argument(help="A comparison that was kept (default: list them).")] = None,
-    trials: Annotated[bool, typer.Option("--trials", help="What was tried when settings were tuned.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Delete it.")] = False,
+    name: Annotated[str | None, Argument(help="A comparison that was kept (default: list all).")] = None,
+    trials: Annotated[bool, Option("--trials", help="Show every setting that was tried in tuning.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Delete the comparison.")] = False,
     db: Db = None,
     as_json: Json = False,
-):
-    """List the comparisons that were kept, or show one again."""
+) -> None:
+    """List the comparisons that were kept, or show one of them."""
     if name is None and (trials or remove):
         raise ValueError("--trials and --remove need the name of a comparison. Got none.")
     store = Store(db, read_only=not remove)
@@ -245,29 +211,31 @@ def results(
     if remove:
         store.remove_comparison(store.comparison(name)["id"])
         return
-    found = experiments.load(store, name)
-    if not found.lines:
-        raise ValueError(f"{name} is not finished. Run its compare again: it goes on from what is kept.")
+    comparison = experiments.load(store, name)
+    if not comparison.lines:
+        raise ValueError(f"{name} is not finished. Run the same compare command again to resume it.")
     if not trials:
-        print(json.dumps(found.told())) if as_json else _print_comparison(found)
+        print(json.dumps(comparison.told())) if as_json else _print_comparison(comparison)
     elif as_json:
-        print(json.dumps({"trials": found.trials()}))
+        print(json.dumps({"trials": comparison.trials()}))
     else:
-        _print_trials(found.trials(), "data", "budget", "algorithm", "settings", found.spec.criterion)
+        _print_trials(comparison.trials(), "data", "budget", "algorithm", "settings", comparison.spec.criterion)
 
 
 def reproduce(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A block of --list, or all.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the blocks, their files and their protocols.")] = False,
-    write: Annotated[Path | None, typer.Option(help="Run the table, or all, and write it into this page.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data (default: ../shared/data).")] = None,
-    orders: Annotated[int | None, typer.Option(min=2, help="Orders to run (default: as published).")] = None,
+    table: Annotated[str | None, Argument(metavar="TABLE", help="A name that --list shows, or all.")] = None,
+    list_: Annotated[bool, Option("--list", help="List the tables with their files and protocols.")] = False,
+    write: Annotated[
+        Path | None, Option(help="Run the table (default: all), and write it into this page of Markdown.")
+    ] = None,
+    data_dir: Annotated[Path | None, Option(help="Folder of the data (default: ../shared/data).")] = None,
+    orders: Annotated[int | None, Option(min=2, help="Number of orders (default: as published).")] = None,
     zero_rows_as_mistakes: Annotated[
-        bool, typer.Option("--count-zero-rows-as-mistakes", help="oa3-w8a: the published protocol alone.")
+        bool, Option("--count-zero-rows-as-mistakes", help="Of oa3-w8a, run the published protocol alone.")
     ] = False,
     as_json: Json = False,
-):
-    """Run published tables with their protocols, ours beside the published figures."""
+) -> None:
+    """Run published experiments by their protocols, and show our figures beside the published ones."""
     if list_:
         print(json.dumps({"blocks": reproduction.listed()}) if as_json else reproduction.outline())
         return
@@ -276,7 +244,7 @@ def reproduce(
     results, sections = [], {}
     if write and write.exists():
         sections = reproduction.sections(write.read_text(encoding="utf-8"))
-    for name in reproduction.BLOCKS if table in (None, "all") else [table]:
+    for name in BLOCKS if table in (None, "all") else [table]:
         results.append(reproduction.reproduce(name, data_dir, orders, zero_rows_as_mistakes))
         sections[name] = reproduction.markdown(results[-1])
         if not as_json:

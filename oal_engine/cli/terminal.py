@@ -1,65 +1,105 @@
-"""What the commands share: common options, what was said, tables and bars of progress."""
+"""What the commands share: common options, and what they print: tables, JSON and bars of progress."""
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer import Option
 
-Db = Annotated[Path | None, typer.Option("--db", help="The database (default: OAL_DB, or studio.db here).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+from ..store import Store
+
+Db = Annotated[Path | None, Option("--db", help="The database (default: OAL_DB, or studio.db in this folder).")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 WIDEST = 10_000  # characters of a line that is not for a terminal
 
 
-def said(**options):
-    """What was given on the command line."""
+@dataclass(frozen=True)
+class Learning:
+    """What every run takes: its seed, and what errors weigh; None is the default of the engine."""
+
+    seed: Annotated[int | None, Option(min=0, help="Seed of the first run; the next adds 1 (default: 0).")] = None
+    metric: Annotated[str | None, Option(help="sum or cost: the metric that rho is for (default: sum).")] = None
+    rho: Annotated[str | None, Option(help="Weight of positives: auto (default), laplace, or a number.")] = None
+    alpha_p: Annotated[float | None, Option(help="Weight of sensitivity in sum (default: 0.5).")] = None
+    c_p: Annotated[float | None, Option(help="Cost of a missed positive (default: 0.9).")] = None
+    average: Annotated[bool | None, Option("--average", help="Average the weights once the budget is spent.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """The values of the options that were given."""
+        values = given(**asdict(self))
+        if self.rho not in (None, "auto", "laplace"):
+            values["rho"] = number(str(self.rho), "--rho", "auto, laplace or a number")
+        return values
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that have a value."""
     return {key: value for key, value in options.items() if value is not None}
 
 
-def number(text, name, allowed):
-    """The number that a text says; else a sentence on what is `allowed` for the option of this name."""
+def number(text: str, name: str, allowed: str) -> float:
+    """The number that a text stands for; the error names the option and what it allows."""
     try:
         return float(text)
     except ValueError:
         raise ValueError(f"{name} must be {allowed}. Got {text}.") from None
 
 
-def show(found, as_json, *columns):
+def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
+    """The keys and values of an option that is given as KEY=VALUE."""
+    for setting in settings or ():
+        key, equals, value = map(str.strip, setting.partition("="))
+        if not equals or not key:
+            raise ValueError(f"{option} must be KEY=VALUE. Got {setting}.")
+        yield key, value
+
+
+def undamaged(store: Store) -> Store:
+    """The store, unless it is damaged: a command may happen to read only what is whole."""
+    problems = store.problems()
+    if problems:
+        raise ValueError(f"{store.path} is damaged: {problems[0]}. The command `check` lists all damage.")
+    return store
+
+
+def show(lists: dict[str, list[dict[str, Any]]], as_json: bool, *columns: str) -> None:
     """Print {name: rows} as JSON, or as a table of some columns."""
     if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(lists, ensure_ascii=False))
         return
-    for rows in found.values():
+    for rows in lists.values():
         table = Table(*columns, box=box.SIMPLE)
         for row in rows:
             table.add_row(*(escape(_cell(row.get(column))) for column in columns))
         draw(table)
 
 
-def draw(table):
-    """Print a table, whole where a program reads it."""
+def draw(table: Table) -> None:
+    """Print a table; its lines are not cut where a program reads them."""
     Console(width=None if sys.stdout.isatty() else WIDEST).print(table)
 
 
-def _cell(value):
+def _cell(value: Any) -> str:
     return "" if value is None else str(len(value) if isinstance(value, dict) else value)
 
 
 @contextmanager
-def progress_bar():
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A function (phase, done, total) that draws a bar with the remaining time for each phase, on a terminal."""
     console, tasks = Console(stderr=True), {}
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
 
-        def progress(phase, done, total):
+        def progress(phase: str, done: int, total: int) -> None:
             if phase not in tasks:
                 tasks[phase] = bar.add_task(phase, total=total)
             bar.update(tasks[phase], completed=done, total=total)

@@ -574,10 +574,10 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
     command = [sys.executable, "-m", "oal_engine", "append", "texts", "-", "--db", str(store.path)]
     with subprocess.Popen(command, cwd=ROOT, stdin=-1, stdout=-1, stderr=-1, text=True, bufsize=1) as process:
         process.stdin.write('{"text": "one"}\nbroken\n')
-        assert "not read: 1 broken line (line 2)\n" == process.stderr.readline()
+        assert "skipped 1 broken line (line 2)\n" == process.stderr.readline()
         assert 4 == store.length(texts.id)
         process.stdin.write('{"text": "two"}\n{"text": "two"}\nbroken\n')
-        assert "not read: 1 broken line (line 5)\n" == process.stderr.readline()
+        assert "skipped 1 broken line (line 5)\n" == process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert (
             "texts: appended 2, dropped 1 exact duplicate, 2 lines could not be read "

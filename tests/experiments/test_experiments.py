@@ -350,9 +350,9 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
         assert (
             1,
             "",
-            "error: stopped; what is finished is kept, and the same command goes on from there.\n",
+            "error: stopped. What is finished is kept; run the same command again to resume.\n",
         ) == command(*line)
-    message = "error: mine is not finished. Run its compare again: it goes on from what is kept.\n"
+    message = "error: mine is not finished. Run the same compare command again to resume it.\n"
     assert (1, "", message) == command("results", "mine")
     assert 0 < len(store.replays(store.comparison("mine")["id"])) < 20
     assert 0 == command(*line)[0]
@@ -366,7 +366,7 @@ def interrupted(compare):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that has some. Got none."),
+        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that names some. Got neither."),
         (("compare", "--algorithms", "OAAL"), "data of a comparison must be a list of at least one. Got ()."),
         (("compare", "a", "--algorithms", "OAAL", "--set", "C=1"), "none of OAAL has a parameter C."),
         (("compare", "a", "--algorithms", "OAAL", "--set", "C"), "--set must be KEY=VALUES, or A:KEY="),
@@ -444,3 +444,11 @@ def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
         assert not end.value.code
     assert ["2:1", "none", "2:1", "2:1"] == [spec.tune for spec in taken]
     assert [{"C": "10^-2..10^2"}, (300,)] == [taken[2].algorithms["PAA-I"], taken[2].budgets]
+
+
+def test_tune_takes_the_weights_of_the_metrics(command):
+    """--alpha-p, --c-p and --average are in the specification of tune, as in that of compare."""
+    weights = ("--alpha-p", 0.8, "--c-p", 0.7, "--average")
+    out = command("tune", "a", "--algorithm", "PAA-I", "--set", "C=1,2", *weights, "--json")[1]
+    told = json.loads(out)["specification"]
+    assert (0.8, 0.7, True) == (told["alpha_p"], told["c_p"], told["average"])

@@ -167,7 +167,7 @@ HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "d
 IMPORT = f"""
 import sys
 sys.modules.update(dict.fromkeys({HEAVY!r}))
-import oal_engine.cli.main, oal_engine.sessions.session
+from oal_engine.cli import backups, comparisons, data, replays, sessions
 print(1)
 """
 

@@ -6,7 +6,6 @@ import shlex
 from functools import cache
 
 import pytest
-import typer
 
 from docs import make_reference
 from oal_engine import __version__
@@ -22,7 +21,7 @@ from tests.harness import ROOT
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[!.]*/README.md")]
 NAMES = sorted({str(path.relative_to(ROOT)) for path in PAGES})
-COMMANDS = typer.main.get_command(cli.app).commands
+COMMANDS = {name: cli.command(name) for name in cli.MODULES}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 

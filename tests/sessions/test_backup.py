@@ -95,7 +95,7 @@ def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
     """What is restored elsewhere says and holds the same, verifies, and goes on."""
     store, _ = labelled("studio.db", make=make)
     assert 0 == run("backup", "kept.tar")[0]
-    assert (0, "other.db is what kept.tar holds.\n", "") == run("restore", "kept.tar", "--db", "other.db")
+    assert (0, "other.db is restored from kept.tar.\n", "") == run("restore", "kept.tar", "--db", "other.db")
     assert contents("studio.db") == contents("other.db")
     other = Store("other.db")
     assert "verified" in run("verify", 1, "--db", "other.db")[1].lower()

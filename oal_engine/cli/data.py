@@ -1,0 +1,96 @@
+"""The commands that read files into data sets: import, append."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+from typer import Argument, Option
+
+from .. import datasets
+from ..datasets import feeds, formats
+from ..store import Store
+from .files import Importing, Label, Reading, Text
+from .lists import DATASET
+from .terminal import Db, Json, given, progress_bar, undamaged
+
+
+def import_(
+    file: Annotated[Path, Argument(help="The file to import.")],
+    name: Annotated[str, Option(help="Name of the data set.")],
+    importing: Importing,
+    reading: Reading,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Import a file of texts or vectors as a data set."""
+    columns = importing.columns(file, reading)
+    store = Store(db)
+    datasets.sweep(store)
+    with progress_bar() as progress:
+        dataset, items = datasets.import_file(
+            store, file, name, columns, importing.scale or "l2", progress,
+            tokenizer=importing.tokenizer, **reading.arguments,
+        )  # fmt: skip
+    if as_json:
+        stored = store.dataset(dataset)
+        print(json.dumps({key: stored[key] for key in DATASET} | {"skipped": _skipped(items.skipped)}))
+    else:
+        print(f"{name}: {items.report()}")
+
+
+def append(
+    name: Annotated[str, Argument(help="An imported data set.")],
+    file: Annotated[str, Argument(metavar="FILE|-", help="A file, or - for the lines of standard input.")],
+    *,
+    text: Text = None,
+    label: Label = None,
+    identity: Annotated[str | None, Option("--id", help="The column of ids.")] = None,
+    reading: Reading,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Append items to a data set, by default from the columns of its import; running sessions continue with them.
+
+    Each line of standard input is a JSON object or a plain text, and is appended as it arrives.
+    """
+    store = undamaged(Store(db))
+    datasets.sweep(store)
+    dataset = datasets.Dataset(store, name)
+    columns = given(text=text, label=label, id=identity)
+    taken = feeds.Taken()
+    with progress_bar() as progress, _stoppable() as stopped:
+        if file == "-":
+            lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
+            lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.arguments)
+        else:
+            lots = feeds.append_file(dataset, file, columns, progress=progress, stopped=stopped, **reading.arguments)
+        for lot in lots:
+            taken += lot
+            if file == "-" and lot.skipped:
+                print(f"skipped {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.about["items"]}))
+    else:
+        print(f"{name}: {taken}.")
+
+
+@contextmanager
+def _stoppable() -> Iterator[Event]:
+    """An Event that Ctrl-C sets, so that the work in hand is finished."""
+    stopped = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _skipped(skipped: dict[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    return {reason: {"count": count, "first_line": line} for reason, (count, line) in skipped.items()}

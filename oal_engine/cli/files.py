@@ -1,0 +1,94 @@
+"""The options of commands that read a file."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from ..datasets import formats, readers, sources
+from ..datasets.scaling import SCALINGS
+from .terminal import number, pairs
+
+DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS).items())
+Text = Annotated[list[str] | None, Option("--text", help="A column of text; repeat it to join several.")]
+Label = Annotated[str | None, Option("--label", help="The column of labels.")]
+Id = Annotated[str | None, Option("--id", help="The column of ids (default: detected; empty: the line number).")]
+Texts = Annotated[bool, Option("--texts", help="Add the text of each item.")]
+
+
+@dataclass(frozen=True)
+class _Options:
+    """A group of options, which knows those that are not at their defaults."""
+
+    def changed(self) -> list[str]:
+        """The names of the options with another value than their default."""
+        return [
+            f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) != field.default
+        ]
+
+
+@dataclass(frozen=True)
+class Reading(_Options):
+    """How a file is opened, and how much of it is accepted."""
+
+    reader: Annotated[str | None, Option(help=f"File format: {', '.join(readers.READERS)} (default: detected).")] = None
+    encoding: Annotated[str, Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
+    limit: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=NUMBER", help=f"A limit on what a file may hold; repeatable (default: {DEFAULTS})."),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the functions that read files are given."""
+        return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits}
+
+    @property
+    def limits(self) -> sources.Limits:
+        """The limits, with those that were set on the command line."""
+        values = {key: int(number(value, f"--limit {key}", "a number")) for key, value in pairs("--limit", self.limit)}
+        for key, value in values.items():
+            if key not in asdict(sources.LIMITS):
+                raise ValueError(f"--limit has no {key}. It has {', '.join(asdict(sources.LIMITS))}.")
+            if value < 1:
+                raise ValueError(f"--limit {key} must be >= 1. Got {value}.")
+        return replace(sources.LIMITS, **values)
+
+
+@dataclass(frozen=True)
+class Importing(_Options):
+    """What the columns of a file mean, and what rows are made of them."""
+
+    text: Text = None
+    label: Label = None
+    positive: Annotated[list[str] | None, Option(help="A label that counts as positive; repeatable.")] = None
+    contains: Annotated[bool, Option("--contains", help="Cells may hold several labels (a|b).")] = False
+    multiclass: Annotated[bool, Option("--multiclass", help="Each label is a class of its own.")] = False
+    mesh_tree: Annotated[Path | None, Option(help="A file with lines of DESCRIPTOR;TREE NUMBER.")] = None
+    mesh_number: Annotated[str | None, Option(help="Headings at or below this MeSH tree number are positive.")] = None
+    id: Id = None
+    feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
+    scale: Annotated[str | None, Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
+    tokenizer: Annotated[str, Option(help="How texts are split: words, or tweets (keeps #, @ and emoji).")] = "tweets"
+
+    def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
+        """The columns that were named, completed by those that are detected in the file."""
+        if bool(self.mesh_tree) != bool(self.mesh_number):
+            raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
+        if self.mesh_tree and (self.positive or self.contains or self.multiclass):
+            raise ValueError("--mesh-tree cannot be combined with --positive, --contains or --multiclass.")
+        detected = formats.peek(path, **reading.arguments).guess
+        positive = tuple(self.positive or ())
+        if self.mesh_tree and self.mesh_number:
+            positive = readers.mesh_terms(self.mesh_tree, self.mesh_number, limits=reading.limits)
+        return formats.Columns(
+            text=tuple(self.text) if self.text else () if self.feature else detected.text,
+            label=self.label or detected.label,
+            id=detected.id if self.id is None else self.id or None,
+            features=tuple(self.feature) if self.feature else detected.features,
+            positive=positive,
+            contains=self.contains,
+            multiclass=self.multiclass,
+            headings=self.mesh_tree is not None,
+        )

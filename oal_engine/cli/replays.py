@@ -1,0 +1,152 @@
+"""The commands on algorithms: algorithms, replay."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+from typer import Argument, Option
+
+from .. import datasets, experiments
+from ..datasets import formats
+from ..experiments import replays
+from ..kernel import metrics
+from ..kernel.algorithms import ALGORITHMS, Strategy, declared, strategy
+from ..kernel.learners import LEARNERS, is_multiclass
+from ..kernel.parameters import Parameter, parameters
+from ..kernel.query_rules import QUERY_RULES, partners
+from ..reproduction.protocols import recorded
+from ..store import Store
+from .files import Importing, Reading
+from .terminal import Db, Json, Learning, draw, number, pairs, show
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a strategy is run and measured."""
+
+    budget: Annotated[int | None, Option(min=0, help="Maximum number of labels (default: no limit).")] = None
+    permutations: Annotated[int | None, Option(min=1, help="Runs in random orders (default: one, as stored).")] = None
+    theta: Annotated[float, Option(help="Margins from here on predict positive.")] = 0.0
+    audit: Annotated[float, Option(help="Share of the budget for random checks along the stream.")] = 0.0
+    audit_trains: Annotated[bool, Option(help="Whether the learner trains on random checks.")] = True
+    pace: Annotated[float | None, Option(help="Share of the stream in which to spend the rest evenly.")] = None
+
+
+def replay(
+    source: Annotated[str, Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
+    *,
+    algorithm: Annotated[str | None, Option(help="A published algorithm; `algorithms` lists them.")] = None,
+    learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None,
+    rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None,
+    settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None,
+    orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,
+    running: Running,
+    learning: Learning,
+    importing: Importing,
+    reading: Reading,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Run an algorithm over data whose labels are known, and print its metrics under both evaluations."""
+    values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
+    chosen = strategy(algorithm, learner, rule, values)
+    if orders and running.permutations:
+        raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
+    data: datasets.Table | datasets.Dataset
+    if Path(source).is_file():
+        data, positive = _read(source, chosen, importing, reading), importing.positive
+    else:
+        data, positive = _stored(source, chosen, importing, reading, db)
+    visits = recorded(orders, data.y.size) if orders else None
+    result = replays.replay(chosen, data, visits, positive=positive, **asdict(running), **learning.given())
+    print(json.dumps(result)) if as_json else _print(result)
+
+
+def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.Table:
+    """The rows and labels of a file, which is read for this replay only."""
+    columns = importing.columns(path, reading)
+    if chosen.multiclass and not importing.positive:
+        columns = replace(columns, multiclass=True)
+    items = formats.read(path, columns, **reading.arguments)
+    return datasets.table(items, importing.scale or "l2", tokenizer=importing.tokenizer)
+
+
+def _stored(
+    name: str, chosen: Strategy, importing: Importing, reading: Reading, db: Path | None
+) -> tuple[datasets.Dataset, list[str] | None]:
+    """A stored data set, and the class that is set against the rest, if any."""
+    store = Store(db, read_only=not name.startswith("demo:"))  # a demo is imported at its first use
+    data, positive = experiments.labelled_data(store, name)
+    if positive is not None and (importing.positive or chosen.multiclass):
+        raise ValueError(
+            f"{name} sets one class against the rest: it needs an algorithm for two classes, and no --positive. "
+            f"Got {chosen.algorithm}{' with --positive' * bool(importing.positive)}."
+        )
+    scale = json.loads(data.about["scaling"])["name"]
+    if importing.scale not in (None, scale):
+        raise ValueError(f"--scale of the data set {name} was set at its import: {scale}. Got {importing.scale}.")
+    allowed = {"--scale"} | ({"--positive"} if data.classes and not chosen.multiclass else set())
+    for option in importing.changed() + reading.changed():
+        if option not in allowed:
+            raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
+    return data, importing.positive if positive is None else [positive]
+
+
+def _print(result: dict[str, Any]) -> None:
+    runs, spread = result["runs"], result["std"]
+    asked = f"{result['mean']['queried']:,.1f}".removesuffix(".0")
+    print(
+        f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
+        f"{asked} labels asked"
+    )
+    table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
+    two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")
+    many = ("accuracy", "macro_f1", "macro_recall")
+    paths = [(name,) for name in (many if result["classes"] else two)]
+    for path in [*paths, *(("recall", name) for name in result["classes"] or ())]:
+        cells = []
+        for evaluation in metrics.EVALUATIONS:
+            mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
+            cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
+        table.add_row(escape(" of ".join(path)), *cells)
+    draw(table)
+
+
+def algorithms(as_json: Json = False) -> None:
+    """List the published algorithms with their parameters; with --json also the learners and query rules."""
+    published: list[dict[str, Any]] = [
+        {
+            "name": name,
+            **asdict(entry),
+            "multiclass": is_multiclass(entry.learner),
+            "parameters": [
+                _parameter(key, declaration)
+                for key, declaration in declared(entry.learner, entry.rule).items()
+                if key not in entry.fixed
+            ],
+        }
+        for name, entry in ALGORITHMS.items()
+    ]
+    lists = {"algorithms": published}
+    if as_json:
+        lists["learners"] = [_part(name, kind) | {"multiclass": is_multiclass(name)} for name, kind in LEARNERS.items()]
+        lists["rules"] = [_part(name, kind) | {"learners": partners(name)} for name, kind in QUERY_RULES.items()]
+    else:
+        for entry in published:
+            entry["parameters"] = ", ".join(f"{each['name']}={each['default']:g}" for each in entry["parameters"])
+    show(lists, as_json, "name", "learner", "rule", "parameters", "paper")
+
+
+def _part(name: str, kind: type) -> dict[str, Any]:
+    """A learner or query rule."""
+    return {"name": name, "help": kind.__doc__, "parameters": [_parameter(*each) for each in parameters(kind).items()]}
+
+
+def _parameter(name: str, declaration: Parameter) -> dict[str, Any]:
+    return {"name": name, "default": declaration.default, "range": declaration.range, "help": declaration.help}

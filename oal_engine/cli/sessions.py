@@ -1,0 +1,118 @@
+"""The commands on a session: export, predict, verify, publish, adopt."""
+
+import json
+import sys
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from ..datasets import Dataset, formats
+from ..output import tables
+from ..output.jsonlines import LinesError
+from ..sessions import bundle, look_back, model
+from ..sessions import export as exports
+from ..store import Store
+from .files import Id, Reading, Text, Texts
+from .terminal import Db, Json, progress_bar, undamaged
+
+Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
+What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
+Format = Annotated[
+    str | None, Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
+]
+Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
+
+
+def export(
+    session: Session,
+    what: What = "labels",
+    kind: Format = None,
+    out: Output = None,
+    texts: Texts = False,
+    db: Db = None,
+) -> None:
+    """Write the labels of a session, every decision so far, predictions for all items, the model, or an HTML report."""
+    if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
+        option = "--format" if kind else "--texts"
+        raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")
+    with progress_bar() as progress:
+        store = Store(db, read_only=True)
+        note = exports.export(store, session, what, _format(kind, out), out, texts, partial(progress, what))
+    if note:
+        print(note, file=sys.stderr)
+
+
+def _format(kind: str | None, out: Path | None) -> str:
+    """The format that was asked for, or that of the file's suffix, or csv."""
+    suffix = out.suffix[1:].lower() if out else ""
+    if kind and kind not in tables.FORMATS:
+        raise ValueError(f"--format must be one of {', '.join(tables.FORMATS)}. Got {kind}.")
+    return kind or (suffix if suffix in tables.FORMATS else "csv")
+
+
+def predict(
+    file: Annotated[str, Argument(metavar="FILE", help="Texts or vectors in any format; - is standard input.")],
+    model_file: Annotated[Path, Option("--model", help="A model that `export --what model` wrote.")],
+    *,
+    kind: Format = None,
+    out: Output = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
+    text: Text = None,
+    identity: Id = None,
+    texts: Texts = False,
+    reading: Reading,
+) -> None:
+    """Predict new texts or vectors with the model of a session, line by line."""
+    learned, live = model.read(model_file), file == "-"
+    skipped: dict[str, tuple[int, int]] = {}
+    features = () if learned.text else tuple(learned.names)
+    columns = formats.Columns(tuple(text or ()), id=identity, features=features)
+    kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
+    with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
+        bar = None if live else partial(progress, "reading")
+        source = sys.stdin.buffer if live else file
+        with formats.open_entries(source, columns, progress=bar, **reading.arguments) as opened:
+            tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target, lot=lot)
+    if skipped:
+        print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)
+
+
+def verify(session: Session, db: Db = None, as_json: Json = False) -> None:
+    """Rebuild a session from its log and check every question and digest."""
+    store = undamaged(Store(db, read_only=True))
+    Dataset(store, store.session(session)["dataset"]).check()
+    _report(look_back.verify(store, session), as_json)
+
+
+def _report(report: look_back.Report, as_json: bool) -> None:
+    """Print a report; the exit code is 1 where the session does not verify."""
+    print(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else f"{report.name}: {report}")
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+def publish(
+    session: Session,
+    out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
+    db: Db = None,
+) -> None:
+    """Write the settings, questions, labels and digests of a session as JSON lines, for `adopt` elsewhere."""
+    with tables.whole(out) as file, tables.text(file) as lines:
+        bundle.publish(Store(db, read_only=True), session, lines)
+
+
+def adopt(
+    file: Annotated[Path, Argument(help="A session that `publish` wrote.")], db: Db = None, as_json: Json = False
+) -> None:
+    """Add a published session to this database, which must have the same data set, and verify it."""
+    store = Store(db)
+    with file.open("rb") as lines:
+        try:
+            session = bundle.adopt(store, lines)
+        except LinesError as error:
+            raise ValueError(f"{file} cannot be adopted: {error}") from None
+    _report(look_back.verify(store, session), as_json)

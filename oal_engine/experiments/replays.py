@@ -1,0 +1,82 @@
+"""Replays: one strategy over data whose labels are known, in one or several orders of visit."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..datasets import Dataset, Table, relabelled
+from ..kernel import metrics, spending, stream
+from ..kernel.algorithms import Strategy
+
+
+def replay(
+    strategy: Strategy,
+    data: Table | Dataset,
+    orders: list[np.ndarray] | None = None,
+    *,
+    permutations: int | None = None,
+    positive: list[str] | None = None,
+    metric: str = "sum",
+    rho: float | str = "auto",
+    alpha_p: float = 0.5,
+    c_p: float = 0.9,
+    theta: float = 0.0,
+    budget: int | None = None,
+    seed: int = 0,
+    average: bool = False,
+    audit: float = 0.0,
+    audit_trains: bool = True,
+    pace: float | None = None,
+) -> dict[str, Any]:
+    """Run a strategy once for each order, and measure each run and all of them, as JSON has it.
+
+    orders: rows counted from 0; by default so many `permutations` of them by the seed, or else the stored order.
+    positive: the one class of K that a strategy for two classes sets against the rest. Others as in a comparison.
+    """
+    rows, y, classes = data.rows, data.y, data.classes
+    if classes and not strategy.multiclass:
+        y, classes = _one_against_the_rest(y, classes, positive, strategy.algorithm), ()
+    rounds, weights = y.size, metrics.Weights(alpha_p, c_p)
+    rho = strategy.known_rho(rho, weights, metric, y)
+    if orders is None:
+        orders = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
+    plan = partial(spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace)
+
+    def once(number: int, order: np.ndarray) -> dict[str, Any]:
+        parts = strategy.build(rows.columns, len(classes))
+        objective = stream.objective(theta, rho, weights.ratio("sum"))
+        done = stream.replay(
+            rows, y, order, *parts, objective, budget=budget, seed=seed + number, averaged=average, plan=plan()
+        )
+        measured = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
+        return {"order": number + 1, "queried": int(done.queried), **measured, "seconds": done.seconds}
+
+    once(0, orders[0][:0])  # compiles, which is not timed
+    with ThreadPoolExecutor() as threads:
+        runs = list(threads.map(once, range(len(orders)), orders))
+    measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
+    return {
+        "algorithm": strategy.algorithm,
+        "learner": strategy.learner,
+        "rule": strategy.rule,
+        "params": strategy.parameters,
+        "runs": runs,
+        "mean": metrics.over(measured, np.mean),
+        "std": metrics.spread(measured),
+        "classes": list(classes) or None,
+        "plan": {"audit": audit, "audit_trains": audit_trains, "pace": pace} if plan() else None,
+    }
+
+
+def _one_against_the_rest(
+    y: np.ndarray, classes: tuple[str, ...], positive: list[str] | None, algorithm: str
+) -> np.ndarray:
+    """The labels of K classes as a strategy for two classes has them: -1 and +1."""
+    if not positive or len(positive) > 1 or positive[0] not in classes:
+        raise ValueError(
+            f"{algorithm} is for two classes: --positive must be one of {', '.join(classes)}. "
+            f"Got {' '.join(positive or ()) or 'none'}."
+        )
+    return relabelled(y, classes, positive=positive[0])
