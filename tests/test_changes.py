@@ -237,7 +237,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
 
     def prefer(event):
         stores[0].put_preferences(event, {"size": 2})
-        stores[0].put_guidelines(shared.id, event)
+        stores[0].update_session(shared.id, {"guidelines": event})
 
     acts = [partial(act, opened) for act in (answer, note) for opened in (shared, elsewhere, single)]
     acts += [partial(answer, single), append, prefer]

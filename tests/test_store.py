@@ -297,11 +297,11 @@ def test_a_locked_database_is_waited_for_and_then_said(path, store, session):
     other.execute("BEGIN EXCLUSIVE")
     assert 1 == rows(impatient)["sessions"]
     with pytest.raises(StorageError, match="another program keeps it locked"):
-        impatient.put_guidelines(session, "words")
+        impatient.update_session(session, {"guidelines": "words"})
     assert 1 == rows(Store(path, patience=0.1))["sessions"]
     other.execute("COMMIT")
     other.close()
-    impatient.put_guidelines(session, "words")
+    impatient.update_session(session, {"guidelines": "words"})
     assert "words" == store.session(session)["guidelines"]
 
 
