@@ -149,7 +149,7 @@ def label(text):
         (lambda text: edited(text, 0, oal_session=1), "this is no published session of version 2"),
         (lambda text: text[: len(text) // 2], "is no JSON object|cut short"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
-        (lambda text: text + text.splitlines()[1], "is behind the end of the session"),
+        (lambda text: text + text.splitlines()[1], "comes after the end of the session"),
         (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is no JSON object: NaN is no"),
         (lambda text: edited(text, 1, extra=1), "line 2 is no question, label, note, mark, digest or end"),
         (lambda text: edited(text, 1, round=-1), "invalid value for round in line 2. Got -1."),

@@ -78,7 +78,7 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
     assert np.any(own)
     assert opened.names == found.classes
     predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.settings.theta, 1, -1)
-    assert predicted.tolist() == [label for _, label, *_ in found.told(own)]
+    assert predicted.tolist() == [label for _, label, *_ in found.predictions(own)]
     assert (found.text, found.rows(vectors).columns) == (False, vectors.shape[1])
 
 
