@@ -281,6 +281,6 @@ class Database:
         """The first row of a SELECT, or None."""
         return next(iter(self.query(sql, *values)), None)
 
-    def value(self, sql: str, *values: object) -> Any:
-        """The only value of a SELECT that always has exactly one row."""
-        return self.query(sql, *values)[0].popitem()[1]
+    def number(self, sql: str, *values: object) -> int:
+        """The whole number that a query gives as its only row."""
+        return int(self.query(sql, *values)[0].popitem()[1])

@@ -72,8 +72,7 @@ class Store(Database):
     def _add(self, table: str, values: Row) -> int:
         """Insert a row with the time in `created_at`; its id."""
         self._insert(table, values | {"created_at": now()})
-        id: int = self.value("SELECT last_insert_rowid()")
-        return id
+        return self.number("SELECT last_insert_rowid()")
 
     def _by_key(self, kind: str, table: str, columns: str, key: int | str) -> Row:
         """The row of an id or a name; StoreError names those that there are."""
@@ -151,8 +150,7 @@ class Store(Database):
 
     def length(self, dataset: int) -> int:
         """How many items a data set has."""
-        items: int = self.value("SELECT items FROM datasets WHERE id = ?", dataset)
-        return items
+        return self.number("SELECT items FROM datasets WHERE id = ?", dataset)
 
     def texts(self, dataset: int, first: int, stop: int) -> list[str]:
         """The texts of some items, in order."""
@@ -298,7 +296,7 @@ class Store(Database):
     @writes
     def put_history(self, session: int, history: History) -> None:
         """Store the history of a session whose questions have ids, and parents, that count from 1 in this order."""
-        last: int = self.value("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'questions'")
+        last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'questions'")
 
         def moved(id: int) -> int:
             return id + last * ((id > 0) - (id < 0))
@@ -330,8 +328,7 @@ class Store(Database):
 
     def question_count(self, session: int) -> int:
         """How many questions of a session were asked."""
-        asked: int = self.value("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
-        return asked
+        return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
     def event(self, event: str) -> Row | None:
         """The label that an event gave or took back, or the mark that it gave, or None."""
@@ -340,8 +337,7 @@ class Store(Database):
 
     def session_of(self, question: int) -> int:
         """The session of a question."""
-        session: int = self.value("SELECT session FROM questions WHERE id = ?", question)
-        return session
+        return self.number("SELECT session FROM questions WHERE id = ?", question)
 
     def standing_label(self, question: int) -> Row | None:
         """The label of a question that stands, or None."""
@@ -362,12 +358,11 @@ class Store(Database):
         """Store a question before it is shown; the same (session, parent, branch) keeps its id."""
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
         fresh = ", ".join(f"{name} = excluded.{name}" for name in values)
-        id: int = self.value(
+        return self.number(
             f"INSERT INTO questions ({columns}) VALUES ({marks})"
             f" ON CONFLICT (session, parent, branch) DO UPDATE SET {fresh} RETURNING id",
             *values.values(),
         )
-        return id
 
     @writes
     def number_question(self, session: int, question: int | None, number: int) -> None:

@@ -36,12 +36,8 @@ def labels(store: Store, session: int) -> Table:
             entries = log[part.start : part.stop]
             for entry, item in zip(entries, _items(store, settings.dataset, [each.item for each in entries], True)):
                 row = vars(entry) | item | {
-                    "session": session,
-                    "round": entry.round + 1,
-                    "label": entry.label or None,
-                    "class": words[entry.label],
-                    "first": words[entry.first],
-                    "corrected": int(entry.corrected),
+                    "session": session, "round": entry.round + 1, "label": entry.label or None,
+                    "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
                     "note": notes.get(entry.item),
                 }  # fmt: skip
                 yield tuple(row[name] for name in LABELS)
@@ -58,7 +54,7 @@ DECISIONS = {
 def decisions(session: Session, texts: bool = False) -> tuple[Table, None]:
     """Every round of the stream so far, as it was decided when it passed, with the label that stands."""
     decided, words = session.decided, session.settings.answers
-    answers = {entry.round: entry for entry in session.log}
+    answers = {entry.round: (entry.audit, entry.label) for entry in session.log}
     columns = DECISIONS | ({"text": str} if texts else {})
 
     def each() -> Iterator[tuple[Any, ...]]:
@@ -67,16 +63,10 @@ def decisions(session: Session, texts: bool = False) -> tuple[Table, None]:
             items = _items(session.store, session.dataset.id, session.order[part].tolist(), texts)
             for k, item, *made in zip(t, items, *(values[part].tolist() for values in decided)):
                 margin, predicted, asked = made
-                entry = answers.get(k)
-                label = entry.label if entry else None
+                audit, label = answers.get(k, (0, None))
                 row = item | {
-                    "round": k + 1,
-                    "margin": margin,
-                    "predicted": predicted,
-                    "asked": int(asked),
-                    "audit": entry.audit if entry else 0,
-                    "label": label or None,
-                    "class": words[label],
+                    "round": k + 1, "margin": margin, "predicted": predicted, "asked": int(asked), "audit": audit,
+                    "label": label or None, "class": words[label],
                 }  # fmt: skip
                 yield tuple(row[name] for name in columns)
 

@@ -7,6 +7,7 @@ the data and the events, and on nothing else: the same ones give the same bits.
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isclose
 from operator import eq
 from time import perf_counter
@@ -35,6 +36,7 @@ from .log import (
 from .settings import SKIP, SessionError, Settings
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
+NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
 POINTS = 200  # of the curves along a stream, besides every question
 
 
@@ -137,10 +139,6 @@ class Place:
     counts: np.ndarray = field(compare=False, repr=False)
 
 
-def _near(new: float, old: float) -> bool:
-    return isclose(new, old, rel_tol=1e-6, abs_tol=1e-9)
-
-
 class Run:
     """A stream under the settings of a session, and its state: what can be read of a session, of a look back at it, and
     of another algorithm in its place. Nothing here writes to the store.
@@ -193,16 +191,9 @@ class Run:
         """The state before every event, of a stream that has no rounds yet."""
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
-        return State(
-            learner,
-            rule,
-            stream.objective(settings.theta, settings.rho, self.weights.ratio("sum")),
-            stream.average(learner, settings.averaged),
-            metrics.empty(classes),
-            stream.Question(0, *stream.NOTHING),
-            0,
-            settings.plan(),
-        )
+        objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
+        average, nothing = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
+        return State(learner, rule, objective, average, metrics.empty(classes), nothing, 0, settings.plan())
 
     def _grown(self, state: State, rounds: int) -> State:
         end, state.rounds = state.rounds, max(state.rounds, rounds)
@@ -304,34 +295,28 @@ class Run:
             if done:
                 state = self.apply(state, events[done - 1])
             if done in answers:
-                self._check_digest(state, log, answers[done])
-                self._check_question(state, log, answers[done])
+                self._check(state, log, answers[done])
             yield state
 
-    def _check_digest(self, state: State, log: Log, answers: int) -> None:
+    def _check(self, state: State, log: Log, answers: int) -> None:
+        """Compare the digest after so many answers, and the question asked then, with those of the log."""
+        name, engine, safe = self.settings.name, self.settings.engine, "its labels are safe and can be exported."
         if self.settings.exact and answers in log.digests and state.digest() != log.digests[answers]:
             raise LogMismatch(
-                f"the state of the session {self.settings.name} after {answers} answers is not the one recorded by "
-                f"engine {self.settings.engine}; its labels are safe and can be exported.",
-                answers,
-                log.entries[answers - 1],
-                None,
-            )
-
-    def _check_question(self, state: State, log: Log, answers: int) -> None:
+                f"the state of the session {name} after {answers} answers is not the one recorded by engine {engine}; "
+                f"{safe}",
+                answers, log.entries[answers - 1], None,
+            )  # fmt: skip
         if answers == len(log.entries):
             return
         entry, waiting = log.entries[answers], None if self.ended(state) else self.facts(state.question)
-        equal: Callable[[float, float], bool] = eq if self.settings.exact else _near
-        if waiting is None or not all(equal(waiting[name], getattr(entry, name)) for name in FACTS):
+        equal: Callable[[float, float], bool] = eq if self.settings.exact else NEAR
+        if waiting is None or not all(equal(waiting[fact], getattr(entry, fact)) for fact in FACTS):
             raise LogMismatch(
-                f"question {entry.number} of the session {self.settings.name} cannot be reproduced from its log: it "
-                f"was asked in round {entry.round + 1}. The session was made with engine {self.settings.engine}, this "
-                f"is {__version__}; its labels are safe and can be exported.",
-                answers,
-                entry,
-                waiting,
-            )
+                f"question {entry.number} of the session {name} cannot be reproduced from its log: it was asked in "
+                f"round {entry.round + 1}. The session was made with engine {engine}, this is {__version__}; {safe}",
+                answers, entry, waiting,
+            )  # fmt: skip
 
     def facts(self, question: stream.Question) -> Row:
         """What is stored of a question besides its place in the session, by the names in FACTS."""
@@ -347,16 +332,13 @@ class Run:
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
         """The place at a state, given the waiting question (None: none)."""
         labels = state.labels
+        answers = {label: labels.count(label) for label in self.names}
+        streamed = min(state.question.t + 1, self.rounds) if asked else self.rounds
+        pushed = None if self.multiclass else int(state.counts[1].sum())
         progress = Progress(
-            state.spent,
-            self.settings.budget,
-            {label: labels.count(label) for label in self.names},
-            labels.count(SKIP),
-            min(state.question.t + 1, self.rounds) if asked else self.rounds,
-            self.rounds,
-            None if self.multiclass else int(state.counts[1].sum()),
+            state.spent, self.settings.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
             asked is not None,
-        )
+        )  # fmt: skip
         return Place(asked, progress, weights(state.learner), state.counts)
 
     @property

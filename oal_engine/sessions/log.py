@@ -44,11 +44,14 @@ class Marked:
     item: int
 
 
+Change = Corrected | Marked
+
+
 @dataclass(frozen=True)
 class Changed:
     """Corrections and marks between two other events: the learner is trained anew on the labels that stand now."""
 
-    changes: tuple[Corrected | Marked, ...]
+    changes: tuple[Change, ...]
 
 
 Event = Grown | Answered | Unanswered | Changed
@@ -70,7 +73,7 @@ def add_answer(lessons: list[Lesson], item: int, round: int, audit: int, label: 
     lessons.append(Lesson(answered(lessons) + 1, item, round, audit, label))
 
 
-def add_changes(lessons: list[Lesson], changes: tuple[Corrected | Marked, ...]) -> None:
+def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
     """Replace corrected labels, and add marks as lessons in the round of the last answer."""
     for change in changes:
         match change:
@@ -166,10 +169,6 @@ class Log:
             entries = entries[: waiting + 1]  # an undo leaves later questions in the store for a while
             return cls(entries, store.changes(session), store.digests(session), store.log_version(session))
 
-    def cut(self, answers: int) -> "Log":
-        """The log up to so many answers."""
-        return Log(self.entries[:answers], self.changes, self.digests, self.version)
-
     @property
     def answers(self) -> int:
         """How many questions were answered or skipped; at most one waits."""
@@ -217,11 +216,11 @@ class Log:
         assert label is not None, "only the last question of a log waits"
         return label
 
-    def _placed_changes(self) -> list[tuple[int, int | None, Corrected | Marked]]:
+    def _placed_changes(self) -> list[tuple[int, int | None, Change]]:
         """The changes in order, each with the number of answers before it, and where the stream had ended then."""
         numbers = {entry.id: entry.number for entry in self.entries}
 
-        def change(row: Row) -> Corrected | Marked:
+        def change(row: Row) -> Change:
             if row["item"] is not None:
                 return Marked(row["item"])
             return Corrected(numbers.get(row["question"], -1), row["label"])

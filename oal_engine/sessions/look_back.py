@@ -143,7 +143,7 @@ class Trace(Run):
                     self._kept[done] = state.copy()
         except LogMismatch as mismatch:
             self.mismatch = mismatch
-            log = log.cut(mismatch.answers)
+            log = replace(log, entries=log.entries[: mismatch.answers])
         self.log = log.entries
         self._events, self._asked_at = log.events(self.rounds)
         self.answers = log.answers

@@ -145,23 +145,13 @@ def of_session(session: Session) -> Model:
     else:
         numbers = {"document_frequency": vocabulary.document_frequency}
     head = {
-        "oal_model": FORMAT,
-        "engine": __version__,
-        "session": settings.name,
-        "dataset": dataset.name,
-        "algorithm": settings.algorithm,
-        "learner": settings.learner,
-        "labels": len(session.labels),
-        "averaged": bool(settings.averaged),
-        "multiclass": session.multiclass,
-        "classes": list(session.names.values()),
-        "theta": settings.theta,
-        "scaling": scaled["name"],
-        "vectorizer": vocabulary and vocabulary.settings,
-        "documents": vocabulary and vocabulary.documents,
-        "calibration": asdict(calibrated(session)),
+        "oal_model": FORMAT, "engine": __version__, "session": settings.name, "dataset": dataset.name,
+        "algorithm": settings.algorithm, "learner": settings.learner, "labels": len(session.labels),
+        "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
+        "theta": settings.theta, "scaling": scaled["name"], "vectorizer": vocabulary and vocabulary.settings,
+        "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
         "features": dataset.rows.columns,
-    }
+    }  # fmt: skip
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
     return Model(head, list(names), {key: np.array(values) for key, values in numbers.items()}, weights)
@@ -236,11 +226,9 @@ def _is_bool(value: Any) -> bool:
 VECTORIZER: dict[str, Check] = {
     "tokenizer": _one_of(vectorizer.TOKENIZERS),
     "pattern": _one_of(vectorizer.TOKENIZERS.values()),  # another one could run for ever
-    "ngrams": whole(1, MOST_WORDS),
-    "min_df": whole(0),
-    "max_terms": whole(0),
-    **dict.fromkeys(("sublinear", "lowercase"), _is_bool),
-}
+    "ngrams": whole(1, MOST_WORDS), "min_df": whole(0), "max_terms": whole(0),
+    "sublinear": _is_bool, "lowercase": _is_bool,
+}  # fmt: skip
 CALIBRATION = {
     "slope": or_none(number), "intercept": or_none(number), "labels": whole(0), "hits": whole(0),
     "hit": words(20), "reason": or_none(words(200)),
@@ -248,16 +236,12 @@ CALIBRATION = {
 HEAD: dict[str, Check] = {
     "oal_model": whole(FORMAT, FORMAT),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
-    **dict.fromkeys(("averaged", "multiclass"), _is_bool),
-    "labels": whole(0),
+    "averaged": _is_bool, "multiclass": _is_bool, "labels": whole(0),
     "classes": lambda value: isinstance(value, list) and 2 <= len(value) <= MOST_CLASSES
     and all(map(words(500), value)) and len(set(value)) == len(value),
-    "theta": number,
-    "scaling": _one_of(scaling.SCALINGS),
+    "theta": number, "scaling": _one_of(scaling.SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
     "vectorizer": lambda value: value is None or isinstance(value, dict),
-    "documents": or_none(whole(0)),
     "calibration": lambda value: isinstance(value, dict),
-    "features": whole(1),
 }  # fmt: skip
 NUMBERS: dict[str, Check] = {
     "document_frequency": whole(0), "mean": number, "deviation": lambda value: number(value) and value > 0,

@@ -18,7 +18,7 @@ from ..kernel import rows, stream
 from ..kernel.learners import weights
 from ..store import Store, now
 from .fold import Place, Run, State
-from .log import Answered, Changed, Corrected, Entry, Grown, Log, Marked, StoredQuestion, read_entries
+from .log import Answered, Change, Changed, Corrected, Entry, Grown, Log, Marked, StoredQuestion, read_entries
 from .settings import SKIP, SessionError, Settings
 
 DIGEST_EVERY = 50  # answers between two stored digests
@@ -47,7 +47,10 @@ class Decisions:
 
 
 class Session(Run):
-    """An open session, safe to share between threads; opening it rebuilds the state from its log."""
+    """An open session, safe to share between threads; opening it rebuilds the state from its log.
+
+    version: how often the log was changed, by every answer, undo, correction and mark.
+    """
 
     def __init__(self, store: Store, session: int):
         super().__init__(store, Settings.read(store, session))
@@ -92,7 +95,7 @@ class Session(Run):
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
-        self._version, self._changes = log.version, len(log.changes)
+        self.version, self._changes = log.version, len(log.changes)
         self._ids = [entry.id for entry in log.entries[: log.answers]]
         return None if len(log.entries) == log.answers else log.entries[-1].id
 
@@ -224,7 +227,7 @@ class Session(Run):
                 new = not self.store.event(event)
                 yield new
                 if new:
-                    self._version = self.store.count_change(self.id)
+                    self.version = self.store.count_change(self.id)
 
     def _check_label(self, label: int) -> None:
         if label not in (*self.names, SKIP):
@@ -240,7 +243,9 @@ class Session(Run):
             if not new:
                 return
             if not self._current or question != self._current.id:
-                raise SessionError(self._why_not(question))
+                if given := self.store.standing_label(question):
+                    raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
+                raise SessionError("this item is not the one that is asked now.")
             self.store.put_label(event, question, label, annotator, seconds, highlighted)
             prepared = self._branches.get(label)
             self._ids = [*self._ids, question]
@@ -249,12 +254,6 @@ class Session(Run):
             self._settle(following)
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, len(self._ids), self.state.digest())
-
-    def _why_not(self, question: int) -> str:
-        standing = self.store.standing_label(question)
-        if standing:
-            return f"this item was answered already by {standing['annotator'] or 'somebody'}."
-        return "this item is not the one that is asked now."
 
     def undo(self, event: str, question: int) -> None:
         """Take back the last answer, which must be to this question; an event that is known changes nothing."""
@@ -306,7 +305,7 @@ class Session(Run):
             last = "the last label is for the item that is asked now" if self.place.progress.left else "none is left"
             raise SessionError(f"{what} costs a label of the budget, and {last}.")
 
-    def _change(self, change: Corrected | Marked) -> None:
+    def _change(self, change: Change) -> None:
         """Train the learner anew after a change that is stored; the waiting question stays."""
         self.store.drop_prepared(self.id)
         self._changes, self._entries = self._changes + 1, []
@@ -364,11 +363,6 @@ class Session(Run):
             return weights(self.taught(log.lessons(max(0, len(self._ids) - answers))).learner)
 
     @property
-    def last_update(self) -> float:
-        """The seconds that it took to learn the last answer and to find the next question."""
-        return self.state.seconds
-
-    @property
     def log(self) -> list[Entry]:
         """The questions in order, with their answers. Only those that were not answered the last time are read: reading
         all of a long log after every answer would keep others waiting."""
@@ -398,8 +392,3 @@ class Session(Run):
     def digest(self) -> str:
         """The fingerprint of the state now."""
         return self.state.digest()
-
-    @property
-    def version(self) -> int:
-        """How often the log was changed: by every answer, undo, correction and mark."""
-        return self._version

@@ -157,21 +157,12 @@ def create(
     spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace)
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     values = vars(own) | vars(own.weights) | names | {
-        "name": (own.name or data["name"]).strip(),
-        "dataset": data["id"],
-        "items": data["items"],
-        "horizon": horizon,
-        "algorithm": chosen.algorithm,
-        "learner": chosen.learner,
-        "rule": chosen.rule,
+        "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
+        "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
-        "budget": budget,
-        "seed": seed,
-        "classes": json.dumps(names["classes"]) if names["classes"] else None,
-        "theta": float(own.theta),
-        "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
-        "owner": own.owner.strip(),
-        "engine": __version__,
+        "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
+        "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
+        "owner": own.owner.strip(), "engine": __version__,
     }  # fmt: skip
     del values["weights"]
     return store.add_session(values)
