@@ -37,11 +37,11 @@ REASONS = {
     sqlite3.SQLITE_BUSY: "another program keeps it locked",
     sqlite3.SQLITE_LOCKED: "another program keeps it locked",
     sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_READONLY: "it may only be read",
+    sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
-    sqlite3.SQLITE_IOERR: "the disk fails",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup of it",
-    sqlite3.SQLITE_NOTADB: "it is no database",
+    sqlite3.SQLITE_NOTADB: "it is not a database",
 }
 
 
@@ -134,7 +134,7 @@ class Database:
         self._file = self._file or (status and (status.st_dev, status.st_ino))
         if not status or (status.st_dev, status.st_ino) != self._file or status.st_size < size:
             raise StorageError(
-                f"{self.path} was deleted or replaced while it was open: nothing is saved before it is back."
+                f"{self.path} was deleted or replaced while it was open: nothing can be saved until it is back."
             )
         self._size = max(self._size, status.st_size)
 

@@ -350,7 +350,7 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp
     (tmp_path / "new.txt").write_text("happy\n")
     code, printed, said = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
     assert (1, "") == (code, printed)
-    assert re.fullmatch(r"error: \S*bad\.gz is no model\b.*\.\n", said)
+    assert re.fullmatch(r"error: \S*bad\.gz is not a (usable )?model\b.*\.\n", said)
 
 
 def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch, tmp_path):

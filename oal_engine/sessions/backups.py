@@ -120,7 +120,7 @@ def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
             present = {part.name for part in store.folder.glob("*")}
             missing = [row["folder"] for row in store.datasets() if row["folder"] not in present]
             if missing:
-                raise BackupError(f"{path} is no whole backup: the rows in {missing[0][:80]!r} are missing.")
+                raise BackupError(f"{path} is an incomplete backup: the rows in {missing[0][:80]!r} are missing.")
             yield store
 
 
@@ -132,7 +132,7 @@ def _unpack(path: Path | str, folder: Path) -> None:
                 is_part = member.isreg() and not member.issparse() and MEMBER.fullmatch(member.name)
                 source = archive.extractfile(member) if is_part else None
                 if source is None:
-                    raise BackupError(f"{path} is no backup: it holds {member.name[:80]!r}.")
+                    raise BackupError(f"{path} is not a backup: it contains {member.name[:80]!r}.")
                 new = folder / member.name
                 new.parent.mkdir(parents=True, exist_ok=True)
                 with new.open("xb") as file:
@@ -140,9 +140,9 @@ def _unpack(path: Path | str, folder: Path) -> None:
                     file.flush()
                     os.fsync(file.fileno())
     except (tarfile.TarError, EOFError, FileExistsError) as error:
-        raise BackupError(f"{path} is no backup, or a damaged one: {error}.") from None
+        raise BackupError(f"{path} is not a backup, or is damaged: {error}.") from None
     if not (folder / DATABASE).exists():
-        raise BackupError(f"{path} is no backup: it holds no {DATABASE}.")
+        raise BackupError(f"{path} is not a backup: it contains no {DATABASE}.")
 
 
 def restore(path: Path | str, target: Path | str, force: bool = False) -> list[Finding]:

@@ -108,7 +108,7 @@ def read(file: IO[str]) -> tuple[Row, History]:
     entries, nothing = lines(file), dict[str, Any]()
     at, head = next(entries, (1, nothing))
     if head.get("oal_session") != FORMAT:
-        raise LinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
+        raise LinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = checked(head.get("settings"), HEAD, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if settings["items"] > bound["items"]:
@@ -121,14 +121,14 @@ def read(file: IO[str]) -> tuple[Row, History]:
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise LinesError(f"line {at} is no {', '.join(KINDS)} or end of a session.")
+            raise LinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
         checked(line, kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
-        raise LinesError(f"the file is cut short or altered: it ends in line {at} without its right last line.")
+        raise LinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
     questions, labels, notes, marks, digests = parts.values()
     return head, History(questions, labels, notes, marks, {line["answers"]: line["digest"] for line in digests})
 
@@ -150,7 +150,7 @@ def _match(store: Store, wanted: Row) -> int:
                 problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     raise LinesError(
         f"the session runs over the data set {wanted['name']} ({items:,} items, {wanted['features']:,} features): "
-        f"{problem}. Import it as it was imported there, then this file again."
+        f"{problem}. Import it with the same settings, then adopt this file again."
     )
 
 
@@ -169,7 +169,7 @@ def adopt(store: Store, file: IO[str]) -> int:
         with store.transaction():
             here = [known["question"] for label in history.labels[:1] if (known := store.event(label["event"]))]
             if here:
-                raise LinesError(f"this session is here already: it is session {store.session_of(here[0])}.")
+                raise LinesError(f"this session is here already, as session {store.session_of(here[0])}.")
             session = _create(store, dataset, settings)
             store.put_history(session, history)
             if store.length(dataset) > items:
@@ -209,10 +209,10 @@ def _check_labels(history: History, allowed: Sequence[int]) -> None:
         if question > len(history.questions) or label["label"] not in allowed:
             raise LinesError(f"the label of question {question} is not one of the session.")
         if (label["undone_at"] is None) != (label["undone_by"] is None):
-            raise LinesError(f"the label of question {question} is half taken back.")
+            raise LinesError(f"the label of question {question} must have both undone_at and undone_by, or neither.")
         corrects = replaced.get(label["event"])
         if corrects != (None if position is None else question):
-            raise LinesError(f"the label of question {question} corrects none that it had.")
+            raise LinesError(f"the label of question {question} corrects no label that it had.")
 
 
 def _create(store: Store, dataset: int, settings: Row) -> int:

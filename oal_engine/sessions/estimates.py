@@ -252,7 +252,7 @@ def _reason(answers: _Answers, positives: int, sides: Sequence[Side]) -> str:
             "estimates need random checks or a rule that draws."
         )
     if answers.size and not sum(part.unasked[0] for part in sides):
-        return "Every item was asked so far: the answers are all that there is to know."
+        return "Every item so far was asked: there is nothing to estimate."
     if positives < NEEDED:
         return f"Needs {NEEDED} {what}, {positives} so far; fewer make the error bars unreliable."
     if answers.run.multiclass:

@@ -254,11 +254,11 @@ def read(path: Path | str) -> Model:
         with gzip.open(path, "rb") as file:
             return _read(lines(file))
     except LinesError as error:
-        raise ModelError(f"{path} is no model that can be used: {error}") from None
+        raise ModelError(f"{path} is not a usable model: {error}") from None
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise ModelError(f"{path} is no model, or a damaged one: {str(error).rstrip('.')}.") from None
+        raise ModelError(f"{path} is not a model, or is damaged: {str(error).rstrip('.')}.") from None
 
 
 def _read(entries: Iterator[tuple[int, Row]]) -> Model:

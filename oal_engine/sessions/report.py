@@ -112,7 +112,7 @@ def _quality(session: Session) -> Iterator[str]:
 
 def _estimated(session: Session, share: bytes) -> Iterator[str]:
     """The estimates of a session over data without labels, or the reason why there are none."""
-    unknown = "The data has no labels of its own: its truth is not known."
+    unknown = "The data has no labels of its own: the truth is not known."
     now = estimates.of_session(session)
     if now.reason:
         yield sentence(f"{unknown} {now.reason}")
@@ -208,7 +208,7 @@ def _corrections(session: Session) -> Iterator[str]:
     if not changed:
         yield sentence("No label was corrected.")
         return
-    yield sentence(f"Labels that are not those first given: {len(changed):,}.{_first(changed)}")
+    yield sentence(f"Corrected labels: {len(changed):,}.{_first(changed)}")
     rows = [
         [ids[e.item], f"{e.number:,}", words[e.first], words[e.label], e.annotator, _minute(str(e.answered_at))]
         for e in changed[:SHOWN]

@@ -245,7 +245,7 @@ class Session(Run):
             if not self._current or question != self._current.id:
                 if given := self.store.standing_label(question):
                     raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
-                raise SessionError("this item is not the one that is asked now.")
+                raise SessionError("this item is not the current question.")
             self.store.put_label(event, question, label, annotator, seconds, highlighted)
             prepared = self._branches.get(label)
             self._ids = [*self._ids, question]
@@ -302,7 +302,7 @@ class Session(Run):
     def _check_budget(self, what: str) -> None:
         """Refuse what costs a label where the budget has none left beside the one for the waiting question."""
         if self.settings.budget - self.state.spent <= (self._current is not None):
-            last = "the last label is for the item that is asked now" if self.place.progress.left else "none is left"
+            last = "the last one is kept for the current question" if self.place.progress.left else "none is left"
             raise SessionError(f"{what} costs a label of the budget, and {last}.")
 
     def _change(self, change: Change) -> None:
@@ -325,7 +325,7 @@ class Session(Run):
             if trains and (not wrong or self.multiclass or made.predicted[passed[0]] < 0):
                 raise SessionError("only a wrong mark on an item that passed as positive can train.")
             if any(mark["item"] == item and mark["position"] is not None for mark in self.store.feedback(self.id)):
-                raise SessionError("this mark has been learned: it stays.")
+                raise SessionError("this mark has trained the model and cannot be removed.")
             if trains:
                 self._check_budget("a mark that trains")
             position = len(self._ids) if trains else None
