@@ -145,7 +145,7 @@ def row(event, name):
 
 def stored(store, session):
     """The rows of a session's answers, undos and notes, in short."""
-    _, labels, notes, _ = store.history(session)
+    _, labels, notes, *_ = store.history(session)
     for label in labels:
         yield "answer", label["event"], label["question"], label["label"], label["annotator"]
         if label["undone_by"]:

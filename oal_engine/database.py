@@ -4,11 +4,21 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import migrations
+
+if TYPE_CHECKING:
+    import sqlite_utils
+
+Row = dict[str, Any]  # of a table: {column: value}
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Own = TypeVar("Own", bound="Database")
 
 
 class StoreError(ValueError):
@@ -27,56 +37,52 @@ REASONS = {
     sqlite3.SQLITE_BUSY: "another program keeps it locked",
     sqlite3.SQLITE_LOCKED: "another program keeps it locked",
     sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_READONLY: "it may only be read",
+    sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
-    sqlite3.SQLITE_IOERR: "the disk fails",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup of it",
-    sqlite3.SQLITE_NOTADB: "it is no database",
+    sqlite3.SQLITE_NOTADB: "it is not a database",
 }
 
 
-def writes(method):
-    """A method that runs in a transaction: its caller's, or one of its own."""
+def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
+    """Decorate a method to run in a transaction: its caller's, or one of its own."""
 
     @wraps(method)
-    def inside(self, *arguments, **named):
+    def inside(self: Own, /, *arguments: P.args, **named: P.kwargs) -> Result:
         with self.transaction():
             return method(self, *arguments, **named)
 
     return inside
 
 
-def _fetched(connection, sql, values):
-    cursor = connection.execute(sql, values)
-    names = [column for column, *_ in cursor.description]
-    return [dict(zip(names, row)) for row in cursor]
-
-
 class Database:
     """One database, safe to share between threads: one connection writes, in transactions only; those that read have
-    connections of their own, which wait for no writer.
+    connections of their own and never wait for a writer.
 
-    patience: seconds for which another process that writes is waited for. read_only: the file is there and stays as it
-    is. A failure of the database is a StorageError.
+    patience: seconds to wait for another process that is writing. read_only: the file must exist and is not changed.
+    Every failure of SQLite is raised as a StorageError.
     """
 
-    READERS = 8  # idle connections that are kept
+    READERS = 8  # idle connections that are kept open
 
-    def __init__(self, path=None, read_only=False, patience=30):
+    def __init__(self, path: Path | str, read_only: bool = False, patience: float = 30):
         self.path, self.read_only, self.patience = Path(path), read_only, patience
-        self._lock, self._thread, self._readers, self._db = threading.RLock(), threading.local(), [], None
-        self._file, self._size = None, 0
+        self._lock, self._thread = threading.RLock(), threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._file: tuple[int, int] | None = None  # device and inode of the file that was opened
+        self._size = 0
         if read_only:
             if not self.path.exists():
                 raise StoreError(f"There is no database at {self.path}.")
             with self._failures():
-                self._stay()
+                self._check_file()
                 self._readers.append(self._only_read())
                 pending = self._pending()
             if pending:
                 Database(self.path, patience=patience).close()
             return
-        import sqlite_utils  # with pandas, which whoever only reads need not wait for
+        import sqlite_utils  # it imports pandas, which readers need not wait for
 
         with self._failures():
             connection = self._connect("rwc")
@@ -84,17 +90,17 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
             connection.execute("PRAGMA foreign_keys = ON")
             self._db = sqlite_utils.Database(connection)
-            self._stay()
+            self._check_file()
             self._migrate()
 
     # The connections
 
-    def _connect(self, mode):
+    def _connect(self, mode: str) -> sqlite3.Connection:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
 
-    def _only_read(self):
-        """A connection that leaves everything as it is, also where nobody may write."""
+    def _only_read(self) -> sqlite3.Connection:
+        """A connection that changes nothing, even where nobody may write."""
         reader = self._connect("ro")
         try:
             reader.execute("SELECT 1 FROM sqlite_master")
@@ -105,8 +111,8 @@ class Database:
             reader = self._connect("ro&immutable=1")
         return reader
 
-    def _write_ahead(self, connection):
-        """Switch to WAL; SQLite does not wait by itself where another process is making the file at this moment."""
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Switch to WAL; SQLite itself does not wait while another process is creating the file."""
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -117,46 +123,46 @@ class Database:
                     raise
                 time.sleep(0.01)
 
-    def _stay(self):
-        """Refuse to go on where the file is not the one that was opened: what is written to a file that was deleted or
-        replaced is lost."""
-        size = self._size  # before the look, for other threads may see it grow meanwhile
+    def _check_file(self) -> None:
+        """Raise StorageError where the file was deleted or replaced since it was opened: what is written to it would be
+        lost."""
+        size = self._size  # read first: other threads may see the file grow meanwhile
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
-            found = None
-        self._file = self._file or (found and (found.st_dev, found.st_ino))
-        if not found or (found.st_dev, found.st_ino) != self._file or found.st_size < size:
+            status = None
+        self._file = self._file or (status and (status.st_dev, status.st_ino))
+        if not status or (status.st_dev, status.st_ino) != self._file or status.st_size < size:
             raise StorageError(
-                f"{self.path} was deleted or replaced while it was open: nothing is saved before it is back."
+                f"{self.path} was deleted or replaced while it was open: nothing can be saved until it is back."
             )
-        self._size = max(self._size, found.st_size)
+        self._size = max(self._size, status.st_size)
 
     @contextmanager
-    def _failures(self):
-        """What SQLite cannot do is said in one sentence."""
+    def _failures(self) -> Iterator[None]:
+        """Raise every error of SQLite as a StoreError that says it in one sentence."""
         try:
             yield
         except sqlite3.IntegrityError as error:
             raise ConflictError(f"{self.path} holds something that contradicts this ({error}).") from error
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code is a detail
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
             raise StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.") from error
 
-    def _pending(self):
-        """The migrations that the database lacks; an error where it has one that is unknown here."""
+    def _pending(self) -> list[str]:
+        """The migrations that the database lacks; StoreError where it has one that is unknown here."""
         known = list(migrations.STEPS)
         if self.one("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'") is None:
             return known
-        applied = self.query("SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY id", migrations.SET)
-        applied = [row["name"] for row in applied]
+        rows = self.query("SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY id", migrations.SET)
+        applied = [row["name"] for row in rows]
         newer = [name for name in applied if name not in known]
         if newer:
             raise StoreError(f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it.")
         return [name for name in known if name not in applied]
 
-    def _migrate(self):
-        """Bring the tables up to date; a copy of a database that is in use is kept as it was."""
+    def _migrate(self) -> None:
+        """Bring the tables up to date, after copying a database that already has some."""
         pending = self._pending()
         if pending and len(pending) < len(migrations.STEPS):
             kept = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
@@ -166,35 +172,39 @@ class Database:
             with self.transaction():
                 migrations.apply(self.db)
 
-    def copy_to(self, path):
-        """Copy the database as it is at this moment to a new file, while others read and write."""
+    def copy_to(self, path: Path | str) -> None:
+        """Copy the database as it is now to a new file, while others read and write."""
         part = Path(f"{path}.part")
         part.unlink(missing_ok=True)
         with self._failures(), self._reader() as reader, closing(sqlite3.connect(part)) as target:
             reader.backup(target)
         os.replace(part, path)
 
-    def close(self):
+    def close(self) -> None:
         """Close every connection."""
         with self._lock:
-            for connection in [*self._readers, *([self._db.conn] if self._db else [])]:
+            for connection in [*self._readers, *([] if self.read_only else [self._db.conn])]:
                 connection.close()
             self._readers.clear()
 
     @property
-    def db(self):
+    def db(self) -> "sqlite_utils.Database":
         """The database to write to, inside a transaction only."""
         if not self._writing:
             raise RuntimeError("Database.db is for use inside `with store.transaction()` only.")
         return self._db
 
     @property
-    def _writing(self):
+    def _writing(self) -> bool:
         return getattr(self._thread, "writing", False)
 
+    @property
+    def _snapshot(self) -> sqlite3.Connection | None:
+        return getattr(self._thread, "snapshot", None)
+
     @contextmanager
-    def transaction(self):
-        """All or nothing; BEGIN IMMEDIATE, so that two writers wait for each other instead of failing."""
+    def transaction(self) -> Iterator[None]:
+        """Commit all of what is written inside, or nothing; BEGIN IMMEDIATE lets two writers wait for each other."""
         if self._writing:
             yield
             return
@@ -202,7 +212,7 @@ class Database:
             raise StorageError(f"{self.path} is open for reading only.")
         with self._lock, self._failures():
             connection = self._db.conn
-            self._stay()
+            self._check_file()
             connection.execute("BEGIN IMMEDIATE")
             self._thread.writing = True
             try:
@@ -213,27 +223,27 @@ class Database:
                 raise
             finally:
                 self._thread.writing = False
-            self._stay()
+            self._check_file()
 
     @contextmanager
-    def snapshot(self):
-        """Whatever is read inside is of one moment."""
-        if self._writing or getattr(self._thread, "reader", None):
+    def snapshot(self) -> Iterator[None]:
+        """Read everything inside as it was at one moment."""
+        if self._writing or self._snapshot:
             yield
             return
         with self._failures(), self._reader() as reader:
             reader.execute("BEGIN")
-            self._thread.reader = reader
+            self._thread.snapshot = reader
             try:
                 yield
             finally:
-                self._thread.reader = None
+                self._thread.snapshot = None
                 reader.rollback()
 
     @contextmanager
-    def _reader(self):
-        """A connection that only reads, the caller's alone."""
-        self._stay()
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection that only reads and that nobody else uses meanwhile."""
+        self._check_file()
         try:
             reader = self._readers.pop()
         except IndexError:
@@ -249,16 +259,28 @@ class Database:
         else:
             reader.close()
 
-    def query(self, sql, *values):
-        """All rows of a SELECT as dictionaries."""
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """The connection of the transaction or the snapshot that this thread is in, else one that only reads."""
         if self._writing:
-            return _fetched(self._db.conn, sql, values)
-        with self._failures():
-            if reader := getattr(self._thread, "reader", None):
-                return _fetched(reader, sql, values)
+            yield self._db.conn
+        elif self._snapshot:
+            yield self._snapshot
+        else:
             with self._reader() as reader:
-                return _fetched(reader, sql, values)
+                yield reader
 
-    def one(self, sql, *values):
+    def query(self, sql: str, *values: object) -> list[Row]:
+        """All rows of a SELECT."""
+        with self._failures(), self._connection() as connection:
+            cursor = connection.execute(sql, values)
+            names = [column for column, *_ in cursor.description]
+            return [dict(zip(names, row)) for row in cursor]
+
+    def one(self, sql: str, *values: object) -> Row | None:
         """The first row of a SELECT, or None."""
         return next(iter(self.query(sql, *values)), None)
+
+    def number(self, sql: str, *values: object) -> int:
+        """The whole number that a query gives as its only row."""
+        return int(self.query(sql, *values)[0].popitem()[1])

@@ -1,20 +1,27 @@
 """The steps that bring a database up to date: dated, in order, and never changed once they are released.
 
-Write a new step at the end, and what it adds to old databases in tests/store/test_store.py.
+Add a new step at the end, and a test of what it does to an old database to tests/store/test_store.py.
 """
 
-SET = "oal-studio"  # under which a database keeps the names of the steps that it has had
-STEPS = {}  # name -> step
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+Step = Callable[["Database"], None]
+SET = "oal-studio"  # the name under which a database lists the steps that were applied to it
+STEPS: dict[str, Step] = {}
 
 
-def step(function):
+def step(function: Step) -> Step:
     """Register a step under its name."""
     STEPS[function.__name__] = function
     return function
 
 
 @step
-def m2026_11_20_first(db):
+def m2026_11_20_first(db: "Database") -> None:
     """The tables of data sets, of sessions, and of their logs."""
     for statement in """
         CREATE TABLE datasets (
@@ -58,7 +65,7 @@ def m2026_11_20_first(db):
 
 
 @step
-def m2026_11_20_classes(db):
+def m2026_11_20_classes(db: "Database") -> None:
     """Data sets and sessions of K classes; NULL where there are a positive and a negative one."""
     db.execute("ALTER TABLE datasets ADD COLUMN classes TEXT")  # JSON: name -> number of items, in the order of y
     db.execute("ALTER TABLE sessions ADD COLUMN classes TEXT")  # JSON: the names in the order of y
@@ -66,7 +73,7 @@ def m2026_11_20_classes(db):
 
 
 @step
-def m2026_11_20_comparisons(db):
+def m2026_11_20_comparisons(db: "Database") -> None:
     """Comparisons, and every replay that one of them ran."""
     db.execute("""
         CREATE TABLE comparisons (
@@ -79,7 +86,7 @@ def m2026_11_20_comparisons(db):
 
 
 @step
-def m2026_11_20_jobs(db):
+def m2026_11_20_jobs(db: "Database") -> None:
     """The process that runs a comparison, or ran it last."""
     db.execute("""
         CREATE TABLE jobs (
@@ -89,7 +96,7 @@ def m2026_11_20_jobs(db):
 
 
 @step
-def m2026_11_20_annotators(db):
+def m2026_11_20_annotators(db: "Database") -> None:
     """What annotators leave besides answers, and what a session plans with its budget and its growing stream."""
     for column in (
         "items INTEGER NOT NULL DEFAULT 0",  # length of the stream when the session began: the part that is shuffled
@@ -126,7 +133,7 @@ def m2026_11_20_annotators(db):
 
 
 @step
-def m2026_11_20_growth(db):
+def m2026_11_20_growth(db: "Database") -> None:
     """Data sets that grow: the columns that they were read from, and digests of what their items hold."""
     db.execute("ALTER TABLE datasets ADD COLUMN columns TEXT")  # JSON: text, label, id
     db.execute("ALTER TABLE datasets ADD COLUMN digested INTEGER NOT NULL DEFAULT 0")  # items whose digests are kept
@@ -137,20 +144,20 @@ def m2026_11_20_growth(db):
 
 
 @step
-def m2026_11_21_log_version(db):
+def m2026_11_21_log_version(db: "Database") -> None:
     """How often the log of a session was ever changed, by whichever process."""
     db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
 
 
 @step
-def m2026_11_21_checksums(db):
+def m2026_11_21_checksums(db: "Database") -> None:
     """What tells whether the files of rows are as they were written."""
     db.execute("ALTER TABLE datasets ADD COLUMN checksums TEXT")  # JSON: file -> CRC-32; NULL: imported before
 
 
-def apply(db):
-    """Run the steps that a database has not had yet."""
-    from sqlite_utils import Migrations  # with pandas, which whoever only reads need not wait for
+def apply(db: "Database") -> None:
+    """Run the steps that were not yet applied to a database."""
+    from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for
 
     migrations = Migrations(SET)
     for name, function in STEPS.items():

@@ -5,68 +5,96 @@ All SQL about them is here. Rows of numbers lie beside the file, in a folder nam
 
 import json
 import os
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .database import ConflictError, Database, StorageError, StoreError, writes
+from .database import ConflictError, Database, Row, StorageError, StoreError, writes
 
-__all__ = ["ConflictError", "StorageError", "Store", "StoreError", "default_path", "now"]
+__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "default_path", "now"]
 
 
-def default_path():
+def default_path() -> Path:
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))
 
 
-def now():
-    """The time in UTC, to the millisecond, as it is stored."""
+def now() -> str:
+    """The current time in UTC, to the millisecond, as it is stored."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _decoded(row, *columns):
+def _decoded(row: Row, *columns: str) -> Row:
     return row | {column: row[column] and json.loads(row[column]) for column in columns}
 
 
+class History(NamedTuple):
+    """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
+    notes, marks, and the digests that stand, {answers: digest}."""
+
+    questions: list[Row]
+    labels: list[Row]
+    notes: list[Row]
+    marks: list[Row]
+    digests: dict[int, str]
+
+
 class Store(Database):
-    """The tables of a database: every question about what is kept, and every change of it."""
+    """The tables of a database: every query about what is stored, and every change of it."""
 
     def __init__(self, path: Path | str | None = None, read_only: bool = False, patience: float = 30):
         super().__init__(path or default_path(), read_only, patience)
 
-    def problems(self):
-        """What is wrong with the database itself, in sentences: what SQLite finds damaged, rows that refer to none, and
-        data sets that do not have the items that they say."""
+    def problems(self) -> list[str]:
+        """What is wrong with the database itself, in sentences: damage that SQLite finds, references to rows that are
+        missing, and data sets with another number of items than stated."""
         with self.snapshot():
-            found = [row["integrity_check"] for row in self.query("PRAGMA integrity_check(20)")]
+            checks = self.query("PRAGMA integrity_check(20)")
             lost = self.query("PRAGMA foreign_key_check")
             short = self.query(
-                "SELECT name, items, (SELECT count(*) FROM items WHERE dataset = datasets.id) AS found"
-                " FROM datasets WHERE items != found"
+                "SELECT name, items, (SELECT count(*) FROM items WHERE dataset = datasets.id) AS present"
+                " FROM datasets WHERE items != present"
             )
         return [
-            *(line for line in found if line != "ok"),
-            *(f"{row['table']} refers to a row of {row['parent']} that is not there" for row in lost[:20]),
-            *(f"the data set {row['name']} has {row['found']:,} items, not {row['items']:,}" for row in short),
+            *(row["integrity_check"] for row in checks if row["integrity_check"] != "ok"),
+            *(f"{row['table']} refers to a row of {row['parent']} that is missing" for row in lost[:20]),
+            *(f"the data set {row['name']} has {row['present']:,} items, not {row['items']:,}" for row in short),
         ]
 
-    def _insert(self, table, values, otherwise=""):
+    def _insert(self, table: str, values: Row, otherwise: str = "") -> None:
         """Insert a row with one statement: sqlite-utils would look at the schema first, while others wait to write."""
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
         self.db.conn.execute(f"INSERT {otherwise} INTO {table} ({columns}) VALUES ({marks})", [*values.values()])
 
+    def _add(self, table: str, values: Row) -> int:
+        """Insert a row with the time in `created_at`; its id."""
+        self._insert(table, values | {"created_at": now()})
+        return self.number("SELECT last_insert_rowid()")
+
+    def _by_key(self, kind: str, table: str, columns: str, key: int | str) -> Row:
+        """The row of an id or a name; StoreError names those that there are."""
+        row = self.one(f"SELECT {columns} FROM {table} WHERE {'id' if isinstance(key, int) else 'name'} = ?", key)
+        if row is None:
+            names = ", ".join(each["name"] for each in self.query(f"SELECT name FROM {table} ORDER BY id DESC"))
+            raise StoreError(f"{kind} {key} does not exist. There are: {names or 'none'}.")
+        return row
+
     # Data sets
 
     @property
-    def folder(self):
-        """Where the rows of the data sets lie."""
+    def folder(self) -> Path:
+        """The folder with the rows of the data sets."""
         return self.path.with_name(self.path.stem + ".rows")
 
     @writes
-    def add_dataset(self, about, items, vocabulary=()):
+    def add_dataset(
+        self, values: Row, items: Iterable[tuple[Any, ...]], vocabulary: Iterable[tuple[str, int]] = ()
+    ) -> int:
         """Insert a data set with its items (id, text, label, y) and vocabulary (term, document frequency); its id."""
-        dataset = self.db["datasets"].insert(about | {"created_at": now()}).last_pk
+        dataset = self._add("datasets", values)
         self.db.conn.executemany(
             "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
             ((dataset, position, *item) for position, item in enumerate(items)),
@@ -77,86 +105,81 @@ class Store(Database):
         )
         return dataset
 
-    def datasets(self):
+    def datasets(self) -> list[Row]:
         """All data sets, newest first, with their classes decoded and the number of sessions that use each."""
-        found = self.query(
+        rows = self.query(
             "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id) AS sessions"
             " FROM datasets ORDER BY id DESC"
         )
-        return [_decoded(row, "classes") for row in found]
+        return [_decoded(row, "classes") for row in rows]
 
-    def dataset(self, key):
-        """One data set by its id or name; its classes are {name: items}, or None where they are two."""
-        column = "id" if isinstance(key, int) else "name"
-        found = self.one(f"SELECT * FROM datasets WHERE {column} = ?", key)
-        if found is None:
-            names = ", ".join(row["name"] for row in self.datasets()) or "none"
-            raise StoreError(f"data set {key} does not exist. There are: {names}.")
-        return _decoded(found, "classes")
+    def dataset(self, key: int | str) -> Row:
+        """One data set by its id or name; its classes are {name: items}, or None where it has a positive and a negative
+        one."""
+        return _decoded(self._by_key("data set", "datasets", "*", key), "classes")
 
-    def has_dataset(self, name):
+    def has_dataset(self, name: str) -> bool:
         """Whether there is a data set of this name."""
         return self.one("SELECT 1 FROM datasets WHERE name = ?", name) is not None
 
     @writes
-    def remove_dataset(self, dataset):
+    def remove_dataset(self, dataset: int) -> None:
         """Delete a data set that no session uses; its rows on disk are the caller's to remove."""
-        used = self.query("SELECT name FROM sessions WHERE dataset = ?", dataset)
-        if used:
-            raise StoreError(f"the data set is used by the session {used[0]['name']}. Remove its sessions first.")
+        if used := self.one("SELECT name FROM sessions WHERE dataset = ?", dataset):
+            raise StoreError(f"the data set is used by the session {used['name']}. Remove its sessions first.")
         self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
 
-    def item(self, dataset, position):
+    def item(self, dataset: int, position: int) -> Row:
         """One item: id, text, label, y."""
-        return self.one("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)
+        return self.query("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)[0]
 
-    def items(self, dataset, positions, texts=False):
+    def items(self, dataset: int, positions: Collection[int], texts: bool = False) -> dict[int, Row]:
         """Some items by position: position, id and label, and text if wanted."""
-        found = self.query(
+        rows = self.query(
             f"SELECT position, id, label{', text' * texts} FROM items"
             " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
             dataset, json.dumps(positions),
         )  # fmt: skip
-        return {row["position"]: row for row in found}
+        return {row["position"]: row for row in rows}
 
-    def vocabulary(self, dataset):
+    def vocabulary(self, dataset: int) -> list[Row]:
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
 
     # Data sets that grow
 
-    def length(self, dataset):
+    def length(self, dataset: int) -> int:
         """How many items a data set has."""
-        return self.one("SELECT items FROM datasets WHERE id = ?", dataset)["items"]
+        return self.number("SELECT items FROM datasets WHERE id = ?", dataset)
 
-    def texts(self, dataset, first, stop):
+    def texts(self, dataset: int, first: int, stop: int) -> list[str]:
         """The texts of some items, in order."""
-        found = self.query(
+        rows = self.query(
             "SELECT text FROM items WHERE dataset = ? AND position >= ? AND position < ? ORDER BY position",
             dataset, first, stop,
         )  # fmt: skip
-        return [row["text"] for row in found]
+        return [row["text"] for row in rows]
 
-    def label_words(self, dataset):
-        """What each label word of a data set means: {word: y}."""
-        found = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
-        return {row["label"]: row["y"] for row in found}
-
-    @writes
-    def update_dataset(self, dataset, values):
-        """Change what is said of a data set."""
-        self.db["datasets"].update(dataset, values)
+    def label_words(self, dataset: int) -> dict[str, int]:
+        """The class of each label word of a data set: {word: y}."""
+        rows = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
+        return {row["label"]: row["y"] for row in rows}
 
     @writes
-    def put_contents(self, dataset, digests):
-        """Keep digests of what items hold; whether each was new."""
+    def update_dataset(self, dataset: int, values: Row) -> None:
+        """Change some columns of a data set."""
+        self.db.table("datasets").update(dataset, values)
+
+    @writes
+    def put_contents(self, dataset: int, digests: Iterable[bytes]) -> list[bool]:
+        """Store digests of what items hold; whether each was new."""
         put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
         return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
 
     @writes
-    def append_items(self, dataset, first, items):
-        """Insert items (id, text, label, y) from position `first` on; how many had an id that was taken, and got their
-        number behind it."""
+    def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
+        """Insert items (id, text, label, y) from position `first` on; how many had an id that was taken, to which their
+        number was appended."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
         renamed = 0
         for position, (given, *rest) in enumerate(items, first):
@@ -167,9 +190,9 @@ class Store(Database):
         return renamed
 
     @writes
-    def drop_last_digests(self, key, value):
+    def drop_last_digests(self, key: str, value: int) -> None:
         """Drop the digests that were taken at the end of the sessions whose `id` or `dataset` is this: where the stream
-        goes on, they do not come out again."""
+        goes on, the state differs there."""
         self.db.execute(
             f"DELETE FROM digests WHERE session IN (SELECT id FROM sessions WHERE {key} = ?) AND NOT EXISTS"
             " (SELECT 1 FROM questions WHERE questions.session = digests.session AND number = digests.answers + 1)",
@@ -179,24 +202,24 @@ class Store(Database):
     # Sessions
 
     @writes
-    def add_session(self, values):
+    def add_session(self, values: Row) -> int:
         """Insert a session; its id."""
-        return self.db["sessions"].insert(values | {"created_at": now()}).last_pk
+        return self._add("sessions", values)
 
-    def session(self, session):
+    def session(self, session: int) -> Row:
         """The settings of a session, its parameters and the names of its classes decoded."""
-        found = self.one(
+        row = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
             " JOIN datasets ON datasets.id = dataset WHERE sessions.id = ?",
             session,
         )
-        if found is None:
+        if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(found, "parameters", "classes")
+        return _decoded(row, "parameters", "classes")
 
-    def sessions(self):
+    def sessions(self) -> list[Row]:
         """All sessions with their progress, the one last worked on first."""
-        found = self.query("""
+        rows = self.query("""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
                 count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
                 count(CASE WHEN label > 0 THEN 1 END) AS positives,
@@ -205,37 +228,21 @@ class Store(Database):
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
             GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
-        return [_decoded(row, "classes") for row in found]
+        return [_decoded(row, "classes") for row in rows]
 
     @writes
-    def made_at(self, session, created_at, engine, items):
-        """Say when, with which engine and over how many items a session was made elsewhere."""
-        self.db["sessions"].update(session, {"created_at": created_at, "engine": engine, "items": items})
+    def update_session(self, session: int, values: Row) -> None:
+        """Change some columns of a session."""
+        self.db.table("sessions").update(session, values)
 
     @writes
-    def remove_session(self, session):
+    def remove_session(self, session: int) -> None:
         """Delete a session with its questions and labels."""
         self.db.execute("DELETE FROM sessions WHERE id = ?", [session])
 
     # The log of a session
 
-    def answers(self, session, after=0):
-        """The questions of a session behind one of a number in order, each with its label that stands (None: not
-        answered yet) and the label first given (`first`) where others corrected it: with `changes` all that a rebuild
-        needs."""
-        return self.query(
-            f"""{self.ALIVE} SELECT questions.*, labels.event, labels.label, alive.label AS first,
-                labels.annotator, labels.answered_at, labels.seconds
-            FROM questions LEFT JOIN labels ON labels.question = questions.id AND undone_at IS NULL
-            LEFT JOIN alive ON alive.question = questions.id AND alive.position IS NULL
-            WHERE session = ? AND number IS NOT NULL AND +number > ? ORDER BY number""",  # + keeps the join by an index
-            session,
-            after,
-            session,
-            after,
-        )
-
-    # The labels of a session, of questions behind one of a number: those that stand and those that a correction
+    # The labels of a session, of questions after one of a number: those that stand and those that a correction
     # replaced, not those that were taken back.
     ALIVE = """
         WITH RECURSIVE alive (event, question, label, position, at_end, age) AS (
@@ -245,23 +252,31 @@ class Store(Database):
             UNION ALL
             SELECT labels.event, labels.question, labels.label, labels.position, labels.at_end, labels.rowid FROM labels
             JOIN alive ON undone_by = alive.event)"""
+    ANSWERS = f"""{ALIVE}
+        SELECT questions.*, labels.event, labels.label, alive.label AS first,
+            labels.annotator, labels.answered_at, labels.seconds
+        FROM questions LEFT JOIN labels ON labels.question = questions.id AND undone_at IS NULL
+        LEFT JOIN alive ON alive.question = questions.id AND alive.position IS NULL
+        WHERE session = ? AND number IS NOT NULL AND +number > ? ORDER BY number"""  # + keeps the join by an index
+    CHANGES = f"""{ALIVE}
+        SELECT position, at_end, question, NULL AS item, label, age FROM alive WHERE position IS NOT NULL
+        UNION ALL SELECT position, at_end, NULL, item, -1, rowid FROM feedback
+        WHERE session = ? AND position IS NOT NULL ORDER BY position, at_end NULLS LAST, age"""
 
-    def changes(self, session):
+    def answers(self, session: int, after: int = 0) -> list[Row]:
+        """The questions of a session after one of a number in order, each with its label that stands (None: not
+        answered yet) and the label first given (`first`) where others corrected it: with `changes` all that a rebuild
+        needs."""
+        return self.query(self.ANSWERS, session, after, session, after)
+
+    def changes(self, session: int) -> list[Row]:
         """What changed the learner besides answers, in order: corrections (question, label) and wrong marks that train
-        (item), each with the number of answers that stood then and where the stream had ended."""
-        return self.query(
-            f"""{self.ALIVE} SELECT position, at_end, question, NULL AS item, label, age FROM alive
-            WHERE position IS NOT NULL
-            UNION ALL SELECT position, at_end, NULL, item, -1, rowid FROM feedback
-            WHERE session = ? AND position IS NOT NULL ORDER BY position, at_end NULLS LAST, age""",
-            session,
-            0,
-            session,
-        )
+        (item), each with the number of answers at that time and the round where the stream had ended (None: it had
+        not)."""
+        return self.query(self.CHANGES, session, 0, session)
 
-    def history(self, session):
-        """Every question of a session that was ever answered or waits, every label that it ever had, every note and
-        every mark, by age."""
+    def history(self, session: int) -> History:
+        """Everything that was ever stored in the log of a session."""
         questions = self.query(
             "SELECT * FROM questions WHERE session = ?"
             " AND (number IS NOT NULL OR id IN (SELECT question FROM labels)) ORDER BY id",
@@ -276,84 +291,83 @@ class Store(Database):
             self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
             for table in ("notes", "feedback")
         )
-        return questions, labels, notes, marks
+        return History(questions, labels, notes, marks, self.digests(session))
 
     @writes
-    def put_history(self, session, questions, labels, notes, marks, digests):
-        """Store a session's questions, whose ids and parents count from 1 in this order, with its labels, notes, marks
-        and digests ({answers: digest})."""
-        last = self.one("SELECT max(seq) AS id FROM sqlite_sequence WHERE name = 'questions'")["id"] or 0
+    def put_history(self, session: int, history: History) -> None:
+        """Store the history of a session whose questions have ids, and parents, that count from 1 in this order."""
+        last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'questions'")
 
-        def moved(id):
+        def moved(id: int) -> int:
             return id + last * ((id > 0) - (id < 0))
 
-        own = {"session": session}
-        self.db["questions"].insert_all(
-            values | own | {"id": moved(values["id"]), "parent": moved(values["parent"])} for values in questions
-        )
-        self.db["labels"].insert_all(values | {"question": moved(values["question"])} for values in labels)
-        self.db["notes"].insert_all(values | own for values in notes)
-        self.db["feedback"].insert_all(values | own for values in marks)
-        for answers, digest in digests.items():
+        for row in history.questions:
+            self._insert(
+                "questions", row | {"session": session, "id": moved(row["id"]), "parent": moved(row["parent"])}
+            )
+        for row in history.labels:
+            self._insert("labels", row | {"question": moved(row["question"])})
+        for table, rows in (("notes", history.notes), ("feedback", history.marks)):
+            for row in rows:
+                self._insert(table, row | {"session": session})
+        for answers, digest in history.digests.items():
             self.put_digest(session, answers, digest)
 
-    def log_version(self, session):
-        """How often the log of a session was ever changed: two that are equal are of the same log."""
-        found = self.one("SELECT log_version FROM sessions WHERE id = ?", session)
-        if found is None:
+    def log_version(self, session: int) -> int:
+        """How often the log of a session was ever changed: where two numbers are equal, the logs are."""
+        row = self.one("SELECT log_version FROM sessions WHERE id = ?", session)
+        if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return found["log_version"]
+        return int(row["log_version"])
 
     @writes
-    def count_change(self, session):
-        """Count a change of the log of a session, whatever it is; the log's version from now on."""
+    def count_change(self, session: int) -> int:
+        """Count a change of the log of a session; the log's version from now on."""
         self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
         return self.log_version(session)
 
-    def question_count(self, session):
+    def question_count(self, session: int) -> int:
         """How many questions of a session were asked."""
-        return self.one("SELECT count(*) AS n FROM questions WHERE session = ? AND number IS NOT NULL", session)["n"]
+        return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
-    def event(self, event):
+    def event(self, event: str) -> Row | None:
         """The label that an event gave or took back, or the mark that it gave, or None."""
         label = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
         return label or self.one("SELECT * FROM feedback WHERE event = ?", event)
 
-    def session_of(self, question):
+    def session_of(self, question: int) -> int:
         """The session of a question."""
-        return self.one("SELECT session FROM questions WHERE id = ?", question)["session"]
+        return self.number("SELECT session FROM questions WHERE id = ?", question)
 
-    def standing_label(self, question):
+    def standing_label(self, question: int) -> Row | None:
         """The label of a question that stands, or None."""
         return self.one("SELECT * FROM labels WHERE question = ? AND undone_at IS NULL", question)
 
-    def old_label(self, question):
+    def old_label(self, question: int) -> Row | None:
         """The last label of a question that was taken back, or None."""
-        return self.one(
-            "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL ORDER BY rowid DESC LIMIT 1",
-            question,
-        )
+        sql = "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL ORDER BY rowid DESC LIMIT 1"
+        return self.one(sql, question)
 
-    def prepared(self, question):
-        """The questions that are stored to follow a question, by the answer to it."""
-        found = self.query("SELECT * FROM questions WHERE parent = ? AND number IS NULL", question)
-        return {row["branch"]: row for row in found}
+    def prepared(self, question: int) -> dict[int, Row]:
+        """The questions that are prepared to follow a question, by the answer to it."""
+        rows = self.query("SELECT * FROM questions WHERE parent = ? AND number IS NULL", question)
+        return {row["branch"]: row for row in rows}
 
     @writes
-    def put_question(self, values):
+    def put_question(self, values: Row) -> int:
         """Store a question before it is shown; the same (session, parent, branch) keeps its id."""
-        fields = ", ".join(values)
-        marks = ", ".join("?" * len(values))
+        columns, marks = ", ".join(values), ", ".join("?" * len(values))
         fresh = ", ".join(f"{name} = excluded.{name}" for name in values)
-        return self.one(
-            f"INSERT INTO questions ({fields}) VALUES ({marks})"
+        return self.number(
+            f"INSERT INTO questions ({columns}) VALUES ({marks})"
             f" ON CONFLICT (session, parent, branch) DO UPDATE SET {fresh} RETURNING id",
             *values.values(),
-        )["id"]
+        )
 
     @writes
-    def number_question(self, session, question, number):
-        """Make a question the session's newest, with this number; none (None) has this number or a later one then."""
+    def number_question(self, session: int, question: int | None, number: int) -> None:
+        """Make a question the newest of the session, with this number, which no other has then, nor a later one; None:
+        no question has."""
         self.db.execute(
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],
@@ -364,9 +378,15 @@ class Store(Database):
         )
 
     @writes
-    def put_label(self, event, question, label, annotator, seconds, highlighted=None, position=None, at_end=None):
-        """Store an answer; label 0 is a skip. highlighted: whether terms were. position: it corrects the label that
-        stands, after so many answers; at_end: of the stream, which had so many rounds."""
+    def put_label(
+        self, event: str, question: int, label: int, annotator: str, seconds: float | None,
+        highlighted: bool | None = None, position: int | None = None, at_end: int | None = None,
+    ) -> None:  # fmt: skip
+        """Store an answer; label 0 is a skip.
+
+        highlighted: whether terms were. position: the answer corrects the standing label after so many answers. at_end:
+        where the stream had ended then.
+        """
         if position is not None:
             self.undo_label(question, event)
         self._insert("labels", {
@@ -375,7 +395,7 @@ class Store(Database):
         })  # fmt: skip
 
     @writes
-    def undo_label(self, question, event):
+    def undo_label(self, question: int, event: str) -> None:
         """Mark the standing label of a question as taken back by an event."""
         self.db.execute(
             "UPDATE labels SET undone_at = ?, undone_by = ? WHERE question = ? AND undone_at IS NULL",
@@ -383,21 +403,16 @@ class Store(Database):
         )
 
     @writes
-    def shorten_log(self, session, answers):
-        """What came behind so many answers came with the last of them; digests of more are forgotten."""
-        self.db.execute(
-            "UPDATE labels SET position = ?, at_end = NULL WHERE position > ? AND question IN"
-            " (SELECT id FROM questions WHERE session = ?)",
-            [answers, answers, session],
-        )
-        self.db.execute(
-            "UPDATE feedback SET position = ?, at_end = NULL WHERE position > ? AND session = ?",
-            [answers, answers, session],
-        )
+    def shorten_log(self, session: int, answers: int) -> None:
+        """Move the changes made after so many answers to the last of these, and forget the digests of more answers."""
+        later = "SET position = ?, at_end = NULL WHERE position > ?"
+        own = "question IN (SELECT id FROM questions WHERE session = ?)"
+        self.db.execute(f"UPDATE labels {later} AND {own}", [answers, answers, session])
+        self.db.execute(f"UPDATE feedback {later} AND session = ?", [answers, answers, session])
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
     @writes
-    def drop_prepared(self, session):
+    def drop_prepared(self, session: int) -> None:
         """Forget the prepared questions; one that has an old label is kept, but never becomes the next one again."""
         unused = "session = ? AND number IS NULL"
         labelled = "id IN (SELECT question FROM labels)"
@@ -407,75 +422,70 @@ class Store(Database):
     # What annotators leave besides answers
 
     @writes
-    def put_note(self, event, session, item, text, annotator):
-        """Store a note on an item; an empty text takes the note away. A known event changes nothing."""
+    def put_note(self, event: str, session: int, item: int, text: str, annotator: str) -> None:
+        """Store a note on an item; an empty text removes the note. A known event changes nothing."""
         self._insert("notes", {
             "event": event, "session": session, "item": item, "text": text, "annotator": annotator,
             "written_at": now(),
         }, "OR IGNORE")  # fmt: skip
 
-    def notes(self, session):
+    def notes(self, session: int) -> dict[int, str]:
         """The notes that stand, by item: the newest of each item."""
-        found = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
-        return {item: text for item, text in {row["item"]: row["text"] for row in found}.items() if text}
+        rows = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
+        return {item: text for item, text in {row["item"]: row["text"] for row in rows}.items() if text}
 
     @writes
-    def put_feedback(self, event, session, item, wrong, annotator, position=None, at_end=None):
-        """Store that an item was passed wrongly, or that it was not; position: it trains, after so many answers;
-        at_end: of the stream, which had so many rounds."""
+    def put_feedback(
+        self, event: str, session: int, item: int, wrong: bool, annotator: str,
+        position: int | None = None, at_end: int | None = None,
+    ) -> None:  # fmt: skip
+        """Store that an item was passed wrongly, or that it was not.
+
+        position: the mark trains the learner after so many answers. at_end: where the stream had ended then.
+        """
         self._insert("feedback", {
             "event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
             "at_end": at_end, "annotator": annotator, "given_at": now(),
         })  # fmt: skip
 
-    def feedback(self, session):
+    def feedback(self, session: int) -> list[Row]:
         """The mark of each item that stands: its newest."""
-        found = self.query("SELECT * FROM feedback WHERE session = ? ORDER BY rowid", session)
-        return list({row["item"]: row for row in found}.values())
+        rows = self.query("SELECT * FROM feedback WHERE session = ? ORDER BY rowid", session)
+        return list({row["item"]: row for row in rows}.values())
 
-    @writes
-    def put_guidelines(self, session, text):
-        """Store what the annotators of a session are to read."""
-        self.db["sessions"].update(session, {"guidelines": text})
-
-    @writes
-    def put_feedback_trains(self, session, trains):
-        """Store whether wrong marks train the learner of a session from now on."""
-        self.db["sessions"].update(session, {"feedback_trains": int(trains)})
-
-    def preferences(self, annotator):
+    def preferences(self, annotator: str) -> dict[str, Any]:
         """What an annotator prefers, such as keys and the size of the text."""
-        found = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
-        return json.loads(found["preferences"]) if found else {}
+        row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
+        return json.loads(row["preferences"]) if row else {}
 
     @writes
-    def put_preferences(self, annotator, preferences):
+    def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
         """Store what an annotator prefers."""
         self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
 
     # Digests
 
     @writes
-    def put_digest(self, session, answers, digest):
+    def put_digest(self, session: int, answers: int, digest: str) -> None:
         """Store the digest of the state after so many answers."""
         self._insert("digests", {"session": session, "answers": answers, "digest": digest}, "OR REPLACE")
 
-    def digests(self, session):
+    def digests(self, session: int) -> dict[int, str]:
         """The stored digests of a session by number of answers."""
-        rows = self.query("SELECT answers, digest FROM digests WHERE session = ?", session)
+        rows = self.query("SELECT answers, digest FROM digests WHERE session = ? ORDER BY answers", session)
         return {row["answers"]: row["digest"] for row in rows}
 
     # Comparisons
 
     @writes
-    def add_comparison(self, name, specification, versions):
+    def add_comparison(self, name: str, specification: Mapping[str, Any], versions: Mapping[str, str]) -> int:
         """Insert a comparison that is to be run; its id."""
         values = {"name": name, "specification": json.dumps(specification), "versions": json.dumps(versions)}
-        return self.db["comparisons"].insert(values | {"created_at": now()}).last_pk
+        return self._add("comparisons", values)
 
     @writes
-    def put_lines(self, comparison, lines, finished=False):
-        """Keep the lines of its result that are complete, in the end all of them."""
+    def put_lines(self, comparison: int, lines: Iterable[Row], finished: bool = False) -> None:
+        """Store the lines of its result that are complete, in the end all of them."""
         self.db.execute(
             "UPDATE comparisons SET lines = ?, finished_at = coalesce(finished_at, ?) WHERE id = ?",
             [json.dumps(lines), now() if finished else None, comparison],
@@ -486,70 +496,64 @@ class Store(Database):
         " (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
     )
 
-    def comparisons(self):
-        """All comparisons, the newest first, with the number of replays that each has kept; without their lines, which
-        are many."""
-        found = self.query(f"SELECT {self.COMPARISON} FROM comparisons ORDER BY id DESC")
-        return [_decoded(row, "specification", "versions") for row in found]
+    def comparisons(self) -> list[Row]:
+        """All comparisons, the newest first, with the number of their stored replays; without their lines, which are
+        many."""
+        rows = self.query(f"SELECT {self.COMPARISON} FROM comparisons ORDER BY id DESC")
+        return [_decoded(row, "specification", "versions") for row in rows]
 
-    def comparison(self, key, lines=True):
+    def comparison(self, key: int | str, lines: bool = True) -> Row:
         """One comparison by its id or name, with the lines of its result where they are wanted."""
-        column = "id" if isinstance(key, int) else "name"
         kept = ["lines"] if lines else []
-        columns = ", ".join([self.COMPARISON, *kept])
-        found = self.one(f"SELECT {columns} FROM comparisons WHERE {column} = ?", key)
-        if found is None:
-            names = ", ".join(row["name"] for row in self.comparisons()) or "none"
-            raise StoreError(f"comparison {key} does not exist. There are: {names}.")
-        return _decoded(found, "specification", "versions", *kept)
+        row = self._by_key("comparison", "comparisons", ", ".join([self.COMPARISON, *kept]), key)
+        return _decoded(row, "specification", "versions", *kept)
 
-    def has_comparison(self, name):
+    def has_comparison(self, name: str) -> bool:
         """Whether there is a comparison of this name."""
         return self.one("SELECT 1 FROM comparisons WHERE name = ?", name) is not None
 
     @writes
-    def remove_comparison(self, comparison):
+    def remove_comparison(self, comparison: int) -> None:
         """Delete a comparison with its replays."""
         self.db.execute("DELETE FROM comparisons WHERE id = ?", [comparison])
 
     @writes
-    def put_replays(self, comparison, found):
-        """Keep the counts of finished replays by the keys of their jobs."""
+    def put_replays(self, comparison: int, replays: Mapping[str, np.ndarray]) -> None:
+        """Store the counts of finished replays by the keys of their jobs."""
         self.db.conn.executemany(
             "INSERT OR IGNORE INTO replays (comparison, job, shape, counts) VALUES (?, ?, ?, ?)",
-            ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in found.items()),
+            ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in replays.items()),
         )
 
-    def replays(self, comparison):
-        """The counts of the replays that are kept, by the keys of their jobs."""
+    def replays(self, comparison: int) -> dict[str, np.ndarray]:
+        """The counts of the stored replays, by the keys of their jobs."""
         rows = self.query("SELECT job, shape, counts FROM replays WHERE comparison = ?", comparison)
         return {row["job"]: np.frombuffer(row["counts"], np.int64).reshape(json.loads(row["shape"])) for row in rows}
 
     # The jobs of comparisons
 
-    def job(self, comparison):
+    def job(self, comparison: int) -> Row | None:
         """The job of a comparison, or None."""
         return self.one("SELECT * FROM jobs WHERE comparison = ?", comparison)
 
     @writes
-    def put_job(self, comparison, pid, started):
-        """Note the process that runs a comparison from now on."""
+    def put_job(self, comparison: int, pid: int, started: str) -> None:
+        """Store the process that runs a comparison from now on."""
         values = {"comparison": comparison, "pid": pid, "started": started, "state": "running"}
-        self.db["jobs"].insert(values, replace=True)
+        self._insert("jobs", values, "OR REPLACE")
+
+    RUNNING = "WHERE comparison = ? AND pid = ? AND state = 'running'"
 
     @writes
-    def advance_job(self, comparison, pid, done, total):
-        """Note how many replays are done; what was at the first time was known before."""
+    def advance_job(self, comparison: int, pid: int, done: int, total: int) -> None:
+        """Store how many replays are done; the number at the first call was done before the job began."""
         self.db.execute(
             "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
-            " WHERE comparison = ? AND pid = ? AND state = 'running'",
+            f" {self.RUNNING}",
             [done, total, done, now(), comparison, pid],
         )
 
     @writes
-    def end_job(self, comparison, pid, state, message=None):
-        """Note how a job ended, unless it had ended before."""
-        self.db.execute(
-            "UPDATE jobs SET state = ?, message = ? WHERE comparison = ? AND pid = ? AND state = 'running'",
-            [state, message, comparison, pid],
-        )
+    def end_job(self, comparison: int, pid: int, state: str, message: str | None = None) -> None:
+        """Store how a job ended, unless it had ended before."""
+        self.db.execute(f"UPDATE jobs SET state = ?, message = ? {self.RUNNING}", [state, message, comparison, pid])

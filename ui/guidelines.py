@@ -40,7 +40,7 @@ def _edit(session, words):
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
         try:
-            session.store.put_guidelines(session.id, written.strip())
+            session.store.update_session(session.id, {"guidelines": written.strip()})
         except StoreError as error:
             complain(error)
         else:

@@ -69,7 +69,7 @@ def _proof(session, log):
         return "The model waits for its first answer."
     last = next(entry for entry in reversed(log) if entry.label)
     told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last.answered_at)}"
-    told += f": {1000 * session.last_update:,.2f} ms to learn it and find the next question."
+    told += f": {1000 * session.state.seconds:,.2f} ms to learn it and find the next question."
     if session.multiclass:
         right = sum(not entry.mistake for entry in log if entry.label)
         return f"{told} {right / labels:.0%} of the answers were as predicted."

@@ -47,7 +47,7 @@ def _switch(desk):
     if fixed:
         chosen = stands
     elif chosen != stands:
-        session.store.put_feedback_trains(session.id, chosen)
+        session.store.update_session(session.id, {"feedback_trains": int(chosen)})
     st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(_cost(session, chosen))}</p>')
     return chosen
 

@@ -1,7 +1,7 @@
 """Backups: a database with the rows of its data sets in one file, made while others work; and whether all is sound.
 
-The database is copied first. Rows only grow behind those that it counts, so that its copy says how much of each file to
-take, whatever is appended meanwhile.
+The database is copied first. Files of rows only grow, so that the copy says how much of each file to take, whatever is
+appended meanwhile.
 """
 
 import fcntl
@@ -9,24 +9,26 @@ import os
 import re
 import shutil
 import tarfile
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 from ..datasets import Dataset, importing
 from ..output import tables
-from ..store import Store, StoreError
+from ..store import Row, Store, StoreError
 from . import look_back
 
 DATABASE, ROWS = "studio.db", "studio.rows"
 MEMBER = re.compile(r"studio\.db|studio\.rows/\w+/(rows\.json|(y|indptr|indices|values)\.npy)", re.ASCII)
-LOCKS = 0x40000000, 512  # the bytes of a database that SQLite locks: https://www.sqlite.org/fileformat2.html
+LOCKS = 0x40000000, 512  # first byte and number of those that SQLite locks: https://www.sqlite.org/fileformat2.html
 
 
 class BackupError(ValueError):
-    """What cannot be backed up or restored, in one sentence."""
+    """Why something cannot be backed up or restored, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ class Finding:
     name: str
     problem: str | None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.part} {self.name}: {self.problem or 'sound'}"
 
 
-def backup(store, path, force=False):
+def backup(store: Store, path: Path | str, force: bool = False) -> None:
     """Write a database and the rows of its data sets into one file, all or nothing."""
     path = Path(path)
     if path.exists() and not force:
@@ -52,111 +54,109 @@ def backup(store, path, force=False):
         store.copy_to(copy)
         with tarfile.open(fileobj=file, mode="w") as archive:
             _add(archive, DATABASE, copy, copy.stat().st_size)
-            for about in _datasets(copy):
-                for part, size in _dataset(store, about).files.items():
-                    _add(archive, f"{ROWS}/{about['folder']}/{part.name}", part, size)
+            for row in _datasets(copy):
+                for part, size in _dataset(store, row).files.items():
+                    _add(archive, f"{ROWS}/{row['folder']}/{part.name}", part, size)
     _sync(folder)
 
 
-def _datasets(path):
-    store = Store(path, read_only=True)
-    try:
+def _datasets(path: Path) -> list[Row]:
+    with closing(Store(path, read_only=True)) as store:
         return store.datasets()
-    finally:
-        store.close()
 
 
-def _dataset(store, about):
-    if not store.has_dataset(about["name"]):
-        raise BackupError(f"the data set {about['name']} was removed while the backup was made: make it again.")
-    return Dataset(store, about["id"], about["items"])
+def _dataset(store: Store, row: Row) -> Dataset:
+    if not store.has_dataset(row["name"]):
+        raise BackupError(f"the data set {row['name']} was removed while the backup was made: make it again.")
+    return Dataset(store, row["id"], row["items"])
 
 
-def _add(archive, name, path, size):
+def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> None:
     """Add the first bytes of a file to an archive."""
     with path.open("rb") as file:
-        told = archive.gettarinfo(arcname=name, fileobj=file)
-        told.size = size
-        archive.addfile(told, file)
+        member = archive.gettarinfo(arcname=name, fileobj=file)
+        member.size = size
+        archive.addfile(member, file)
 
 
-def check(store):
+def check(store: Store) -> Iterator[Finding]:
     """Whether a database is sound: itself, the rows of every data set, and that every session verifies; a Finding for
     each."""
     yield Finding("database", store.path.name, "; ".join(store.problems()) or None)
     damaged = {}
-    for about in store.datasets():
-        damaged[about["id"]] = problem = _problem(lambda about=about: Dataset(store, about["id"]).check())
-        yield Finding("data set", about["name"], problem)
-    for about in sorted(store.sessions(), key=lambda about: about["id"]):
-        problem = damaged[about["dataset"]] and "it runs over rows that are damaged"
-        yield Finding("session", f"{about['id']} ({about['name']})", problem or _departure(store, about["id"]))
+    for row in store.datasets():
+        damaged[row["id"]] = problem = _problem(_check_rows, store, row["id"])
+        yield Finding("data set", row["name"], problem)
+    for row in sorted(store.sessions(), key=itemgetter("id")):
+        problem = damaged[row["dataset"]] and "it runs over rows that are damaged"
+        yield Finding("session", f"{row['id']} ({row['name']})", problem or _problem(_verify, store, row["id"]))
 
 
-def _departure(store, session):
-    """Why a session does not verify, or None."""
-    reports = []
-    problem = _problem(lambda: reports.append(look_back.verify(store, session)))
-    return problem or (None if reports[0].verified else str(reports[0]))
+def _check_rows(store: Store, dataset: int) -> None:
+    Dataset(store, dataset).check()
 
 
-def _problem(look):
-    """What goes wrong when something is looked at, in a sentence, or None: what is damaged may fail in any way."""
+def _verify(store: Store, session: int) -> str | None:
+    report = look_back.verify(store, session)
+    return None if report.verified else str(report)
+
+
+def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int) -> str | None:
+    """What an inspection finds wrong, in a sentence, or None: what is damaged may fail in any way."""
     try:
-        look()
+        return inspect(store, id)
     except ValueError as error:
         return str(error)
     except Exception as error:
         return f"it cannot be read ({type(error).__name__}: {error})"
-    return None
 
 
 @contextmanager
-def opened(path, folder=None):
+def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
     """The store of a backup, unpacked for the time being in a folder (None: the one of the system)."""
     with TemporaryDirectory(dir=folder, prefix=".restore.") as scratch:
         _unpack(path, Path(scratch))
-        store = Store(Path(scratch) / DATABASE)
-        try:
-            known = {part.name for part in store.folder.glob("*")}
-            strange = [about["folder"] for about in store.datasets() if about["folder"] not in known]
-            if strange:
-                raise BackupError(f"{path} is no whole backup: the rows in {strange[0][:80]!r} are missing.")
+        with closing(Store(Path(scratch) / DATABASE)) as store:
+            present = {part.name for part in store.folder.glob("*")}
+            missing = [row["folder"] for row in store.datasets() if row["folder"] not in present]
+            if missing:
+                raise BackupError(f"{path} is an incomplete backup: the rows in {missing[0][:80]!r} are missing.")
             yield store
-        finally:
-            store.close()
 
 
-def _unpack(path, folder):
-    """Unpack a backup; nothing else in it is believed, and no file leaves the folder."""
+def _unpack(path: Path | str, folder: Path) -> None:
+    """Unpack a backup into a folder, and refuse everything that is not part of one."""
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:
-                if not member.isreg() or member.issparse() or not MEMBER.fullmatch(member.name):
-                    raise BackupError(f"{path} is no backup: it holds {member.name[:80]!r}.")
+                is_part = member.isreg() and not member.issparse() and MEMBER.fullmatch(member.name)
+                source = archive.extractfile(member) if is_part else None
+                if source is None:
+                    raise BackupError(f"{path} is not a backup: it contains {member.name[:80]!r}.")
                 new = folder / member.name
                 new.parent.mkdir(parents=True, exist_ok=True)
                 with new.open("xb") as file:
-                    shutil.copyfileobj(archive.extractfile(member), file)
+                    shutil.copyfileobj(source, file)
                     file.flush()
                     os.fsync(file.fileno())
     except (tarfile.TarError, EOFError, FileExistsError) as error:
-        raise BackupError(f"{path} is no backup, or a damaged one: {error}.") from None
+        raise BackupError(f"{path} is not a backup, or is damaged: {error}.") from None
     if not (folder / DATABASE).exists():
-        raise BackupError(f"{path} is no backup: it holds no {DATABASE}.")
+        raise BackupError(f"{path} is not a backup: it contains no {DATABASE}.")
 
 
-def restore(path, target, force=False):
-    """Put what a backup holds in the place of a database and its rows, all or nothing; the findings of its check.
+def restore(path: Path | str, target: Path | str, force: bool = False) -> list[Finding]:
+    """Replace a database and its rows by those of a backup, all or nothing; the findings of its check.
 
-    Sessions need not verify, for they may be of another engine; the database and its rows must be sound.
+    The database and its rows must be sound; sessions need not verify, as another version of the engine may have made
+    them.
     """
     target = Path(target)
     log = target.with_name(target.name + "-wal")
-    for there in (target, log):
-        if there.exists() and not force:
-            raise BackupError(f"{there} exists already: --force replaces it with the backup.")
-    _unused(target)
+    for present in (target, log):
+        if present.exists() and not force:
+            raise BackupError(f"{present} exists already: --force replaces it with the backup.")
+    _check_unused(target)
     with opened(path, target.resolve().parent) as store:
         findings = list(check(store))
         broken = [finding for finding in findings if finding.problem and finding.part != "session"]
@@ -166,7 +166,7 @@ def restore(path, target, force=False):
         with ExitStack() as folders:
             _move_rows(store, target, folders)
             store.close()
-            _unused(target)
+            _check_unused(target)
             for left in ("-wal", "-shm"):  # SQLite would take them for those of the new file
                 target.with_name(target.name + left).unlink(missing_ok=True)
             store.path.replace(target)
@@ -176,8 +176,8 @@ def restore(path, target, force=False):
     return findings
 
 
-def _unused(path):
-    """Refuse a database that a process has open: it would go on writing into what is no longer there."""
+def _check_unused(path: Path) -> None:
+    """Refuse a database that a process has open, which would go on writing to a file that was replaced."""
     if path.exists():
         with path.open("r+b") as file:
             try:
@@ -186,36 +186,33 @@ def _unused(path):
                 raise BackupError(f"{path} is open in another process: stop the server first.") from None
 
 
-def _recovered(target, log):
-    """The folders of rows of the database that is to be replaced, if it can be read; what its write-ahead log holds is
-    taken into it, so that it stays whole until the backup takes its place."""
+def _recovered(target: Path, log: Path) -> list[Path]:
+    """The folders of rows of the database that will be replaced, if it can be read; what its write-ahead log holds is
+    written into it, so that it is whole until the backup takes its place."""
     with suppress(StoreError):
         if target.exists():
-            store = Store(target, read_only=not log.exists())
-            try:
-                return [store.folder / about["folder"] for about in store.datasets()]
-            finally:
-                store.close()
+            with closing(Store(target, read_only=not log.exists())) as store:
+                return [store.folder / row["folder"] for row in store.datasets()]
     return []
 
 
-def _move_rows(store, target, folders):
-    """Move the rows of a store beside those of the database that it is to become, under new names, so that those that
-    are there stay as they are; `folders` keeps the marks of what is not used yet."""
+def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
+    """Move the rows of a store next to those of the database that it will replace, under new names; `folders` keeps the
+    marks of folders that are not in use yet."""
     place = target.with_name(target.stem + ".rows")
-    for about in store.datasets():
+    for row in store.datasets():
         new = place / token_hex(8)
         folders.enter_context(importing(new, target.name))
-        for part in (store.folder / about["folder"]).iterdir():
+        for part in (store.folder / row["folder"]).iterdir():
             part.rename(new / part.name)
         with store.transaction():
-            store.update_dataset(about["id"], {"folder": new.name})
+            store.update_dataset(row["id"], {"folder": new.name})
         _sync(new)
     if place.exists():
         _sync(place)
 
 
-def _sync(folder):
+def _sync(folder: Path) -> None:
     """Wait until the names in a folder are on the disk."""
     file = os.open(folder, os.O_RDONLY)
     try:

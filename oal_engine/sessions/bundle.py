@@ -1,11 +1,14 @@
 """A session as one file of JSON lines, and back: settings, questions, labels and digests, bound to the fingerprint of
 its data. In another database with the same data it verifies bit for bit.
 
-The file is untrusted: every line is checked, nothing in it is interpreted, and a file that is refused leaves nothing.
+The file is untrusted: every line is checked, nothing in it is run, and a file that is refused changes nothing.
 """
 
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import IO, Any
 
 import numpy as np
 
@@ -14,15 +17,15 @@ from ..datasets import Dataset
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
-from ..store import ConflictError
-from .settings import create
+from ..store import ConflictError, History, Row, Store
+from .settings import Options, create
 
 FORMAT = 2
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
 
-def fingerprint(dataset):
+def fingerprint(dataset: Dataset) -> dict[str, str]:
     """Digests of a data set's rows, of its terms or feature names, and of its labels with their classes."""
     terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
@@ -33,45 +36,39 @@ def fingerprint(dataset):
     }
 
 
-def _digest(told, *arrays):
-    found = hashlib.sha256(json.dumps(list(told)).encode())
+def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
+    digest = hashlib.sha256(json.dumps(list(names)).encode())
     for array in arrays:
-        found.update(np.ascontiguousarray(array))
-    return found.hexdigest()
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
-def publish(store, session, file):
+def publish(store: Store, session: int, file: IO[str]) -> None:
     """Write a session to an open text file."""
     with store.snapshot():
-        about, digests = store.session(session), store.digests(session)
-        questions, labels, notes, marks = store.history(session)
-        dataset = Dataset(store, about["dataset"])
-    place = {0: 0} | {sign * question["id"]: sign * k for k, question in enumerate(questions, 1) for sign in (1, -1)}
-    told = [
-        {
-            "oal_session": FORMAT,
-            "engine": __version__,
-            "dataset": {key: dataset.about[key] for key in DATASET} | fingerprint(dataset),
-            "settings": {key: about[key] for key in HEAD},
-        },
-        *({key: _placed(key, row[key], place) for key in QUESTION} for row in questions),
-        *({key: _placed(key, row[key], place) for key in LABEL} for row in labels),
-        *({key: row[key] for key in NOTE} for row in notes),
-        *({key: row[key] for key in MARK} for row in marks),
-        *({"answers": answers, "digest": digest} for answers, digest in sorted(digests.items())),
-    ]
-    parts = questions, labels, notes, marks, digests
-    told.append(dict(zip(END, map(len, parts))))
-    file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in told)
-
-
-def _placed(key, value, place):
-    return place[value] if key in ("id", "parent", "question") else value
+        settings, history = store.session(session), store.history(session)
+        dataset = Dataset(store, settings["dataset"])
+    place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
+    digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
+    parts = dict(zip(KINDS, (*history[:-1], digests)))
+    head = {
+        "oal_session": FORMAT,
+        "engine": __version__,
+        "dataset": {key: dataset.about[key] for key in DATASET} | fingerprint(dataset),
+        "settings": {key: settings[key] for key in HEAD},
+    }
+    rows = (
+        {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind]}
+        for kind, part in parts.items()
+        for row in part
+    )
+    end = {f"{kind}s": len(part) for kind, part in parts.items()}
+    file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in (head, *rows, end))
 
 
 # Reading
 
-
+PLACED = ("id", "parent", "question")  # columns that refer to questions, which count from 1 in a file
 QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
@@ -83,19 +80,13 @@ LABEL = {
     "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
     "highlighted": or_none(whole(0, 1)),
 }  # fmt: skip
-NOTE = {
-    "event": words(200),
-    "item": whole(0),
-    "text": words(LONGEST_LINE),
-    "annotator": words(200),
-    "written_at": time,
-}
+NOTE = {"event": words(200), "item": whole(0), "text": words(LONGEST_LINE), "annotator": words(200), "written_at": time}
 MARK = {
     "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
     "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
 }  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
-KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}
+KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}  # parts of `History`
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -112,136 +103,133 @@ HEAD = {
 BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
 
 
-def read(file):
-    """The head, the questions, labels, notes, marks and digests of a published session, each line checked by itself."""
-    entries = lines(file)
-    at, head = next(entries, (1, {}))
+def read(file: IO[str]) -> tuple[Row, History]:
+    """The head and the history of a published session, each line checked by itself."""
+    entries, nothing = lines(file), dict[str, Any]()
+    at, head = next(entries, (1, nothing))
     if head.get("oal_session") != FORMAT:
-        raise LinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
+        raise LinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = checked(head.get("settings"), HEAD, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if settings["items"] > bound["items"]:
         raise LinesError(f"invalid value for items in the settings. Got {settings['items']}.")
-    found, end = {kind: [] for kind in KINDS}, None
+    parts: dict[str, list[Row]] = {kind: [] for kind in KINDS}
+    end = None
     for at, line in entries:
         if end is not None:
-            raise LinesError(f"line {at} is behind the end of the session.")
+            raise LinesError(f"line {at} comes after the end of the session.")
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise LinesError(f"line {at} is no {', '.join(KINDS)} or end of a session.")
+            raise LinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
         checked(line, kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
-            found[kind].append(line)
-    if end != {f"{kind}s": len(values) for kind, values in found.items()}:
-        raise LinesError(f"the file is cut short or altered: it ends in line {at} without its right last line.")
-    digests = {line["answers"]: line["digest"] for line in found.pop("digest")}
-    return head, *found.values(), digests
+            parts[kind].append(line)
+    if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
+        raise LinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
+    questions, labels, notes, marks, digests = parts.values()
+    return head, History(questions, labels, notes, marks, {line["answers"]: line["digest"] for line in digests})
 
 
-def _match(store, wanted):
+def _match(store: Store, wanted: Row) -> int:
     """The data set here that is the one of a published session."""
-    items = wanted["items"]
-    near = [row for row in store.datasets() if row["features"] == wanted["features"] and row["items"] >= items]
-    problem = None
-    for row in near:
-        own = fingerprint(Dataset(store, row["id"], items))
-        wrong = [key for key in MEANING if own[key] != wanted[key]]
-        if not wrong:
-            return row["id"]
-        if "rows" not in wrong:
-            problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
-    named = [row for row in store.datasets() if row["name"] == wanted["name"]]
-    if problem is None and named:
-        less = named[0]["items"] < items
-        problem = f"the data set {wanted['name']} here has {'fewer items' if less else 'other rows'}"
+    items, known = wanted["items"], store.datasets()
+    problem = "it is not here"
+    for row in known:
+        if row["name"] == wanted["name"]:
+            problem = f"the data set {row['name']} here has {'fewer items' if row['items'] < items else 'other rows'}"
+    for row in known:
+        if row["features"] == wanted["features"] and row["items"] >= items:
+            own = fingerprint(Dataset(store, row["id"], items))
+            wrong = [key for key in MEANING if own[key] != wanted[key]]
+            if not wrong:
+                return int(row["id"])
+            if "rows" not in wrong:
+                problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     raise LinesError(
-        f"the session runs over the data set {wanted['name']} ({wanted['items']:,} items, {wanted['features']:,} "
-        f"features): {problem or 'it is not here'}. Import it as it was imported there, then this file again."
+        f"the session runs over the data set {wanted['name']} ({items:,} items, {wanted['features']:,} features): "
+        f"{problem}. Import it with the same settings, then adopt this file again."
     )
 
 
-def adopt(store, file):
-    """Keep a published session, read from an open file, over the same data set here; its id.
+def adopt(store: Store, file: IO[str]) -> int:
+    """Store a published session, read from an open file, over the same data set here, or nothing; its id.
 
-    All or nothing. Whether it verifies is `retrace.verify`'s to say.
+    Whether it verifies is for `look_back.verify` to find out.
     """
-    head, questions, labels, notes, marks, digests = read(file)
+    head, history = read(file)
+    settings, items = head["settings"], head["dataset"]["items"]
     dataset = _match(store, head["dataset"])
-    _checked_log(head["dataset"]["items"], questions, labels, notes + marks, head["settings"])
+    allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
+    _check_questions(history, items, allowed)
+    _check_labels(history, allowed)
     try:
         with store.transaction():
-            here = [known["question"] for label in labels[:1] if (known := store.event(label["event"]))]
+            here = [known["question"] for label in history.labels[:1] if (known := store.event(label["event"]))]
             if here:
-                raise LinesError(f"this session is here already: it is session {store.session_of(here[0])}.")
-            session = _create(store, dataset, head["settings"])
-            store.put_history(session, questions, labels, notes, marks, digests)
-            if store.length(dataset) > head["dataset"]["items"]:
+                raise LinesError(f"this session is here already, as session {store.session_of(here[0])}.")
+            session = _create(store, dataset, settings)
+            store.put_history(session, history)
+            if store.length(dataset) > items:
                 store.drop_last_digests("id", session)
     except ConflictError:
         raise LinesError("the file names a question, a number or an event twice.") from None
     return session
 
 
-def _checked_log(items, questions, labels, noted, settings):
-    """What lines say of each other, and of the items of their data set."""
-    allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
-    for place, question in enumerate(questions, 1):
+def _check_questions(history: History, items: int, allowed: Sequence[int]) -> None:
+    """Check the questions, notes and marks against each other and the items of their data set."""
+    for place, question in enumerate(history.questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
             raise LinesError(f"the questions are not in order at question {place}.")
         if max(question["item"], question["round"]) >= items:
             raise LinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
             raise LinesError(f"question {place} has a class that the session does not have.")
-    numbers = sorted(question["number"] for question in questions if question["number"])
+    if any(line["item"] >= items for line in history.notes + history.marks):
+        raise LinesError("a note or a mark is about an item that the data set does not have.")
+    numbers = sorted(question["number"] for question in history.questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
         raise LinesError("the numbers of the questions have gaps.")
-    if any(line["item"] >= items for line in noted):
-        raise LinesError("a note or a mark is about an item that the data set does not have.")
-    for label in labels:
-        if label["question"] > len(questions) or label["label"] not in allowed:
-            raise LinesError(f"the label of question {label['question']} is not one of the session.")
-        if (label["undone_at"] is None) != (label["undone_by"] is None):
-            raise LinesError(f"the label of question {label['question']} is half taken back.")
-    replaced = {label["undone_by"]: label["question"] for label in labels if label["undone_by"] is not None}
-    for label in labels:
-        corrects = replaced.get(label["event"]) if label["position"] is not None else label["question"]
-        if corrects != label["question"] or (label["position"] is None and label["event"] in replaced):
-            raise LinesError(f"the label of question {label['question']} corrects none that it had.")
-    standing = {label["question"] for label in labels if label["undone_at"] is None}
-    waiting = [question["number"] for question in questions if question["number"] and question["id"] not in standing]
-    if waiting not in ([], numbers[-1:]):
-        raise LinesError(f"question {waiting[0]} has no answer, and others behind it have.")
-    if any(question["number"] is None and question["id"] in standing for question in questions):
+    standing = {label["question"] for label in history.labels if label["undone_at"] is None}
+    if any(question["number"] is None and question["id"] in standing for question in history.questions):
         raise LinesError("a label stands for a question that is not in the log.")
+    waiting = [row["number"] for row in history.questions if row["number"] and row["id"] not in standing]
+    if waiting not in ([], numbers[-1:]):
+        raise LinesError(f"question {waiting[0]} has no answer, but later ones have.")
 
 
-def _create(store, dataset, settings):
+def _check_labels(history: History, allowed: Sequence[int]) -> None:
+    """Check that the labels belong to the questions, and that each correction replaces a label of its question."""
+    replaced = {label["undone_by"]: label["question"] for label in history.labels if label["undone_by"] is not None}
+    for label in history.labels:
+        question, position = label["question"], label["position"]
+        if question > len(history.questions) or label["label"] not in allowed:
+            raise LinesError(f"the label of question {question} is not one of the session.")
+        if (label["undone_at"] is None) != (label["undone_by"] is None):
+            raise LinesError(f"the label of question {question} must have both undone_at and undone_by, or neither.")
+        corrects = replaced.get(label["event"])
+        if corrects != (None if position is None else question):
+            raise LinesError(f"the label of question {question} corrects no label that it had.")
+
+
+def _create(store: Store, dataset: int, settings: Row) -> int:
     """A new session with these settings, through the checks of every new session."""
     own = settings["parameters"]
     parts = Strategy(settings["algorithm"], settings["learner"], settings["rule"], own["learner"], own["rule"], None)
     published = ALGORITHMS.get(settings["algorithm"])
     fixed = published.fixed if published else {}
-    named = {"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}
-    taken = (
-        "budget", "seed", "positive_name", "negative_name", "positive_class", "name", "metric", "theta", "rho",
-        "horizon", "audit", "pace",
-    )  # fmt: skip
     session = create(
         store,
         dataset,
-        **named,
+        **({"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}),
         parameters={key: value for key, value in parts.parameters.items() if key not in fixed},
-        shuffled=bool(settings["shuffled"]),
-        averaged=bool(settings["averaged"]),
-        audit_trains=bool(settings["audit_trains"]),
-        classes=settings["classes"] or (),
+        **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
-        **{key: settings[key] for key in taken},
     )
-    store.made_at(session, settings["created_at"], settings["engine"], settings["items"])
+    store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     made = store.session(session)
     wrong = [key for key in HEAD if made[key] != settings[key]]
     if wrong:

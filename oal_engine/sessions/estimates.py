@@ -1,19 +1,24 @@
-"""The metrics of a stream whose truth is not known, from the labels that were asked and their chances of being asked.
+"""The metrics of a stream whose truth is not known, from the answers and the chances with which they were asked.
 
 An answer that was asked for with probability pi stands for 1/pi - 1 items of its side (pushed, or not pushed) that were
-not asked; how many these are is known exactly, and so are the answers. What is estimated is the share of positives
-among the items not asked of each side. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with the
-effective number of answers of a weighted sample (Korn and Graubard 1998); those of a metric are put together by the
-recovery of variances (Zou and Donner 2008). docs/estimates.md has what this was found to be worth.
+not asked; how many of these there are is known exactly, and so are the answers. Estimated is the share of positives
+among the items of each side that were not asked. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with
+the effective number of answers of a weighted sample (Korn and Graubard 1998); the intervals of both sides are combined
+into that of a metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md has how well this works.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
 
-from ..kernel.metrics import EVALUATIONS, METRICS
+from ..kernel.metrics import EVALUATIONS, METRICS, Weights
 from ..kernel.query_rules import leaves_out
+from .log import Entry
+from .look_back import Trace
+from .session import Session
 
 NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
 SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
@@ -31,6 +36,10 @@ class Estimate:
     high: float
 
 
+Windows = dict[str, dict[str, np.ndarray]]  # evaluation -> metric -> value, low, high of each window: (3, windows)
+Metrics = dict[str, dict[str, Estimate]]  # evaluation -> metric -> its estimate
+
+
 @dataclass(frozen=True)
 class Estimates:
     """What is known of a session without its truth: the positives answered of those needed, the round (from 0) with
@@ -39,16 +48,18 @@ class Estimates:
     positives: int
     needed: int
     closed: int | None
-    metrics: dict
+    metrics: Metrics | dict[str, dict[str, None]]
     reason: str | None
 
 
 @dataclass(frozen=True)
 class Side:
-    """The pushed rounds of some windows, or those not pushed: positives and negatives answered, items not asked (that
-    can be labelled), the share of positives among these with its interval and the number of answers of equal weight
-    that it rests on, whether enough is known for it, and how many answers of equal weight (1 / pi) its own are worth
-    (Kish). Arrays, one number a window."""
+    """The pushed rounds of some windows, or those not pushed. Arrays, one number a window.
+
+    positives, negatives: answered. unasked: items not asked that can be labelled. rate: the share of positives among
+    these, with its interval `low` to `high`; number: the answers of equal weight that it rests on; known: whether they
+    are enough. worth: how many answers of equal weight (1 / pi) those of this side are worth (Kish).
+    """
 
     positives: np.ndarray
     negatives: np.ndarray
@@ -57,11 +68,11 @@ class Side:
     low: np.ndarray
     high: np.ndarray
     number: np.ndarray
-    told: np.ndarray
+    known: np.ndarray
     worth: np.ndarray
 
 
-def side(label, chance, own, answers, passed):
+def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.ndarray, passed: np.ndarray) -> Side:
     """A side of the windows after so many answers, with so many of its rounds passed in each.
 
     label: +1, -1, or 0 for a skip, which is taken as an item that nobody can label. own: whether an answer is of this
@@ -70,7 +81,7 @@ def side(label, chance, own, answers, passed):
     rest = own * (1 / chance - 1)  # items not asked that an answer stands for
     yes, real = label > 0, label != 0
 
-    def until(values):
+    def until(values: np.ndarray) -> np.ndarray:
         return np.concatenate([[0.0], np.cumsum(values)])[answers]
 
     positives, negatives, asked = until(own & yes), until(own & (label < 0)), until(own)
@@ -86,18 +97,20 @@ def side(label, chance, own, answers, passed):
     blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
     rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
     low, high = jeffreys(rate, number)
-    told = (unasked == 0) | (~blank & (positives >= SIDE))
-    return Side(positives, negatives, unasked, rate, low, high, number, told, np.nan_to_num(worth))
+    known = (unasked == 0) | (~blank & (positives >= SIDE))
+    return Side(positives, negatives, unasked, rate, low, high, number, known, np.nan_to_num(worth))
 
 
-def jeffreys(rate, number):
+def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ends of Jeffreys' interval of a share that rests on so many answers of equal weight (0: on none)."""
     hits = rate * number
     low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
     return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
 
 
-def table(shown, hidden, evaluation, shown_rate, hidden_rate):
+def table(
+    shown: Side, hidden: Side, evaluation: str, shown_rate: np.ndarray, hidden_rate: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """tp, fp, tn, fn with these shares of positives among the items that were not asked."""
     tp = shown.positives + shown.unasked * shown_rate
     fp = shown.negatives + shown.unasked * (1 - shown_rate)
@@ -107,11 +120,12 @@ def table(shown, hidden, evaluation, shown_rate, hidden_rate):
     return tp + hidden.positives, fp + hidden.negatives, tn, fn
 
 
-def interval(shown, hidden, evaluation, metric, weights):
+def interval(shown: Side, hidden: Side, evaluation: str, metric: str, weights: Weights) -> np.ndarray:
     """A metric of each window, and the ends of its interval: (3, windows)."""
 
-    def at(*rates):
-        return METRICS[metric](*table(shown, hidden, evaluation, *rates), weights)
+    def at(shown_rate: np.ndarray, hidden_rate: np.ndarray) -> np.ndarray:
+        value: np.ndarray = METRICS[metric](*table(shown, hidden, evaluation, shown_rate, hidden_rate), weights)
+        return value
 
     value, below, above = at(shown.rate, hidden.rate), 0.0, 0.0
     for ends in (
@@ -123,19 +137,24 @@ def interval(shown, hidden, evaluation, metric, weights):
     return np.array([value, np.maximum(value - np.sqrt(below), 0), np.minimum(value + np.sqrt(above), 1)])
 
 
-def windows(pushed, label, chance, answers, rounds, pushes, weights):
-    """{evaluation: {metric: (3, windows)}} after so many answers, when so many rounds and pushes had passed; whether
-    each window has enough answers on both sides, and some item that was not asked; and both sides."""
+def windows(
+    pushed: np.ndarray, label: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray,
+    pushes: np.ndarray, weights: Weights,
+) -> tuple[Windows, np.ndarray, list[Side]]:  # fmt: skip
+    """The metrics of the windows after so many answers, when so many rounds and pushes had passed; whether each has
+    enough answers on both sides, and some item that was not asked; and both sides."""
     shown = side(label, chance, pushed, answers, pushes)
     hidden = side(label, chance, ~pushed, answers, rounds - pushes)
-    found = {
+    values = {
         name: {metric: interval(shown, hidden, name, metric, weights) for metric in BINARY} for name in EVALUATIONS
     }
     enough = (shown.positives + hidden.positives >= NEEDED) & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
-    return found, enough & shown.told & hidden.told & (shown.unasked + hidden.unasked > 0), shown, hidden
+    return values, enough & shown.known & hidden.known & (shown.unasked + hidden.unasked > 0), [shown, hidden]
 
 
-def of_classes(right, label, chance, answers, rounds):
+def of_classes(
+    right: np.ndarray, label: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray
+) -> tuple[Windows, np.ndarray, list[Side]]:
     """The accuracy of K classes in the same form, and its one side: a prediction that is wrong counts as the positive.
 
     A variance known from few answers is itself uncertain: their number is lessened as Student's quantile is larger than
@@ -146,25 +165,24 @@ def of_classes(right, label, chance, answers, rounds):
     low, high = jeffreys(wrong.rate, lessened)
     known = {"push": wrong.positives, "push_query": 0.0}
     whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
-    found = {
-        name: {
-            "accuracy": np.array([1 - (known[name] + wrong.unasked * rate) / whole for rate in (wrong.rate, high, low)])
-        }
+    rates = wrong.rate, high, low
+    values = {
+        name: {"accuracy": np.array([1 - (known[name] + wrong.unasked * rate) / whole for rate in rates])}
         for name in EVALUATIONS
     }
     enough = (wrong.positives >= NEEDED) & (wrong.negatives >= SIDE) & (rarer(wrong) >= SIDE)
-    return found, enough & (wrong.unasked > 0), wrong
+    return values, enough & (wrong.unasked > 0), [wrong]
 
 
-def rarer(wrong):
+def rarer(wrong: Side) -> np.ndarray:
     """How many answers of equal weight those of the rarer kind, wrong or right, are worth for the items not asked."""
     return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number
 
 
-class _Log:
+class _Answers:
     """The answers of a session as arrays, and how many rounds and pushes had passed with each."""
 
-    def __init__(self, run):
+    def __init__(self, run: Session | Trace):
         state, plan = run.state, run.state.plan
         self.run, self.left_out = run, leaves_out(run.settings.rule)  # by the rule: items that only audits can ask
         self.silent = self.left_out and not (plan and plan.audits)
@@ -184,9 +202,9 @@ class _Log:
         self.closed = int(self.rounds[-1]) - 1 if over else None
         self.pushes = np.array([0] + [0 if run.multiclass else trail[t][1].sum() for t in self.rounds[1:]])
 
-    def _limit(self, log):
-        """The first round from which on some items have no chance of being asked, though the budget is not spent: where
-        only audits give one, and these are over."""
+    def _limit(self, log: Sequence[Entry]) -> int:
+        """The first round from which on some items have no chance of being asked though the budget is not spent: where
+        only audits give them one, and these are over."""
         state, plan, rounds = self.run.state, self.run.state.plan, self.run.rounds
         if not plan or not log:
             return rounds
@@ -197,8 +215,8 @@ class _Log:
             return min(rounds, max(plan.horizon, log[-1].round + 1))
         return rounds
 
-    def at(self, answers):
-        """The metrics of the windows after so many answers, which have enough, and their sides."""
+    def windows(self, answers: np.ndarray) -> tuple[Windows, np.ndarray, list[Side]]:
+        """The metrics of the windows after so many answers, which of them have enough, and their sides."""
         rounds = self.rounds[answers]
         if self.run.multiclass:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
@@ -206,40 +224,38 @@ class _Log:
         return windows(self.predicted > 0, label, self.chance, answers, rounds, pushes, self.run.weights)
 
 
-def _told(found, k):
+def _estimates(values: Windows, k: int) -> Metrics:
+    """The metrics of one window."""
     return {
-        name: {metric: Estimate(*map(float, values[:, k])) for metric, values in metrics.items()}
-        for name, metrics in found.items()
+        name: {metric: Estimate(*map(float, ends[:, k])) for metric, ends in metrics.items()}
+        for name, metrics in values.items()
     }
 
 
-def _nothing(found):
-    return {name: dict.fromkeys(metrics) for name, metrics in found.items()}
-
-
-def of_session(run):
-    """What can be said of a session now (an open one, or its `retrace.Trace`), from its log alone."""
-    log = _Log(run)
-    found, enough, *sides = log.at(np.array([log.size]))
+def of_session(run: Session | Trace) -> Estimates:
+    """What can be said of a session now, from its log alone."""
+    answers = _Answers(run)
+    values, enough, sides = answers.windows(np.array([answers.size]))
     positives = int(sum(part.positives[0] for part in sides))
-    reason = None if enough[0] and not log.silent else _reason(log, positives, sides)
-    metrics = _nothing(found) if reason else _told(found, 0)
-    return Estimates(positives, NEEDED, log.closed, metrics, reason)
+    if enough[0] and not answers.silent:
+        return Estimates(positives, NEEDED, answers.closed, _estimates(values, 0), None)
+    unknown = {name: dict.fromkeys(metrics) for name, metrics in values.items()}
+    return Estimates(positives, NEEDED, answers.closed, unknown, _reason(answers, positives, sides))
 
 
-def _reason(log, positives, sides):
+def _reason(answers: _Answers, positives: int, sides: Sequence[Side]) -> str:
     """Why nothing is estimated, in a sentence."""
-    what = "wrong predictions" if log.run.multiclass else "positive answers"
-    if log.silent:
+    what = "wrong predictions" if answers.run.multiclass else "positive answers"
+    if answers.silent:
         return (
-            f"The rule {log.run.settings.rule} gives some items no chance of being asked: "
+            f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "
             "estimates need random checks or a rule that draws."
         )
-    if log.size and not sum(part.unasked[0] for part in sides):
-        return "Every item was asked so far: the answers are all that there is to know."
+    if answers.size and not sum(part.unasked[0] for part in sides):
+        return "Every item so far was asked: there is nothing to estimate."
     if positives < NEEDED:
         return f"Needs {NEEDED} {what}, {positives} so far; fewer make the error bars unreliable."
-    if log.run.multiclass:
+    if answers.run.multiclass:
         if sides[0].negatives[0] < SIDE:
             return f"Needs {SIDE} right predictions; {int(sides[0].negatives[0])} so far."
         kind, worth = "wrong" if sides[0].rate[0] < 0.5 else "right", int(rarer(sides[0])[0])
@@ -247,23 +263,30 @@ def _reason(log, positives, sides):
             f"The {kind} predictions seen are worth {worth} of {SIDE} needed: "
             "they say too little about the items not asked."
         )
-    short = next((k for k in (0, 1) if not sides[k].told[0]), None)
-    if short is None:
-        worth = int(sides[1].worth[0])
-        return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
-    where = ("pushed", "did not push")[short]
-    return f"Needs {SIDE} positives among items the model {where}; {int(sides[short].positives[0])} so far."
+    for part, where in zip(sides, ("pushed", "did not push")):
+        if not part.known[0]:
+            return f"Needs {SIDE} positives among items the model {where}; {int(part.positives[0])} so far."
+    worth = int(sides[1].worth[0])
+    return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
 
 
-def curve(run, points=60):
-    """The estimates along a session: (rounds, labels, {evaluation: {metric: Estimate}}) after some of its answers, the
-    last among them, where there is one."""
-    log = _Log(run)
+class Point(NamedTuple):
+    """The estimates after so many rounds and labels."""
+
+    rounds: int
+    labels: int
+    metrics: Metrics
+
+
+def curve(run: Session | Trace, points: int = 60) -> list[Point]:
+    """The estimates along a session, after some of its answers, the last among them, where there is one."""
+    log = _Answers(run)
     if log.silent or not log.size:
         return []
     answers = np.unique(np.linspace(1, log.size, min(points, log.size)).round().astype(int))
-    found, enough, *_ = log.at(answers)
+    values, enough, _ = log.windows(answers)
     labels = np.concatenate([[0], np.cumsum(log.label != 0)])
     return [
-        (int(log.rounds[answers[k]]), int(labels[answers[k]]), _told(found, k)) for k in np.flatnonzero(enough).tolist()
+        Point(int(log.rounds[answers[k]]), int(labels[answers[k]]), _estimates(values, k))
+        for k in np.flatnonzero(enough).tolist()
     ]

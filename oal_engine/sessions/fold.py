@@ -1,14 +1,17 @@
 """A session is a fold over its log: `apply` is the only thing that changes a state, and it takes typed events.
 
-The live session, a rebuild, the look back, the check of a log, what-if and the estimates share it. A state is made from
-the settings, the data and the events, and from nothing else: the same ones give the same bits.
+The live session, a rebuild, the look back, verify, what-if and the estimates share it. A state depends on the settings,
+the data and the events, and on nothing else: the same ones give the same bits.
 """
 
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isclose
 from operator import eq
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -16,28 +19,42 @@ from .. import __version__
 from ..datasets import Dataset, relabelled
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import weights
-from .log import Answered, Changed, Event, Grown, Lesson, Log, StoredQuestion, Unanswered, add_answer, add_changes
+from ..store import Row, Store
+from .log import (
+    Answered,
+    Changed,
+    Entry,
+    Event,
+    Grown,
+    Lesson,
+    Log,
+    StoredQuestion,
+    Unanswered,
+    add_answer,
+    add_changes,
+)
 from .settings import SKIP, SessionError, Settings
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
-POINTS = 200  # rounds of a stream at which the curves have a point, besides every question
+NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
+POINTS = 200  # of the curves along a stream, besides every question
 
 
 class LogMismatch(SessionError):
     """A log that is not reproduced: the answers checked before, the entry that differs, and the facts of the question
-    that waits instead (None: there is none, or it is the state that differs)."""
+    that is asked instead (None: there is none, or it is the state that differs)."""
 
-    def __init__(self, sentence, answers, entry, waiting):
+    def __init__(self, sentence: str, answers: int, entry: Entry, waiting: Row | None):
         super().__init__(sentence)
         self.answers, self.entry, self.waiting = answers, entry, waiting
 
 
 @dataclass
 class State:
-    """Everything that an event changes, and the question that waits: its round is `rounds` where none is left."""
+    """Everything that an event changes, and the waiting question: its round is `rounds` where none is left."""
 
-    learner: tuple
-    rule: tuple
+    learner: tuple[Any, ...]
+    rule: tuple[Any, ...]
     objective: stream.Objective
     average: stream.Average
     counts: np.ndarray
@@ -48,50 +65,47 @@ class State:
     audited: int = 0  # of the labels spent
     before: spending.Plan | None = None  # the plan as it was when the stream went on with this learner
     lessons: list[Lesson] = field(default_factory=list)
-    trail: list = field(default_factory=list)  # (rounds done, counts) where the curves have a point
-    seconds: float = 0.0  # that the last answer took, until the next question was found
+    trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
+    seconds: float = 0.0  # from the last answer until the next question was found
 
-    def arrays(self):
+    def arrays(self) -> list[np.ndarray]:
         """The state's arrays in a fixed order."""
         parts = (*self.learner, *self.rule, *self.objective, *self.average, *(self.plan or ()), self.counts)
         return [part for part in parts if isinstance(part, np.ndarray)]
 
-    def copy(self):
+    def copy(self) -> "State":
         """The same state with arrays of its own."""
-        parts = {
-            name: part and _copied(part)
-            for name, part in vars(self).items()
-            if name in ("learner", "rule", "objective", "average", "plan", "before")
-        }
-        return replace(self, **parts, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy())
+        parts = ("learner", "rule", "objective", "average", "plan", "before")
+        own: dict[str, Any] = {name: (part := getattr(self, name)) and _copied(part) for name in parts}
+        return replace(self, **own, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy())
 
-    def digest(self):
-        """A fingerprint of every bit of the state and of the question that waits."""
-        question = self.question[:-2]  # what is predicted, and whether it is an audit, follow from the rest
+    def digest(self) -> str:
+        """A fingerprint of every bit of the state and of the waiting question."""
+        question = self.question[:-2]  # the class predicted, and whether it is an audit, follow from the rest
         digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             digest.update(array.tobytes())
         return digest.hexdigest()[:32]
 
     @property
-    def labels(self):
-        """The answers as they stand, by the number of their question; SKIP where it was skipped."""
+    def labels(self) -> list[int]:
+        """The answers that stand, in the order of their questions; SKIP where one was skipped."""
         return [lesson.label for lesson in self.lessons if lesson.number]
 
     @property
-    def streamed(self):
+    def streamed(self) -> int:
         """The rounds that have passed, with the one whose question waits."""
         return self.question.t + (self.question.predicted != 0)
 
 
-def _copied(part):
+def _copied(part: Any) -> Any:  # one of the kernel's tuples, of the same type as it is given
     return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is: labels that stand, in all and by class, skips, rounds passed, and what was pushed among
-    them (None where there are K classes)."""
+    """How far a session is: labels that stand, in all and by class, skips, rounds passed, and how many of these were
+    pushed (None of K classes)."""
 
     labels: int
     budget: int
@@ -125,18 +139,14 @@ class Place:
     counts: np.ndarray = field(compare=False, repr=False)
 
 
-def _near(new: float, old: float) -> bool:
-    return isclose(new, old, rel_tol=1e-6, abs_tol=1e-9)
-
-
 class Run:
-    """A stream under the settings of a session, and the state it is in: what can be read of a session, of a look back
-    at it, and of another algorithm in its place. Nothing here writes to the store.
+    """A stream under the settings of a session, and its state: what can be read of a session, of a look back at it, and
+    of another algorithm in its place. Nothing here writes to the store.
 
     rounds: where the stream ends (None: with the data).
     """
 
-    def __init__(self, store, settings: Settings, rounds: int | None = None):
+    def __init__(self, store: Store, settings: Settings, rounds: int | None = None):
         self.store, self.settings = store, settings
         self.dataset = Dataset(store, settings.dataset)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
@@ -146,16 +156,16 @@ class Run:
         self._take(rounds)
         self.state = self.start()
 
-    def _take(self, rounds=None):
-        """Take the items as they are now: those that came later follow, in order, those that the session began with."""
+    def _take(self, rounds: int | None = None) -> None:
+        """Take the items that there are now: those that came later follow those that the session began with."""
         self.y = self._labels()
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, self.y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
         self.rounds = self.y.size if rounds is None else rounds
 
-    def _labels(self):
-        """The labels of the data set as the classes of the session, 0 where they are none of these."""
+    def _labels(self) -> np.ndarray:
+        """The labels of the data set as classes of the session, 0 where they are none of these."""
         own, names = self.dataset.classes, self.settings.classes
         if own:
             return relabelled(self.dataset.y, own, names or (), self.settings.positive_class)
@@ -164,7 +174,7 @@ class Run:
     # The fold
 
     def apply(self, state: State, event: Event) -> State:
-        """The state after an event; the one given is used up."""
+        """The state after an event; the one given must not be used any more."""
         match event:
             case Grown(rounds):
                 return self._grown(state, rounds)
@@ -175,25 +185,17 @@ class Run:
                 return self._answered(state, SKIP)
             case Changed(changes):
                 add_changes(state.lessons, changes)
-                self._teach_again(state)
-                return state
+                return self._retrained(state)
 
     def start(self) -> State:
         """The state before every event, of a stream that has no rounds yet."""
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
-        return State(
-            learner,
-            rule,
-            stream.objective(settings.theta, settings.rho, self.weights.ratio("sum")),
-            stream.average(learner, settings.averaged),
-            metrics.empty(classes),
-            stream.Question(0, *stream.NOTHING),
-            0,
-            settings.plan(),
-        )
+        objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
+        average, nothing = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
+        return State(learner, rule, objective, average, metrics.empty(classes), nothing, 0, settings.plan())
 
-    def _grown(self, state, rounds):
+    def _grown(self, state: State, rounds: int) -> State:
         end, state.rounds = state.rounds, max(state.rounds, rounds)
         if state.question.t < end:
             return state
@@ -201,7 +203,7 @@ class Run:
             state.trail.pop()
         return self._run(state, end)
 
-    def _answered(self, state, label):
+    def _answered(self, state: State, label: int) -> State:
         question, start = state.question, perf_counter()
         add_answer(state.lessons, int(self.order[question.t]), question.t, question.audit, label)
         if label != SKIP:
@@ -216,9 +218,9 @@ class Run:
             state.seconds = perf_counter() - start
         return state
 
-    def _run(self, state, t):
-        """Let the stream run from round t to the next question, or to its end."""
-        asking = state.spent < self.settings.budget
+    def _run(self, state: State, t: int) -> State:
+        """Run the stream from round t to the next question, or to its end."""
+        asking: bool | spending.Plan = state.spent < self.settings.budget
         if state.plan:
             state.plan.spent[:] = state.spent, state.audited
             asking = state.plan
@@ -235,21 +237,23 @@ class Run:
             if t < stop or stop == state.rounds:
                 return state
 
-    def _point(self, t):
-        """The round after t where the curves have a point: so many in the first items, and in each doubling of them."""
+    def _point(self, t: int) -> int:
+        """The round after t where the curves have a point: POINTS of them in the first items and in each doubling."""
         first = max(1, self.settings.items)
         every = max(1, -(-first // POINTS)) << max(0, (t // first).bit_length() - 1)
         return (t // every + 1) * every
 
-    def _teach_again(self, state):
-        """Teach the learner from the first round on with the labels that stand; what happened in the stream stays."""
+    def _retrained(self, state: State) -> State:
+        """The state with a learner trained from the first round on the labels that stand now; what happened in the
+        stream stays."""
         new = self.taught(state.lessons)
         for name in ("learner", "rule", "objective", "average", "spent", "audited"):
             setattr(state, name, getattr(new, name))
         self._refresh_scratch(state)
+        return state
 
     def taught(self, lessons: list[Lesson]) -> State:
-        """A state that was taught some lessons, and has seen nothing of the stream."""
+        """A state that was taught some lessons, and has not seen the stream."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         trains = self.settings.audit_trains
         given = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
@@ -263,8 +267,8 @@ class Run:
         )  # fmt: skip
         return state
 
-    def _refresh_scratch(self, state):
-        """Leave in a learner the traces of the row it saw last: the question's, or the last of the stream."""
+    def _refresh_scratch(self, state: State) -> None:
+        """Fill the scratch arrays of a learner from the row it saw last: that of the question, or of the stream."""
         t = state.question.t
         if state.question.predicted == 0:
             margins, predicted = np.zeros(t), np.zeros(t, np.int8)
@@ -277,12 +281,12 @@ class Run:
                 t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts), np.zeros((1, 4)),
             )  # fmt: skip
 
-    def follow(self, log: Log):
+    def follow(self, log: Log) -> Iterator[State]:
         """Fold a log, checking every question and digest: yields the state at first and after every event, changed in
         place; LogMismatch where something differs.
 
-        The log of another engine must be reproduced to rounding, for it may have summed in another order; its digests
-        are of other bits.
+        The log of another version of the engine must be reproduced to rounding, as it may have summed in another order;
+        its digests are not checked.
         """
         events, asked = log.events(self.rounds)
         answers = dict(zip(asked, range(len(asked))))
@@ -291,63 +295,54 @@ class Run:
             if done:
                 state = self.apply(state, events[done - 1])
             if done in answers:
-                self._check_digest(state, log, answers[done])
-                self._check_question(state, log, answers[done])
+                self._check(state, log, answers[done])
             yield state
 
-    def _check_digest(self, state, log, answers):
+    def _check(self, state: State, log: Log, answers: int) -> None:
+        """Compare the digest after so many answers, and the question asked then, with those of the log."""
+        name, engine, safe = self.settings.name, self.settings.engine, "its labels are safe and can be exported."
         if self.settings.exact and answers in log.digests and state.digest() != log.digests[answers]:
             raise LogMismatch(
-                f"the state of the session {self.settings.name} after {answers} answers is not the one recorded by "
-                f"engine {self.settings.engine}; its labels are safe and can be exported.",
-                answers,
-                log.entries[answers - 1],
-                None,
-            )
-
-    def _check_question(self, state, log, answers):
+                f"the state of the session {name} after {answers} answers is not the one recorded by engine {engine}; "
+                f"{safe}",
+                answers, log.entries[answers - 1], None,
+            )  # fmt: skip
         if answers == len(log.entries):
             return
         entry, waiting = log.entries[answers], None if self.ended(state) else self.facts(state.question)
-        equal = eq if self.settings.exact else _near
-        if waiting is None or not all(equal(waiting[name], getattr(entry, name)) for name in FACTS):
+        equal: Callable[[float, float], bool] = eq if self.settings.exact else NEAR
+        if waiting is None or not all(equal(waiting[fact], getattr(entry, fact)) for fact in FACTS):
             raise LogMismatch(
-                f"question {entry.number} of the session {self.settings.name} cannot be reproduced from its log: it "
-                f"was asked in round {entry.round + 1}. The session was made with engine {self.settings.engine}, this "
-                f"is {__version__}; its labels are safe and can be exported.",
-                answers,
-                entry,
-                waiting,
-            )
+                f"question {entry.number} of the session {name} cannot be reproduced from its log: it was asked in "
+                f"round {entry.round + 1}. The session was made with engine {engine}, this is {__version__}; {safe}",
+                answers, entry, waiting,
+            )  # fmt: skip
 
-    def facts(self, question: stream.Question) -> dict:
-        """What is stored of a question besides its place in the session."""
+    def facts(self, question: stream.Question) -> Row:
+        """What is stored of a question besides its place in the session, by the names in FACTS."""
         item = int(self.order[question.t])
         return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]}
 
     # What can be read
 
     def ended(self, state: State) -> bool:
-        """Whether no question is left; a change made at the end of a stream may have spent the budget."""
+        """Whether no question is left, be it that a change at the end of the stream spent the budget."""
         return state.question.t >= state.rounds or state.spent >= self.settings.budget
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
-        """The place at a state, given the question that waits (None: none)."""
+        """The place at a state, given the waiting question (None: none)."""
         labels = state.labels
+        answers = {label: labels.count(label) for label in self.names}
+        streamed = min(state.question.t + 1, self.rounds) if asked else self.rounds
+        pushed = None if self.multiclass else int(state.counts[1].sum())
         progress = Progress(
-            state.spent,
-            self.settings.budget,
-            {label: labels.count(label) for label in self.names},
-            labels.count(SKIP),
-            min(state.question.t + 1, self.rounds) if asked else self.rounds,
-            self.rounds,
-            None if self.multiclass else int(state.counts[1].sum()),
+            state.spent, self.settings.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
             asked is not None,
-        )
+        )  # fmt: skip
         return Place(asked, progress, weights(state.learner), state.counts)
 
     @property
-    def learner(self) -> tuple:
+    def learner(self) -> tuple[Any, ...]:
         """The learner as it is now."""
         return self.state.learner
 
@@ -356,15 +351,15 @@ class Run:
         """The answers that stand, in order, without the skips."""
         return [label for label in self.state.labels if label != SKIP]
 
-    def evaluate(self, counts, evaluation: str) -> dict:
-        """The metrics of a table of counts by name, as the classes of the session need them."""
+    def evaluate(self, counts: np.ndarray, evaluation: str) -> dict[str, Any]:
+        """The metrics of a table of counts by name: numbers, or arrays where `counts` is a curve."""
         if self.multiclass:
             return metrics.evaluate_classes(counts, evaluation)
         return metrics.evaluate(counts, evaluation, self.weights)
 
     @property
     def counts(self) -> np.ndarray:
-        """The table of counts where the run is."""
+        """The table of counts now."""
         return self.state.counts
 
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:

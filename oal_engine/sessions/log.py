@@ -2,33 +2,36 @@
 
 from dataclasses import dataclass, field, fields
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
+
+from ..store import Row, Store
 
 # Events
 
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream has so many rounds from now on; the first event of every session."""
+    """The stream now has so many rounds; the first event of every session."""
 
     rounds: int
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The question that waits is answered, or skipped (SKIP)."""
+    """The waiting question is answered, or skipped (SKIP)."""
 
     label: int
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Nobody knows the answer to the question that waits: it costs its label and teaches nothing (what-if only)."""
+    """Nobody knows the answer to the waiting question: it costs its label and teaches nothing (what-if only)."""
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """Another label stands for the question of this number."""
+    """The question of this number gets another label."""
 
     number: int
     label: int
@@ -36,24 +39,27 @@ class Corrected:
 
 @dataclass(frozen=True)
 class Marked:
-    """An item that was pushed without a question is a negative, and is learned as one."""
+    """An item that was pushed without a question turned out to be a negative, and is learned as one."""
 
     item: int
 
 
+Change = Corrected | Marked
+
+
 @dataclass(frozen=True)
 class Changed:
-    """Corrections and marks, between two answers or two growths: the learner is taught again with what stands now."""
+    """Corrections and marks between two other events: the learner is trained anew on the labels that stand now."""
 
-    changes: tuple[Corrected | Marked, ...]
+    changes: tuple[Change, ...]
 
 
 Event = Grown | Answered | Unanswered | Changed
 
 
 class Lesson(NamedTuple):
-    """What the learner was taught: the number of the question (0: a mark), the item, the round in which it counts,
-    whether it was a random check, and the label that stands (SKIP: nothing)."""
+    """A label that the learner was taught: the number of its question (0: a mark), the item, the round in which it
+    counts, whether it was a random check, and the label that stands (SKIP: nothing is learned)."""
 
     number: int
     item: int
@@ -67,8 +73,8 @@ def add_answer(lessons: list[Lesson], item: int, round: int, audit: int, label: 
     lessons.append(Lesson(answered(lessons) + 1, item, round, audit, label))
 
 
-def add_changes(lessons: list[Lesson], changes: tuple[Corrected | Marked, ...]) -> None:
-    """Put corrected labels in their places, and add marks as lessons of the round of the last answer."""
+def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
+    """Replace corrected labels, and add marks as lessons in the round of the last answer."""
     for change in changes:
         match change:
             case Corrected(number, label):
@@ -87,8 +93,8 @@ def answered(lessons: list[Lesson]) -> int:
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """A question that waits: its id, its place in the session, its item, why it was asked (audit: as a random check),
-    and its earlier answer."""
+    """A waiting question: its id, its number in the session, its round and item, why it was asked (audit: as a random
+    check), and its last answer that was taken back."""
 
     id: int
     number: int
@@ -103,8 +109,8 @@ class StoredQuestion:
 
 @dataclass(frozen=True)
 class Entry:
-    """A question of the log as it was asked, and its answer: the label that stands, the one `first` given, and who gave
-    it when (None: it waits). seconds: from the first look at the item to the key."""
+    """A question of the log as it was asked, and its answer: the label that stands, the one given `first`, by whom and
+    when (None: it waits). seconds: between showing the item and the answer."""
 
     id: int
     number: int
@@ -122,16 +128,16 @@ class Entry:
     annotator: str | None
     answered_at: str | None
     seconds: float | None
-    note: str = field(default="", compare=False)  # on its item
+    note: str = field(default="", compare=False)  # the note on its item
 
     @property
     def corrected(self) -> bool:
-        """Whether another label than the first stands."""
+        """Whether the label is not the one given first."""
         return self.label != self.first
 
     @property
     def mistake(self) -> bool:
-        """Whether it was answered with another class than predicted."""
+        """Whether the answer is another class than predicted."""
         return bool(self.label) and self.label != self.predicted
 
     def question(self, old: int | None = None) -> StoredQuestion:
@@ -150,22 +156,18 @@ class Log:
     `Store.changes`), digests of the state by number of answers, and how often the log was ever changed."""
 
     entries: list[Entry]
-    changes: list[dict]
+    changes: list[Row]
     digests: dict[int, str]
     version: int
 
     @classmethod
-    def read(cls, store, session: int) -> "Log":
+    def read(cls, store: Store, session: int) -> "Log":
         """The log of a session at one moment."""
         with store.snapshot():
             entries = read_entries(store, session)
             waiting = next((k for k, entry in enumerate(entries) if entry.label is None), len(entries))
-            entries = entries[: waiting + 1]  # after an undo those behind it are not forgotten yet
+            entries = entries[: waiting + 1]  # an undo leaves later questions in the store for a while
             return cls(entries, store.changes(session), store.digests(session), store.log_version(session))
-
-    def cut(self, answers: int) -> "Log":
-        """The part up to so many answers."""
-        return Log(self.entries[:answers], self.changes, self.digests, self.version)
 
     @property
     def answers(self) -> int:
@@ -173,19 +175,19 @@ class Log:
         return len(self.entries) - (bool(self.entries) and self.entries[-1].label is None)
 
     def events(self, rounds: int) -> tuple[list[Event], list[int]]:
-        """The events in order, over a stream that has so many rounds now; and how many of them come before the question
-        behind 0, 1, 2 ... answers is asked."""
-        groups: dict[int, list] = {}
-        for (position, end), changes in groupby(self._placed_changes(), lambda placed: placed[:2]):
+        """The events in order, over a stream that has so many rounds now; and how many of them precede the question
+        asked after 0, 1, 2 ... answers."""
+        groups: dict[int, list[tuple[int | None, Changed]]] = {}
+        for (position, end), placed in groupby(self._placed_changes(), itemgetter(0, 1)):
             if position <= self.answers:
-                groups.setdefault(position, []).append((end, Changed(tuple(change for *_, change in changes))))
+                groups.setdefault(position, []).append((end, Changed(tuple(change for *_, change in placed))))
         ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
         events: list[Event] = [Grown((ends or [rounds])[0])]
         asked = []
         for answers in range(self.answers + 1):
-            later = []
+            later: list[Event] = []
             for end, changed in groups.get(answers, []):
-                if end is None or end >= rounds:  # a question waited, or the stream ends there still
+                if end is None or end >= rounds:  # a question waited, or the stream still ends there
                     later.append(changed)
                 else:
                     ends.pop(0)
@@ -193,36 +195,39 @@ class Log:
             asked.append(len(events))
             events += later
             if answers < self.answers:
-                events.append(Answered(self.entries[answers].first))
+                events.append(Answered(self._first(answers)))
         return events, asked
 
     def lessons(self, answers: int) -> list[Lesson]:
-        """What was taught by the first so many answers, and by the changes up to then."""
+        """What the first so many answers taught, with the changes made up to then."""
         changes = self._placed_changes()
         lessons: list[Lesson] = []
         for done in range(answers + 1):
             if done:
                 entry = self.entries[done - 1]
-                add_answer(lessons, entry.item, entry.round, entry.audit, entry.first)
+                add_answer(lessons, entry.item, entry.round, entry.audit, self._first(done - 1))
             while changes and changes[0][0] <= done:
                 add_changes(lessons, (changes.pop(0)[-1],))
         return lessons
 
-    def _placed_changes(self) -> list[tuple[int, int | None, Corrected | Marked]]:
-        """The changes in order, each with the number of answers before it, and where the stream ended then."""
+    def _first(self, answers: int) -> int:
+        """The label first given to the question asked after so many answers."""
+        label = self.entries[answers].first
+        assert label is not None, "only the last question of a log waits"
+        return label
+
+    def _placed_changes(self) -> list[tuple[int, int | None, Change]]:
+        """The changes in order, each with the number of answers before it, and where the stream had ended then."""
         numbers = {entry.id: entry.number for entry in self.entries}
-        return [
-            (
-                row["position"],
-                row["at_end"],
-                Marked(row["item"])
-                if row["item"] is not None
-                else Corrected(numbers.get(row["question"], -1), row["label"]),
-            )
-            for row in self.changes
-        ]
+
+        def change(row: Row) -> Change:
+            if row["item"] is not None:
+                return Marked(row["item"])
+            return Corrected(numbers.get(row["question"], -1), row["label"])
+
+        return [(row["position"], row["at_end"], change(row)) for row in self.changes]
 
 
-def read_entries(store, session: int, after: int = 0) -> list[Entry]:
-    """The questions of a session behind one of a number in order, with their answers."""
+def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
+    """The questions of a session after one of a number in order, with their answers."""
     return [Entry(*(row[column] for column in COLUMNS)) for row in store.answers(session, after)]

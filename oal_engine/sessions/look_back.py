@@ -1,7 +1,8 @@
-"""A session looked at after the fact: any question and any round of it, whether it verifies, and what if it had run
-under another algorithm. Nothing here writes."""
+"""A session in retrospect: any question and any round of it, whether it verifies, and what if it had run under another
+algorithm. Nothing here writes to the store."""
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -10,17 +11,18 @@ import numpy as np
 
 from .. import __version__
 from ..kernel import metrics, stream
-from ..kernel.algorithms import ALGORITHMS
+from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.learners import weights
 from ..kernel.query_rules import paceable
+from ..store import Row, Store
 from . import top_terms
-from .fold import LogMismatch, Place, Progress, Run
-from .log import Answered, Entry, Grown, Log, Unanswered
+from .fold import LogMismatch, Place, Progress, Run, State
+from .log import Answered, Entry, Event, Grown, Log, Unanswered
 from .settings import SKIP, Settings, effective_rho
 
-KEPT_EVERY = 20  # answers between two kept states, or more where they would take too much memory
+KEPT_EVERY = 20  # events between two kept states, or more where these would take more memory than KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
-ENOUGH = 0.6  # of the questions of another algorithm must have answers, for its curve to be drawn
+ENOUGH = 0.6  # share of another algorithm's questions that must have answers for its curve to be drawn
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,18 @@ class Passed:
 @dataclass(frozen=True)
 class Step:
     """A question: the place before its answer, its entry in the log (None: the end of the session), the rounds that
-    passed before it, and the weights that its answer moved, most first."""
+    passed before it, and the weights that its answer changed, largest change first."""
 
     place: Place
     entry: Entry | None
     passed: Passed
-    moved: list
+    moved: list[top_terms.Moved]
 
 
 @dataclass(frozen=True)
 class Round:
-    """A round that asked nothing: its item, what was decided, and the progress, the learner's weights and the counts
-    with it. number: of the question after it, or of the end."""
+    """A round that asked nothing: its item, what was decided, the progress after it, the learner's weights and the
+    counts. number: of the question after it, or of the end."""
 
     round: int
     item: int
@@ -65,8 +67,9 @@ class Round:
 
 @dataclass(frozen=True)
 class Report:
-    """Whether a session verifies: questions, answers and digests that came out again, the engine versions then and now,
-    and, where it differs, the question, the round (from 1), the sentence, and what was recorded and what came out."""
+    """Whether a session verifies: how many questions, answers and digests were reproduced, the engine versions then and
+    now, and, where it differs, the question, the round (from 1), the sentence, and the facts of the question as it was
+    recorded and as it was found."""
 
     session: int
     name: str
@@ -78,64 +81,61 @@ class Report:
     number: int | None = None
     round: int | None = None
     sentence: str | None = None
-    recorded: dict | None = None
-    found: dict | None = None
+    recorded: Row | None = None
+    found: Row | None = None
 
     @property
-    def verified(self):
+    def verified(self) -> bool:
         """Whether nothing differs."""
         return self.sentence is None
 
-    def as_dict(self):
+    def as_dict(self) -> Row:
         """The report as JSON has it."""
         return {"verified": self.verified} | asdict(self)
 
-    def __str__(self):
-        checked = (
-            f"{_counted(self.questions, 'question')}, {_counted(self.answers, 'answer')} and "
-            f"{_counted(self.digests, 'stored digest')}"
-        )
+    def __str__(self) -> str:
+        parts = {"question": self.questions, "answer": self.answers, "stored digest": self.digests}
+        questions, answers, digests = (f"{count:,} {name}{'s' * (count != 1)}" for name, count in parts.items())
+        reproduced = f"{questions}, {answers} and {digests} were reproduced"
         versions = f"It was made with engine {self.engine_then} and is checked with {self.engine_now}."
         if self.verified:
             how = "bit for bit" if self.engine_then == self.engine_now else "to rounding"
-            return f"Verified {how}: {checked} were reproduced. {versions}"
+            return f"Verified {how}: {reproduced}. {versions}"
         wrong = "the state after it" if self.answers == self.number else "it"
         return (
             f"First difference in round {self.round:,}, at question {self.number:,}: {wrong} is not the one recorded. "
-            f"Before that, {checked} were reproduced. {versions}"
+            f"Before that, {reproduced}. {versions}"
         )
 
 
 class Version(NamedTuple):
-    """What changes with the log of a session (`Store.log_version`), its questions and its stream."""
+    """Numbers that change with the log of a session (`Store.log_version`), its questions and its stream."""
 
     log: int
     questions: int
     items: int
 
 
-def version(store, session):
+def version(store: Store, session: int) -> Version:
     """The version of a session now."""
     items = store.length(store.session(session)["dataset"])
     return Version(store.log_version(session), store.question_count(session), items)
 
 
-def _counted(number, what):
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
 class Trace(Run):
     """The log of a session, folded once from its first round as far as it is reproduced; any place of it opens quickly.
 
-    `log` has the entries of that part. mismatch: the LogMismatch that ended it, or None. Safe to share between threads.
+    `log` has the entries of that part. mismatch: what ended it, or None. Safe to share between threads.
     """
 
-    def __init__(self, store, session: int):
+    def __init__(self, store: Store, session: int):
         with store.snapshot():
             log, settings = Log.read(store, session), Settings.read(store, session)
             self.version = version(store, session)
         super().__init__(store, settings, self.version.items)
-        self.id, self.digests, self.mismatch, self._kept = session, log.digests, None, {}
+        self.id, self.digests = session, log.digests
+        self.mismatch: LogMismatch | None = None
+        self._kept: dict[int, State] = {}  # by number of events
         try:
             for done, state in enumerate(self.follow(log)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log.entries)
@@ -143,14 +143,14 @@ class Trace(Run):
                     self._kept[done] = state.copy()
         except LogMismatch as mismatch:
             self.mismatch = mismatch
-            log = log.cut(mismatch.answers)
+            log = replace(log, entries=log.entries[: mismatch.answers])
         self.log = log.entries
         self._events, self._asked_at = log.events(self.rounds)
         self.answers = log.answers
         self.state = self._after(max(0, self.answers - 1)) if self.mismatch else state
 
-    def _states(self, first, stop):
-        """The states after so many events, up to and with `stop`, changed in place; the caller's own."""
+    def _states(self, first: int, stop: int) -> Iterator[State]:
+        """The states after `first` to `stop` events, changed in place and not shared with others."""
         kept = max(done for done in self._kept if done <= first)
         state = self._kept[kept].copy()
         for done in range(kept, stop + 1):
@@ -159,59 +159,53 @@ class Trace(Run):
             if done >= first:
                 yield state
 
-    def _after(self, answers):
-        """The state after so many answers, as its question was asked; the caller's own."""
+    def _after(self, answers: int) -> State:
+        """The state after so many answers when its question was asked, not shared with others."""
         at = self._asked_at[answers]
         return next(self._states(at, at))
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         """How many places can be opened: every question, and the end where there is one."""
         return len(self.log) + self.complete
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         """Whether the budget is spent, or the stream has ended."""
         return self.mismatch is None and self.ended(self.state)
 
     @property
-    def reached(self):
+    def reached(self) -> int:
         """How many rounds can be opened."""
         if self.complete:
             return self.rounds
         return self.log[-1].round + 1 if self.log else 0
 
-    def step(self, number):
-        """The question of a number from 1, or the end behind the last."""
+    def step(self, number: int) -> Step:
+        """The question of a number from 1, or the end after the last one."""
         entry = self.log[number - 1] if number <= len(self.log) else None
-        passed = self._passed(number)
-        if not entry:  # the end is as it is now
-            return Step(self._own(self.place_of(self.state, None)), None, passed, [])
-        place = self._own(self.place_of(self._after(number - 1), entry.question()))
-        return Step(place, entry, passed, self._moved(number) if entry.first else [])
+        state = self._after(number - 1) if entry else self.state  # the end is as it is now
+        place = self.place_of(state, entry.question() if entry else None)
+        own = replace(place, weights=place.weights.copy(), counts=place.counts.copy())
+        return Step(own, entry, self._passed(number), self._moved(number) if entry and entry.first else [])
 
-    def _own(self, place):
-        """A place that stays as it is."""
-        return replace(place, weights=place.weights.copy(), counts=place.counts.copy())
-
-    def _moved(self, number):
+    def _moved(self, number: int) -> list[top_terms.Moved]:
         """What the answer to a question changed, with the labels that stood when it was given."""
         asked_at = self._asked_at[number - 1]
-        answered_at = next(
-            at for at in range(asked_at, len(self._events)) if isinstance(self._events[at], Answered)
-        )  # changes may stand between
+        later = range(asked_at, len(self._events))  # changes may come before the answer
+        answered_at = next(at for at in later if isinstance(self._events[at], Answered))
         state = next(self._states(answered_at, answered_at))
         before = weights(state.learner).copy()
         return top_terms.moved(before, weights(self.apply(state, self._events[answered_at]).learner))
 
-    def _gap(self, number):
+    def _gap(self, number: int) -> tuple[int, int]:
         """The first round after the question before the one of this number, and the first not before this one."""
         first = self.log[number - 2].round + 1 if number > 1 else 0
         return first, self.log[number - 1].round if number <= len(self.log) else self.rounds
 
-    def _inspect(self, number, first, stop):
+    def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
         """Margin, probability, draw and prediction of rounds between two questions, the counts after them, and the
-        state that decided the last of them."""
+        state that decided the last of them; first < stop."""
         facts, counts, t = np.zeros((stop - first, 4)), None, first
         begin = self._asked_at[number - 2] + 1 if number > 1 else 0
         for state in self._states(begin, self._asked_at[number - 1]):
@@ -220,16 +214,17 @@ class Trace(Run):
                 before = (counts for rounds, counts in reversed(state.trail) if rounds == first)
                 counts = next(before, np.zeros_like(state.counts)).copy()
             if t < end:
-                own = state.copy()  # a rule may leave its work in the learner
+                own = state.copy()  # a rule may use the learner's scratch arrays
                 stream.passed(
                     self.dataset.rows, self.y, self.order, own.learner, own.rule, own.objective, self.settings.seed,
                     t, own.before or True, counts, facts[t - first : end - first],
                 )  # fmt: skip
                 t = end
-            if t == stop:
-                return facts, counts, own
+                if t == stop:
+                    return facts, counts, own
+        raise AssertionError("the rounds lie between two questions")
 
-    def _passed(self, number):
+    def _passed(self, number: int) -> Passed:
         first, stop = self._gap(number)
         if first == stop:
             return Passed(first, 0, None if self.multiclass else 0, None, None)
@@ -237,11 +232,11 @@ class Trace(Run):
         pushed = None if self.multiclass else int((facts[:, 3] > 0).sum())
         return Passed(first, stop - first, pushed, float(facts[:, 0].min()), float(facts[:, 0].max()))
 
-    def number(self, t):
-        """The number of the question in round t (from 0), or of the first behind it, or of the end."""
+    def number(self, t: int) -> int:
+        """The number of the question in round t (from 0), or of the first one after it, or of the end."""
         return 1 + bisect_left(self.log, t, key=lambda entry: entry.round)
 
-    def round(self, t):
+    def round(self, t: int) -> Round:
         """What was decided in round t (from 0), in which nothing was asked."""
         number = self.number(t)
         facts, counts, state = self._inspect(number, self._gap(number)[0], t + 1)
@@ -255,18 +250,18 @@ class Trace(Run):
         )  # fmt: skip
 
     @cached_property
-    def mistakes(self):
+    def mistakes(self) -> list[int]:
         """The numbers of the questions that were answered with another class than predicted."""
         return [entry.number for entry in self.log if entry.mistake]
 
     @cached_property
-    def surprises(self):
+    def surprises(self) -> list[int]:
         """The numbers of the mistakes made with confidence."""
         theta = 0 if self.multiclass else self.settings.theta
         return [entry.number for entry in top_terms.surprises(self.log, theta)]
 
     @property
-    def report(self):
+    def report(self) -> Report:
         """What was checked, and where it differs."""
         answers, settings, mismatch = self.answers, self.settings, self.mismatch
         checked = sum(done <= answers for done in self.digests) * settings.exact
@@ -288,26 +283,26 @@ class Trace(Run):
 @dataclass(frozen=True)
 class WhatIf:
     """The same stream under another algorithm, as far as the session got: its run, what it asked (round from 1, class
-    predicted, answer or 0 where there is none), whether every answer is the truth, and how many of the session's own
-    answers are not."""
+    predicted, answer or 0 where there is none), whether the data's own labels answered, and how many of the session's
+    answers differ from them."""
 
     run: Run
-    asked: list
+    asked: list[tuple[int, int, int]]
     exact: bool
     different: int
 
     @property
-    def share(self):
+    def share(self) -> float:
         """The share of its questions that have answers."""
         return sum(label != SKIP for *_, label in self.asked) / len(self.asked) if self.asked else 1.0
 
     @property
-    def enough(self):
-        """Whether its curve says something: answers chosen by another rule are no fair sample of its questions."""
+    def enough(self) -> bool:
+        """Whether its curve is worth drawing: answers chosen by another rule are no fair sample of its questions."""
         return self.exact or self.share >= ENOUGH
 
 
-def what_if(trace, chosen):
+def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     """Run the rounds that a session has seen under another strategy, with its budget, order, draws and weights.
 
     Questions are answered by the data's own labels where every item has one, else by the answers of the session; one
@@ -330,36 +325,36 @@ def what_if(trace, chosen):
     )
     run = Run(trace.store, other, trace.reached)
     answers = {entry.item: entry.label for entry in trace.log if entry.label}
-    known = run.y if trace.labelled else answers
     asked, state = [], run.apply(run.start(), Grown(run.rounds))
     while not run.ended(state):
         item = int(run.order[state.question.t])
-        event = Answered(int(known[item])) if trace.labelled or item in answers else Unanswered()
-        asked.append((state.question.t + 1, state.question.predicted, getattr(event, "label", SKIP)))
+        label = int(run.y[item]) if trace.labelled else answers.get(item, SKIP)
+        event: Event = Answered(label) if label != SKIP else Unanswered()
+        asked.append((state.question.t + 1, state.question.predicted, label))
         state = run.apply(state, event)
     run.state = state
     different = sum(label != run.y[item] for item, label in answers.items()) if trace.labelled else 0
     return WhatIf(run, asked, trace.labelled, different)
 
 
-def verify(store, session):
+def verify(store: Store, session: int) -> Report:
     """The report of a session, from its log as it is now."""
     return Trace(store, session).report
 
 
-def confusion(run, counts, evaluation):
-    """A square table of items, a row a class that is true and a column a class it passed as, in the order of names."""
+def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
+    """A square table of items, a row a true class and a column a class it passed as, in the order of names."""
     if run.multiclass:
-        return metrics.class_confusion(counts, evaluation).tolist()
+        classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
+        return classes
     tp, fp, tn, fn = (int(value) for value in metrics.confusion(counts, evaluation))
     return [[tp, fn], [fp, tn]]
 
 
-def answers_confusion(trace, number):
+def answers_confusion(trace: Trace, number: int) -> list[list[int]]:
     """The same of the questions before a number: a row a class that was answered, a column a class predicted."""
-    place = {label: k for k, label in enumerate(trace.names)}
-    table = np.zeros((len(place), len(place)), int)
-    for entry in trace.log[: number - 1]:
-        if entry.label:
-            table[place[entry.label], place[entry.predicted]] += 1
-    return table.tolist()
+    answered = [entry for entry in trace.log[: number - 1] if entry.label]
+    return [
+        [sum((entry.label, entry.predicted) == (label, other) for entry in answered) for other in trace.names]
+        for label in trace.names
+    ]

@@ -2,15 +2,18 @@
 
 The first line says where the model is from and how an item becomes a row; each further line is one feature: its name,
 what its values are computed with (document frequency, or mean and deviation), and its weight, or one for each class.
-Whoever has no Python reads it with zcat. A file is untrusted: every line is checked, and its size is bounded.
+It can be read with zcat. A file is untrusted: every line is checked, and its size is bounded.
 """
 
 import gzip
 import json
 import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
@@ -22,92 +25,89 @@ from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
 from ..output.jsonlines import LinesError, checked, lines, number, or_none, whole, words
 from ..output.tables import CHUNK, Table
+from ..store import Row
 from . import calibration
 from .calibration import Calibration
+from .session import Session
 from .settings import MOST_CLASSES
 
+Rows = rows.SparseRows | rows.DenseRows
 FORMAT = 1
-MOST_WORDS = 20  # of a term; more would let a file from elsewhere take any time
+MOST_WORDS = 20  # of a term: with more a file from elsewhere could take any time
 
 
 class ModelError(ValueError):
-    """A file that is no model, or a session that has none, in one sentence."""
+    """A file that is no model, or a session that cannot have one, in one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The head of a model file; for each feature its name, the numbers that its values are computed with (a dictionary
-    of arrays), and its weights, shape (features, 1), or (features, K) where there are K classes."""
+    """The head of a model file; for each feature its name, the numbers that its values are computed with, and its
+    weights, shape (features, 1), or (features, K) where there are K classes."""
 
-    head: dict
-    names: list
-    numbers: dict
+    head: Row
+    names: list[str]
+    numbers: dict[str, np.ndarray]
     weights: np.ndarray
 
     @property
-    def multiclass(self):
+    def multiclass(self) -> bool:
         """Whether it tells K classes apart, not positive from negative."""
-        return self.head["multiclass"]
+        return bool(self.head["multiclass"])
 
     @cached_property
-    def classes(self):
-        """The words of each label: 1 and -1, or 1..K."""
-        labels = range(1, len(self.head["classes"]) + 1) if self.multiclass else (1, -1)
-        return dict(zip(labels, self.head["classes"]))
+    def classes(self) -> dict[int, str]:
+        """The name of each label: 1 and -1, or 1..K."""
+        names = self.head["classes"]
+        return dict(enumerate(names, 1)) if self.multiclass else dict(zip((1, -1), names))
 
     @cached_property
-    def calibration(self):
+    def calibration(self) -> Calibration:
         """What turns its margins into probabilities."""
         return Calibration(**self.head["calibration"])
 
-    @cached_property
-    def learner(self):
-        """A learner that predicts with the weights."""
+    @property
+    def learner(self) -> Any:
+        """A learner that predicts with the weights; with scratch arrays of its own, as threads may share a model."""
         if self.multiclass:
             return learners.build("m-perceptron", 1, classes=len(self.classes))._replace(w=self.weights)
         return learners.build("perceptron", 1)._replace(w=self.weights[:, 0])
 
     @cached_property
-    def _vocabulary(self):
+    def _vocabulary(self) -> vectorizer.Vocabulary | None:
         if self.head["vectorizer"] is None:
             return None
         frequency, settings = self.numbers["document_frequency"], self.head["vectorizer"]
         return vectorizer.Vocabulary(self.names, frequency, self.head["documents"], settings)
 
     @property
-    def text(self):
+    def text(self) -> bool:
         """Whether its items are texts, not vectors."""
         return self._vocabulary is not None
 
-    def rows(self, items):
+    def rows(self, items: Any) -> Rows:
         """The rows of texts, or of vectors whose columns are those of the model, as the session's own were made."""
-        matrix = self._vocabulary.transform(items) if self.text else items
+        matrix = self._vocabulary.transform(items) if self._vocabulary else items
         return rows.as_rows(scaling.apply({"name": self.head["scaling"]} | self.numbers, matrix))
 
-    def columns(self, matrix):
-        """The columns of the model out of a matrix, whose own have only numbers: those that a sparse one lacks are
-        zeros."""
-        wanted = len(self.names)
+    def columns(self, matrix: Any) -> Any:
+        """The columns of the model out of a matrix with numbered columns; columns that a sparse one lacks are zeros."""
+        wanted, is_sparse = len(self.names), bool(sparse.issparse(matrix))
         if self.names != [str(k) for k in range(1, wanted + 1)]:
             raise DataError(f"the model needs the columns {some(self.names, 5)}; those of the file have only numbers.")
-        if sparse.issparse(matrix):
+        if is_sparse:
             matrix.resize(matrix.shape[0], wanted)
         elif matrix.shape[1] < wanted:
             raise DataError(f"the model needs {wanted:,} columns. Got {matrix.shape[1]:,}.")
         return matrix[:, :wanted]
 
-    def scores(self, table):
+    def scores(self, table: Rows) -> np.ndarray:
         """The margin of every row, shape (n, 1), or its score for each class, (n, K)."""
-        found = np.empty((rows.length(table), len(self.classes) if self.multiclass else 1))
-        stream.scores(table, self.learner._replace(**self._scratch), self.head["theta"], found)
-        return found
+        scores = np.empty((rows.length(table), len(self.classes) if self.multiclass else 1))
+        stream.scores(table, self.learner, self.head["theta"], scores)
+        return scores
 
-    @property
-    def _scratch(self):
-        """Arrays of its own for whoever predicts, as threads may share a model."""
-        return {"scores": np.zeros(len(self.classes))} if self.multiclass else {}
-
-    def decided(self, scores):
+    def decided(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Margins and predicted classes of scores: the margin of K classes is the gap between the two highest."""
         if not self.multiclass:
             return scores[:, 0], np.where(scores[:, 0] >= self.head["theta"], 1, -1)
@@ -115,23 +115,23 @@ class Model:
         return highest[:, -1] - highest[:, -2], scores.argmax(axis=1) + 1
 
     @property
-    def fields(self):
-        """What `told` tells of an item, by name."""
-        each = {f"score: {name}": float for name in self.classes.values()} if self.multiclass else {}
-        return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | each
+    def fields(self) -> dict[str, type]:
+        """The names and types of what `predictions` gives of an item."""
+        scores: dict[str, type] = {f"score: {name}": float for name in self.classes.values()} if self.multiclass else {}
+        return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
 
-    def told(self, scores):
-        """A tuple for each row of scores: margin, predicted class and its name, probability or None, and, of K classes,
-        every score."""
+    def predictions(self, scores: np.ndarray) -> Iterator[tuple[Any, ...]]:
+        """For each row of scores its margin, the predicted class and its name, the probability or None, and, of K
+        classes, every score."""
         margins, predicted = self.decided(scores)
         chances = self.calibration(margins)
-        chances = [None] * margins.size if chances is None else chances.tolist()
+        given = [None] * margins.size if chances is None else chances.tolist()
         each = scores.tolist() if self.multiclass else [()] * margins.size
-        for margin, label, chance, more in zip(margins.tolist(), predicted.tolist(), chances, each):
+        for margin, label, chance, more in zip(margins.tolist(), predicted.tolist(), given, each):
             yield margin, label, self.classes[label], chance, *more
 
 
-def of_session(session):
+def of_session(session: Session) -> Model:
     """The model of an opened session as it is now."""
     settings, dataset, learner = session.settings, session.dataset, session.learner
     if not learners.linear(learner):
@@ -145,66 +145,57 @@ def of_session(session):
     else:
         numbers = {"document_frequency": vocabulary.document_frequency}
     head = {
-        "oal_model": FORMAT,
-        "engine": __version__,
-        "session": settings.name,
-        "dataset": dataset.name,
-        "algorithm": settings.algorithm,
-        "learner": settings.learner,
-        "labels": len(session.labels),
-        "averaged": bool(settings.averaged),
-        "multiclass": session.multiclass,
-        "classes": list(session.names.values()),
-        "theta": settings.theta,
-        "scaling": scaled["name"],
-        "vectorizer": vocabulary and vocabulary.settings,
-        "documents": vocabulary and vocabulary.documents,
-        "calibration": asdict(calibrated(session)),
+        "oal_model": FORMAT, "engine": __version__, "session": settings.name, "dataset": dataset.name,
+        "algorithm": settings.algorithm, "learner": settings.learner, "labels": len(session.labels),
+        "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
+        "theta": settings.theta, "scaling": scaled["name"], "vectorizer": vocabulary and vocabulary.settings,
+        "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
         "features": dataset.rows.columns,
-    }
+    }  # fmt: skip
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
     return Model(head, list(names), {key: np.array(values) for key, values in numbers.items()}, weights)
 
 
-def calibrated(session):
-    """How likely its predictions are right: of a positive class by the margin, of K by the gap of the best two."""
+def calibrated(session: Session) -> Calibration:
+    """How likely an item is positive, by its margin, or, of K classes, its prediction right, by the gap of the best
+    two."""
     log = [entry for entry in session.log if entry.label]
     margins, weights = [entry.margin for entry in log], [1 / entry.probability for entry in log]
     if session.multiclass:
         return calibration.fit(margins, [not entry.mistake for entry in log], weights, "right")
-    return calibration.fit(margins, [entry.label > 0 for entry in log], weights)
+    return calibration.fit(margins, [entry.label == 1 for entry in log], weights)
 
 
 # New items
 
 
-def predicted(model, table, entries, skipped, texts=False, lot=CHUNK):
+def predicted(
+    model: Model, table: Any, entries: Iterable[tuple[int, Any, int]], skipped: dict[str, tuple[int, int]],
+    texts: bool = False, lot: int = CHUNK,
+) -> Table:  # fmt: skip
     """The Table of predictions of entries as `formats.open_entries` gives them, so many worked on at a time; why some
     are skipped is counted in `skipped`, {reason: (count, first line)}."""
     if model.text and table.vectors is not None:
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
 
-    def each():
+    def each() -> Iterator[tuple[Any, ...]]:
         left = iter(entries)
-        while some := list(islice(left, lot)):
-            good = []
-            for line, item, row in some:
-                if isinstance(item, str):
+        while part := list(islice(left, lot)):
+            for line, item, _ in part:
+                if isinstance(item, str):  # the reason why it is skipped
                     count, first = skipped.get(item, (0, line))
                     skipped[item] = count + 1, first
-                else:
-                    good.append((line, item, row))
+            good = [entry for entry in part if not isinstance(entry[1], str)]
             if not good:
                 continue
             if vectors is not None:
                 items = vectors[[row for *_, row in good]]
             else:
                 items = [item[1 if model.text else 3] for _, item, _ in good]
-            told = model.told(model.scores(model.rows(items)))
-            for (line, (id, text, *_), _), found in zip(good, told):
-                yield line, id, *found, *([text] if texts else ())
+            for (line, (id, text, *_), _), prediction in zip(good, model.predictions(model.scores(model.rows(items)))):
+                yield line, id, *prediction, *([text] if texts else ())
 
     return Table({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
 
@@ -212,7 +203,7 @@ def predicted(model, table, entries, skipped, texts=False, lot=CHUNK):
 # Files
 
 
-def write(model, file):
+def write(model: Model, file: IO[bytes]) -> None:
     """Write a model to an open binary file; the same model gives the same bytes."""
     columns = {"feature": model.names} | {key: values.tolist() for key, values in model.numbers.items()}
     features = (dict(zip((*columns, "weights"), line)) for line in zip(*columns.values(), model.weights.tolist()))
@@ -221,58 +212,58 @@ def write(model, file):
             packed.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
-def _one_of(names):
+Check = Callable[[Any], bool]  # whether a value is allowed
+
+
+def _one_of(names: Iterable[str]) -> Check:
     return lambda value: value in list(names)
 
 
-VECTORIZER = {
+def _is_bool(value: Any) -> bool:
+    return type(value) is bool
+
+
+VECTORIZER: dict[str, Check] = {
     "tokenizer": _one_of(vectorizer.TOKENIZERS),
-    "pattern": _one_of(vectorizer.TOKENIZERS.values()),  # one from elsewhere could run for ever
-    "ngrams": whole(1, MOST_WORDS),
-    "min_df": whole(0),
-    "max_terms": whole(0),
-    **dict.fromkeys(("sublinear", "lowercase"), lambda value: type(value) is bool),
-}
+    "pattern": _one_of(vectorizer.TOKENIZERS.values()),  # another one could run for ever
+    "ngrams": whole(1, MOST_WORDS), "min_df": whole(0), "max_terms": whole(0),
+    "sublinear": _is_bool, "lowercase": _is_bool,
+}  # fmt: skip
 CALIBRATION = {
     "slope": or_none(number), "intercept": or_none(number), "labels": whole(0), "hits": whole(0),
     "hit": words(20), "reason": or_none(words(200)),
 }  # fmt: skip
-HEAD = {
+HEAD: dict[str, Check] = {
     "oal_model": whole(FORMAT, FORMAT),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
-    **dict.fromkeys(("averaged", "multiclass"), lambda value: type(value) is bool),
-    "labels": whole(0),
+    "averaged": _is_bool, "multiclass": _is_bool, "labels": whole(0),
     "classes": lambda value: isinstance(value, list) and 2 <= len(value) <= MOST_CLASSES
     and all(map(words(500), value)) and len(set(value)) == len(value),
-    "theta": number,
-    "scaling": _one_of(scaling.SCALINGS),
+    "theta": number, "scaling": _one_of(scaling.SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
     "vectorizer": lambda value: value is None or isinstance(value, dict),
-    "documents": or_none(whole(0)),
     "calibration": lambda value: isinstance(value, dict),
-    "features": whole(1),
 }  # fmt: skip
-NUMBERS = {
-    "document_frequency": whole(0),
-    "mean": number,
-    "deviation": lambda value: number(value) and value > 0,
-}
+NUMBERS: dict[str, Check] = {
+    "document_frequency": whole(0), "mean": number, "deviation": lambda value: number(value) and value > 0,
+}  # fmt: skip
 
 
-def read(path):
-    """The model of a file; ModelError says in one sentence what is wrong with one that is damaged or none at all."""
+def read(path: Path | str) -> Model:
+    """The model in a file; ModelError says in one sentence what is wrong with a file that holds none."""
     try:
         with gzip.open(path, "rb") as file:
             return _read(lines(file))
     except LinesError as error:
-        raise ModelError(f"{path} is no model that can be used: {error}") from None
+        raise ModelError(f"{path} is not a usable model: {error}") from None
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise ModelError(f"{path} is no model, or a damaged one: {str(error).rstrip('.')}.") from None
+        raise ModelError(f"{path} is not a model, or is damaged: {str(error).rstrip('.')}.") from None
 
 
-def _read(found):
-    head = checked(next(found, (1, {}))[1], HEAD, 1, "head of a model")
+def _read(entries: Iterator[tuple[int, Row]]) -> Model:
+    nothing: Row = {}
+    head = checked(next(entries, (1, nothing))[1], HEAD, 1, "head of a model")
     checked(head["calibration"], CALIBRATION, 1, "calibration of a model")
     text, scaled = head["vectorizer"] is not None, head["scaling"] == "standardize+l2"
     if text:
@@ -287,20 +278,19 @@ def _read(found):
         raise LinesError("the parts of its first line do not fit together.")
     size = len(head["classes"]) if head["multiclass"] else 1
     wanted = ["document_frequency"] * text + ["mean", "deviation"] * scaled
-    feature = {
+    feature: dict[str, Check] = {
         "feature": words(10_000),
         **{key: NUMBERS[key] for key in wanted},
         "weights": lambda value: isinstance(value, list) and len(value) == size and all(map(number, value)),
     }
-    table = {}
-    for at, line in found:
+    features: dict[str, Row] = {}
+    for at, line in entries:
         checked(line, feature, at, "feature of this model")
-        name, *values, weights = (line[key] for key in feature)
-        if name in table:
-            raise LinesError(f"line {at} names the feature {name[:40]} again.")
-        table[name] = values, weights
-    if len(table) != head["features"]:
-        raise LinesError(f"it has {len(table):,} of its {head['features']:,} features: it is cut short or altered.")
-    values, weights = zip(*table.values())
-    numbers = {key: np.array(column) for key, column in zip(wanted, zip(*values))}
-    return Model(head, [*table], numbers, np.array(weights, dtype=np.float64))
+        if line["feature"] in features:
+            raise LinesError(f"line {at} names the feature {line['feature'][:40]} again.")
+        features[line["feature"]] = line
+    if len(features) != head["features"]:
+        raise LinesError(f"it has {len(features):,} of its {head['features']:,} features: it is cut short or altered.")
+    numbers = {key: np.array([line[key] for line in features.values()]) for key in wanted}
+    weights = np.array([line["weights"] for line in features.values()], dtype=np.float64)
+    return Model(head, [*features], numbers, weights)

@@ -1,71 +1,81 @@
-"""A session as one page of HTML: what was asked and answered, what it is worth, what was learned, and with what.
+"""A session as one page of HTML: what was asked and answered, how good it is, what was learned, and with what.
 
 Curves are exact where every item of the data has a label of its own; else they are estimates from the answers, drawn
-dashed with their interval, and said to be estimates.
+dashed with their intervals and called estimates.
 """
 
 import html
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kernel import learners, metrics
-from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
-from ..output.plots import NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
+from ..output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
+from ..output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ..versions import versions
 from . import estimates, top_terms
+from .log import Entry
+from .session import Session
+from .settings import SKIP
 
 STRONGEST = 15  # terms of each class
 SHOWN = 500  # corrections and notes; all of them are in the table of labels
 MOST_CLASSES = 8  # in one figure
 POINTS = 200
-TWO = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
-MANY = ("accuracy", "macro_f1", "macro_recall")
 
 
-def page(session):
-    """The page of an opened session, which needs neither scripts nor a network, as bytes."""
-    parts = [
-        _summary(session),
-        *_worth(session),
-        *_answers(session),
-        *_learned(session),
-        *_corrections(session),
-        *_notes(session),
-        *_settings(session),
-    ]
+class Line(NamedTuple):
+    """A line of a figure; one with the ends of an interval is dashed."""
+
+    name: str
+    x: Sequence[float] | np.ndarray
+    y: Sequence[float] | np.ndarray
+    interval: tuple[Sequence[float], Sequence[float]] | None = None
+
+
+def page(session: Session) -> bytes:
+    """The page of an opened session, which needs neither scripts nor a network."""
+    sections = _quality, _answers, _learned, _corrections, _notes, _settings
+    parts = [_summary(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
 
 
-def _heading(words):
+def _heading(words: str) -> str:
     return f'<h2 dir="auto">{html.escape(words)}</h2>'
 
 
-def _figures(files):
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose first column names the rows; the others are of words or of figures, as their heads say."""
+    cells = [head_cell, *(word_cell if head in WORDS else figure_cell for head in heads[1:])]
+    return html_table(heads, [[cell(text) for cell, text in zip(cells, row)] for row in rows])
+
+
+def _figures(files: Iterable[bytes]) -> str:
     return f"<figure>{''.join(map(inline, files))}</figure>"
 
 
-def _drawn(title, unit, lines):
-    return drawn("svg", _draw, unit, title, lines, size=ON_PAGE, ink=INK)
+def _drawn(title: str, lines: Sequence[Line]) -> bytes:
+    return drawn("svg", _draw, title, lines, size=ON_PAGE, ink=INK)
 
 
-def _draw(axes, unit, title, lines):
-    """Lines (name, x, y, interval or None), those with an interval dashed."""
+def _draw(axes: Any, title: str, lines: Sequence[Line]) -> None:
     for (name, x, y, interval), (color, *_, mark) in zip(lines, STYLES):
         dash = {"linestyle": "--" if interval else "-", "marker": mark, "markevery": 0.15, "markersize": 4}
         axes.plot(x, y, color=color, label=plain(name), **dash)
         if interval:
             axes.fill_between(x, *interval, color=color, alpha=0.12, linewidth=0)
-    axes.set(xlabel=unit, ylim=(0, None))
+    axes.set(xlabel="items streamed", ylim=(0, None))
     axes.set_title(plain(title), fontsize=9)
     axes.legend(fontsize=8)
 
 
-def _summary(session):
+def _summary(session: Session) -> str:
     settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
@@ -75,201 +85,159 @@ def _summary(session):
     )
 
 
-# What it is worth
+# How good it is
 
 
-def _worth(session):
+def _quality(session: Session) -> Iterator[str]:
     """The curves and the table of the metrics, exact or estimated, or the reason why there are none."""
-    wanted = MANY if session.multiclass else TWO
     rounds, counts = session.curve(POINTS)
     done = np.maximum(rounds, 1)
-    shares = [("asked", rounds, counts[..., 1].sum((1, 2)) / done, None)]
+    shares = [Line("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
-        shares.append(("pushed", rounds, counts[:, 1].sum((1, 2)) / done, None))
-    share = _drawn("Share of the stream", "items streamed", shares)
+        shares.append(Line("pushed", rounds, counts[:, 1].sum((1, 2)) / done))
+    share = _drawn("Share of the stream", shares)
     yield _heading("How good it is")
     if not session.labelled:
         yield from _estimated(session, share)
         return
+    wanted = METRICS[True] if session.multiclass else estimates.BINARY
     curves = {name: session.evaluate(counts, name) for name in metrics.EVALUATIONS}
     final = {name: session.evaluate(session.counts, name) for name in metrics.EVALUATIONS}
     yield sentence("Exact: every item of the data has a label of its own, which the session has never seen.")
-    yield _figures([
-        *(
-            _drawn(TITLES[metric], "items streamed",
-                   [(NAMES[name], rounds, curves[name][metric], None) for name in metrics.EVALUATIONS])
-            for metric in wanted[:2]
-        ),
-        share,
-    ])  # fmt: skip
-    yield html_table(
-        ["", *NAMES.values()],
-        [
-            [head_cell(TITLES[metric]), *(figure_cell(number(metric, final[name][metric])) for name in NAMES)]
-            for metric in wanted
-        ],
-    )
+    lines = {metric: [Line(NAMES[name], rounds, curves[name][metric]) for name in curves] for metric in wanted[:2]}
+    yield _figures([*(_drawn(TITLES[metric], lines[metric]) for metric in lines), share])
+    rows = ([TITLES[metric], *(number(metric, final[name][metric]) for name in NAMES)] for metric in wanted)
+    yield _table(["", *NAMES.values()], rows)
 
 
-def _estimated(session, share):
+def _estimated(session: Session, share: bytes) -> Iterator[str]:
     """The estimates of a session over data without labels, or the reason why there are none."""
-    unknown = "The data has no labels of its own: its truth is not known."
-    found = estimates.of_session(session)
-    if found.reason:
-        yield sentence(f"{unknown} {found.reason}")
+    unknown = "The data has no labels of its own: the truth is not known."
+    now = estimates.of_session(session)
+    if now.reason:
+        yield sentence(f"{unknown} {now.reason}")
         yield _figures([share])
         return
     closed = (
-        f" They are of the items up to round {found.closed:,}, behind which nothing could be asked, and understate the "
+        f" They are of the items up to round {now.closed:,}, after which nothing could be asked, and understate the "
         "model as it is now."
-        if found.closed is not None
+        if now.closed is not None
         else ""
     )
     yield sentence(
         f"Estimated, not exact, from the answers, each weighted by 1 / its chance of being asked, with intervals of "
         f"95 %. {unknown}{closed}"
     )
-    points, known = estimates.curve(session), list(found.metrics["push"])
-    yield _figures([*(_drawn(f"{TITLES[metric]} (estimated)", "items streamed", [*_bands(points, metric)])
-                      for metric in known[:2]), share])  # fmt: skip
-    yield html_table(
-        ["Estimated", *NAMES.values()],
-        [
-            [head_cell(TITLES[metric]), *(figure_cell(_interval(found.metrics[name][metric])) for name in NAMES)]
-            for metric in known
-        ],
-    )
+    points, known = estimates.curve(session), list(now.metrics["push"])
+    figures = (_drawn(f"{TITLES[metric]} (estimated)", [*_bands(points, metric)]) for metric in known[:2])
+    yield _figures([*figures, share])
+    rows = ([TITLES[metric], *(_interval(now.metrics[name][metric]) for name in NAMES)] for metric in known)
+    yield _table(["Estimated", *NAMES.values()], rows)
 
 
-def _bands(points, metric):
+def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
     """The lines of a metric along `estimates.curve`, as far as it is known."""
     for name, title in NAMES.items():
-        known = [(rounds, each) for rounds, _, found in points if (each := found[name].get(metric))]
-        rounds, values = [rounds for rounds, _ in known], [each for _, each in known]
-        yield title, rounds, [each.value for each in values], ([e.low for e in values], [e.high for e in values])
+        known = [(rounds, value) for rounds, _, values in points if (value := values[name].get(metric))]
+        band = [value.low for _, value in known], [value.high for _, value in known]
+        yield Line(title, [rounds for rounds, _ in known], [value.value for _, value in known], band)
 
 
-def _interval(estimate):
+def _interval(estimate: estimates.Estimate | None) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else "not known"
 
 
 # Answers, and what was learned
 
 
-def _answers(session):
+def _answers(session: Session) -> Iterator[str]:
     """The answers of each class, and who gave them."""
-    log = [entry for entry in session.history if entry.label is not None]
+    log = [entry for entry in session.log if entry.label is not None]
     counts = Counter(entry.label for entry in log)
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
     yield _heading("Answers")
     if most:
         given = [entry for entry in log if entry.label]
-        labels, items = (np.array([getattr(entry, key) for entry in given]) for key in ("label", "round"))
-        lines = [(name, items + 1, (labels == k).cumsum(), None) for k, name in session.names.items() if k in most]
-        yield _figures([_drawn("Answers of each class", "items streamed", lines)])
-    yield html_table(
-        ["", "Answers", "Share"],
-        [
-            [head_cell(name), figure_cell(f"{counts[label]:,}"), figure_cell(f"{counts[label] / max(1, len(log)):.1%}")]
-            for label, name in (session.names | {0: "skipped"}).items()
-        ],
-    )
-    people = {}
+        labels, rounds = (np.array([getattr(entry, key) for entry in given]) for key in ("label", "round"))
+        lines = [Line(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
+        yield _figures([_drawn("Answers of each class", lines)])
+    words, all_answers = session.names | {SKIP: "skipped"}, max(1, len(log))
+    rows = [[name, f"{counts[label]:,}", f"{counts[label] / all_answers:.1%}"] for label, name in words.items()]
+    yield _table(["", "Answers", "Share"], rows)
+    people: dict[str, list[Entry]] = {}
     for entry in log:
         people.setdefault(entry.annotator or "nobody named", []).append(entry)
     yield _heading("Annotators")
-    yield html_table(
-        ["", "Answers", "Corrected", "Median seconds", "First", "Last"],
-        [
-            [
-                head_cell(name),
-                figure_cell(f"{len(own):,}"),
-                figure_cell(f"{sum(entry.corrected for entry in own):,}"),
-                figure_cell(_seconds(own)),
-                figure_cell(_when(min(entry.answered_at for entry in own))),
-                figure_cell(_when(max(entry.answered_at for entry in own))),
-            ]
-            for name, own in people.items()
-        ],
-    )
+    rows = []
+    for name, own in people.items():
+        times = sorted(str(entry.answered_at) for entry in own)
+        corrected = sum(entry.corrected for entry in own)
+        rows.append([name, f"{len(own):,}", f"{corrected:,}", _seconds(own), _minute(times[0]), _minute(times[-1])])
+    yield _table(["", "Answers", "Corrected", "Median seconds", "First", "Last"], rows)
 
 
-def _seconds(entries):
+def _seconds(entries: Iterable[Entry]) -> str:
     known = [entry.seconds for entry in entries if entry.seconds is not None]
     return f"{median(known):.1f}" if known else ""
 
 
-def _when(time):
+def _minute(time: str) -> str:
     return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M} UTC"
 
 
-def _learned(session):
+def _learned(session: Session) -> Iterator[str]:
     """The terms that speak most for each class."""
     weights = learners.weights(session.learner)
     yield _heading("What was learned")
     yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
-    found = {
+    terms = {
         name: ", ".join(
             f"{top_terms.term(session.dataset, column)} ({weight:.3g})"
             for column, weight in top_terms.strongest(weights, label, STRONGEST)
         )
         for label, name in session.names.items()
     }
-    yield html_table(
-        ["", "Words"], [[head_cell(name), word_cell(told or "nothing yet")] for name, told in found.items()]
-    )
+    yield _table(["", "Words"], [(name, words or "nothing yet") for name, words in terms.items()])
 
 
-def _corrections(session):
+def _corrections(session: Session) -> Iterator[str]:
     """The labels that were corrected."""
-    words = session.names | {0: "skipped"}
-    ids = _ids(session)
-    changed = [entry for entry in session.history if entry.corrected]
+    words, ids = session.settings.answers, _ids(session)
+    changed = [entry for entry in session.log if entry.corrected]
     yield _heading("Corrections")
     if not changed:
         yield sentence("No label was corrected.")
         return
-    yield sentence(f"Labels that are not those first given: {len(changed):,}.{_first(changed)}")
-    yield html_table(
-        ["", "Question", "First label", "Now", "By", "At"],
-        [
-            [
-                head_cell(ids[entry.item]),
-                figure_cell(f"{entry.number:,}"),
-                word_cell(words[entry.first]),
-                word_cell(words[entry.label]),
-                word_cell(entry.annotator),
-                figure_cell(_when(entry.answered_at)),
-            ]
-            for entry in changed[:SHOWN]
-        ],
-    )
+    yield sentence(f"Corrected labels: {len(changed):,}.{_first(changed)}")
+    rows = [
+        [ids[e.item], f"{e.number:,}", words[e.first], words[e.label], e.annotator, _minute(str(e.answered_at))]
+        for e in changed[:SHOWN]
+    ]
+    yield _table(["", "Question", "First label", "Now", "By", "At"], rows)
 
 
-def _notes(session):
+def _notes(session: Session) -> Iterator[str]:
     """The notes that stand."""
     if notes := session.notes:
         ids = _ids(session)
         yield _heading("Notes")
         if len(notes) > SHOWN:
             yield sentence(_first(notes).strip())
-        yield html_table(
-            ["", "Words"], [[head_cell(ids[item]), word_cell(text)] for item, text in list(notes.items())[:SHOWN]]
-        )
+        yield _table(["", "Words"], [(ids[item], text) for item, text in list(notes.items())[:SHOWN]])
 
 
-def _first(lines):
+def _first(lines: Collection[object]) -> str:
     return f" The first {SHOWN:,} are shown; the table of labels has all." if len(lines) > SHOWN else ""
 
 
-def _ids(session):
+def _ids(session: Session) -> dict[int, str]:
     """The ids of the items that the log and the notes are about."""
-    places = {entry.item for entry in session.history} | session.notes.keys()
-    found = session.store.items(session.dataset.id, sorted(places))
-    return {position: item["id"] for position, item in found.items()}
+    places = {entry.item for entry in session.log} | session.notes.keys()
+    items = session.store.items(session.dataset.id, sorted(places))
+    return {position: item["id"] for position, item in items.items()}
 
 
-def _settings(session):
+def _settings(session: Session) -> Iterator[str]:
     """Everything that a session was made with, and the versions that made this page."""
     known = asdict(session.settings) | {"page": versions()}
     yield _heading("Settings and versions")

@@ -1,31 +1,32 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .. import __version__
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy, strategy
+from ..store import Row, Store
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
 
 
 class SessionError(ValueError):
-    """An answer or a session that does not fit its log, in one sentence."""
+    """Settings that are not allowed, or an answer or a log that does not fit its session, in one sentence."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a session was made with, as it is stored. `owner`, `guidelines` and `feedback_trains` may be changed later.
 
-    items: the length of the stream when the session began, the part that is shuffled. horizon: the rounds that random
-    checks and pacing plan for. audit: the share of the budget for random checks. pace: the share of the horizon in
-    which the rest is spent evenly (None: as the rule wants). classes: the names in the order of the labels 1 .. K
-    (None: a positive and a negative one). positive_class: the class of the data set that is the positive one.
+    items: the length of the stream when the session began, which is the part that is shuffled. classes: their names in
+    the order of the labels 1 .. K (None: a positive and a negative class). For the others see `Options`.
     """
 
     id: int
@@ -61,147 +62,142 @@ class Settings:
     created_at: str
 
     @classmethod
-    def read(cls, store, session):
+    def read(cls, store: Store, session: int) -> "Settings":
         """The settings of a session as they are stored now; StoreError where there is no such session."""
         row = store.session(session)
-        return cls(**{f.name: bool(row[f.name]) if f.type is bool else row[f.name] for f in fields(cls)})
+        values: Row = {f.name: bool(row[f.name]) if f.type is bool else row[f.name] for f in fields(cls)}
+        return cls(**values)
 
     @cached_property
-    def names(self):
-        """The words of each label, in the order in which they are offered."""
+    def names(self) -> dict[int, str]:
+        """The name of each label, in the order in which they are offered."""
         if self.classes:
             return dict(enumerate(self.classes, 1))
         return {POSITIVE: self.positive_name, NEGATIVE: self.negative_name}
 
     @cached_property
-    def weights(self):
-        """What positives and mistakes weigh in the metrics."""
+    def answers(self) -> dict[int | None, str | None]:
+        """What every answer is called: a label, a skip, and none."""
+        return self.names | {SKIP: "skipped", None: None}
+
+    @cached_property
+    def weights(self) -> metrics.Weights:
+        """The weights of positives and of misses in the metrics."""
         return metrics.Weights(self.alpha_p, self.c_p)
 
     @cached_property
-    def strategy(self):
+    def strategy(self) -> Strategy:
         """The learner and the query rule with their parameters."""
         return Strategy(
             self.algorithm, self.learner, self.rule, self.parameters["learner"], self.parameters["rule"], None
         )
 
     @property
-    def exact(self):
-        """Whether this engine made the log, which is then reproduced bit for bit."""
+    def exact(self) -> bool:
+        """Whether this version of the engine made the log, which must then be reproduced bit for bit."""
         return self.engine == __version__
 
-    def plan(self):
+    def plan(self) -> spending.Plan | None:
         """The plan of spending that the budget needs, or None."""
         return spending.plan(self.rule, self.budget, self.horizon, self.audit, self.audit_trains, self.pace)
 
 
-def create(
-    store,
-    dataset,
-    algorithm=None,
-    *,
-    learner=None,
-    rule=None,
-    parameters=(),
-    budget=300,
-    seed=0,
-    shuffled=False,
-    positive_name="Relevant",
-    negative_name="Not relevant",
-    classes=(),
-    positive_class=None,
-    name=None,
-    weights=metrics.Weights(),
-    metric="sum",
-    theta=0.0,
-    rho="laplace",
-    averaged=False,
-    audit=0.0,
-    audit_trains=True,
-    pace=None,
-    horizon=None,
-    owner="",
-    guidelines="",
-):
-    """Check the settings and store a new session; its id.
+@dataclass(frozen=True)
+class Options:
+    """What can be chosen for a new session besides its data set and its strategy.
 
-    rho is 'laplace' (estimated from the labels given) or a number; what an algorithm fixes goes before. A multi-class
-    algorithm asks for one of `classes` (names; the data set's own where there are none given). A session never uses the
-    data set's own labels: they draw the exact curves and nothing else. Labels of K classes serve a session of two
-    where positive_class says (by name) which is the positive one. audit: share of the budget for random checks up to
-    the horizon (rounds; None: the stream as it is), whose answers teach only if audit_trains. pace: share of the
-    horizon in which the rest is spent evenly (None: as the rule wants).
+    classes: the names of K classes (none: those of the data set). positive_class: the class of a data set of K classes
+    whose items are the positives; it serves the exact curves alone, for a session never sees the labels of its data
+    set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
+    budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
+    the rest is spent evenly (None: as the rule wants). horizon: the rounds that both plan for (None: all that there
+    are).
     """
-    chosen = strategy(algorithm, learner, rule, parameters)
-    about = store.dataset(dataset)
-    own = list(about["classes"] or ())
-    names = _names(classes or own, about) if chosen.multiclass else []
-    if classes and not chosen.multiclass:
-        raise SessionError(f"{chosen.algorithm} asks for a positive and a negative class. Got {len(classes)} classes.")
-    if positive_class is not None and (chosen.multiclass or positive_class not in own):
-        allowed = f"one of {', '.join(own)}" if own and not chosen.multiclass else "left out here"
-        raise SessionError(f"positive_class must be {allowed}. Got {positive_class}.")
-    chosen.build(about["features"], len(names))
-    budget, seed = _whole(budget, "budget", 1), _whole(seed, "seed", 0)
-    positive_name, negative_name = ("", "") if names else (positive_name.strip(), negative_name.strip())
-    if not names and (not positive_name or not negative_name or positive_name == negative_name):
-        raise SessionError("a session needs two different class names.")
-    if metric not in ("sum", "cost"):
-        raise SessionError(f"metric must be sum or cost. Got {metric}.")
-    horizon = about["items"] if horizon is None else _whole(horizon, "horizon", 1)
-    spending.plan(chosen.rule, budget, horizon, audit, audit_trains, pace)
-    rho = stream.objective(theta, effective_rho(chosen, rho, weights, metric), weights.ratio("sum")).rho
-    return store.add_session(
-        {
-            "name": (name or about["name"]).strip(),
-            "dataset": about["id"],
-            "items": about["items"],
-            "horizon": horizon,
-            "algorithm": chosen.algorithm,
-            "learner": chosen.learner,
-            "rule": chosen.rule,
-            "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
-            "budget": budget,
-            "seed": seed,
-            "shuffled": int(shuffled),
-            "positive_name": positive_name,
-            "negative_name": negative_name,
-            "classes": json.dumps(names) if names else None,
-            "positive_class": positive_class,
-            "alpha_p": weights.alpha_p,
-            "c_p": weights.c_p,
-            "metric": metric,
-            "theta": float(theta),
-            "rho": rho,
-            "averaged": int(averaged),
-            "audit": float(audit),
-            "audit_trains": int(audit_trains),
-            "pace": None if pace is None else float(pace),
-            "owner": owner.strip(),
-            "guidelines": guidelines,
-            "engine": __version__,
-        }
-    )
+
+    budget: float = 300
+    seed: float = 0
+    shuffled: bool = False
+    positive_name: str = "Relevant"
+    negative_name: str = "Not relevant"
+    classes: Sequence[str] | None = ()
+    positive_class: str | None = None
+    name: str | None = None
+    weights: metrics.Weights = field(default=metrics.Weights())
+    metric: str = "sum"
+    theta: float = 0.0
+    rho: float | str = "laplace"
+    averaged: bool = False
+    audit: float = 0.0
+    audit_trains: bool = True
+    pace: float | None = None
+    horizon: float | None = None
+    owner: str = ""
+    guidelines: str = ""
 
 
-def effective_rho(chosen, rho, weights, metric):
+def create(
+    store: Store,
+    dataset: int | str,
+    algorithm: str | None = None,
+    *,
+    learner: str | None = None,
+    rule: str | None = None,
+    parameters: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
+    **options: Any,
+) -> int:
+    """Check the settings of a new session, with `Options` by keyword, and store it; its id."""
+    chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
+    data = store.dataset(dataset)
+    names = _names(chosen, own, data)
+    chosen.build(data["features"], len(names["classes"]))
+    if own.metric not in ("sum", "cost"):
+        raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
+    budget, seed = _whole(own.budget, "budget", 1), _whole(own.seed, "seed", 0)
+    horizon = data["items"] if own.horizon is None else _whole(own.horizon, "horizon", 1)
+    spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace)
+    rho = effective_rho(chosen, own.rho, own.weights, own.metric)
+    values = vars(own) | vars(own.weights) | names | {
+        "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
+        "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
+        "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
+        "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
+        "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
+        "owner": own.owner.strip(), "engine": __version__,
+    }  # fmt: skip
+    del values["weights"]
+    return store.add_session(values)
+
+
+def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:
     """The rho that a strategy runs with where no labels are known beforehand; 0 is Laplace's estimate."""
     if rho == "auto":
         raise SessionError("rho must be a number > 0, or laplace. Got auto.")
     return chosen.known_rho(rho, weights, metric)
 
 
-def _names(classes, about):
-    """The class names of a multi-class session, checked."""
-    names = [name.strip() for name in classes]
-    if not names:
-        raise SessionError(f"the data set {about['name']} has no classes of its own: name those to ask for.")
-    if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
-        raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")
-    return names
+def _names(chosen: Strategy, options: Options, data: Row) -> Row:
+    """The checked names of a positive and a negative class, or of K classes."""
+    present, positive = list(data["classes"] or ()), options.positive_class
+    if positive is not None and (chosen.multiclass or positive not in present):
+        allowed = f"one of {', '.join(present)}" if present and not chosen.multiclass else "left out here"
+        raise SessionError(f"positive_class must be {allowed}. Got {positive}.")
+    if chosen.multiclass:
+        names = [name.strip() for name in options.classes or present]
+        if not names:
+            raise SessionError(f"the data set {data['name']} has no classes of its own: name those to ask for.")
+        if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
+            raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")
+        return {"positive_name": "", "negative_name": "", "classes": names}
+    if options.classes:
+        count = len(options.classes)
+        raise SessionError(f"{chosen.algorithm} asks for a positive and a negative class. Got {count} classes.")
+    names = [options.positive_name.strip(), options.negative_name.strip()]
+    if not all(names) or len(set(names)) < 2:
+        raise SessionError("a session needs two different class names.")
+    return {"positive_name": names[0], "negative_name": names[1], "classes": []}
 
 
-def _whole(value, name, low):
+def _whole(value: float, name: str, low: int) -> int:
     if not isinstance(value, (int, float, np.number)) or not low <= value < 2**53 or int(value) != value:
         raise SessionError(f"{name} of a session must be a whole number >= {low}. Got {value}.")
     return int(value)

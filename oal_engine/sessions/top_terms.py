@@ -1,16 +1,20 @@
-"""What the model of a session has learned: the weights that an answer moved, the strongest of each class, and the
+"""What the model of a session has learned: the weights that an answer changed, the strongest of each class, and the
 answers that surprised it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-NOISE = 1e-12  # times the largest weight: smaller ones are what rounding leaves of a mean
+from ..datasets import Dataset
+from .log import Entry
+
+NOISE = 1e-12  # times the largest weight: smaller differences from a mean are rounding errors
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A weight that answers changed: its column, its class (None: the only weight vector), and both values."""
+    """A weight that answers changed: its column, its class (None: there is one weight vector), and both values."""
 
     column: int
     label: int | None
@@ -18,8 +22,8 @@ class Moved:
     new: float
 
 
-def moved(old, new, most=8):
-    """The weights that differ, by the size of their change."""
+def moved(old: np.ndarray, new: np.ndarray, most: int = 8) -> list[Moved]:
+    """The weights that differ, the largest change first."""
     classes = old.shape[1] if old.ndim == 2 else 1
     return [
         Moved(k // classes, k % classes + 1 if old.ndim == 2 else None, float(old.ravel()[k]), float(new.ravel()[k]))
@@ -27,29 +31,29 @@ def moved(old, new, most=8):
     ]
 
 
-def strongest(weights, label, most=8):
+def strongest(weights: np.ndarray, label: int, most: int = 8) -> list[tuple[int, float]]:
     """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)].
 
     Of K classes a weight counts as far as it is above the mean of the classes' weights.
     """
-    found = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
+    for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
     noise = NOISE * np.abs(weights).max()
-    return [(k, float(found[k])) for k in _largest(np.where(found > noise, found, 0), most)]
+    return [(k, float(for_class[k])) for k in _largest(np.where(for_class > noise, for_class, 0), most)]
 
 
-def _largest(sizes, most):
+def _largest(sizes: np.ndarray, most: int) -> list[int]:
     """The places of the largest sizes above 0, the largest first."""
     first = np.argpartition(-sizes, min(most, sizes.size - 1))[:most]
     return [int(k) for k in first[np.argsort(-sizes[first], kind="stable")] if sizes[k] > 0]
 
 
-def term(dataset, column):
-    """The word or the name of a column of a data set."""
-    names = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
+def term(dataset: Dataset, column: int) -> str:
+    """The term or the name of a column of a data set."""
+    names: Sequence[str] = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     return names[column] if names else f"column {column + 1}"
 
 
-def surprises(log, theta=0.0):
-    """The mistakes made with confidence: with a margin further from the threshold than half of the questions."""
+def surprises(log: Sequence[Entry], theta: float = 0.0) -> list[Entry]:
+    """The confident mistakes: those with a margin further from the threshold than that of half of the questions."""
     half = np.median([abs(entry.margin - theta) for entry in log]) if log else 0.0
     return [entry for entry in log if entry.mistake and abs(entry.margin - theta) > half]

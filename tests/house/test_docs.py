@@ -3,6 +3,7 @@
 import inspect
 import re
 import shlex
+from dataclasses import fields
 from functools import cache
 
 import pytest
@@ -16,7 +17,7 @@ from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.metrics import METRICS
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
-from oal_engine.sessions.settings import create
+from oal_engine.sessions.settings import Options, create
 from tests.harness import ROOT
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[!.]*/README.md")]
@@ -104,8 +105,9 @@ def test_the_reference_names_every_parameter(heading, registry):
 def test_the_settings_of_a_session_are_explained():
     """Each argument of `session.create` is a row of the table, with its default."""
     rows = re.findall(r"^\| `(\w+)` \|(.*?)\| .+ \|$", section("docs/settings.md", "## Settings of a session"), re.M)
-    arguments = [each for each in inspect.signature(create).parameters.values() if each.name != "store"]
+    arguments = [each for each in inspect.signature(create).parameters.values() if each.kind != each.VAR_KEYWORD][1:]
     expected = [(each.name, "" if each.default is each.empty else f"`{each.default!r}`") for each in arguments]
+    expected += [(each.name, f"`{each.default!r}`") for each in fields(Options)]
     assert expected == [(name, default.strip()) for name, default in rows]
 
 

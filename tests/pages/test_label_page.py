@@ -207,7 +207,7 @@ def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trai
     desk = work(60)
     session = desk.session
     row = pushed.page(desk, view())["rows"][0]["id"]
-    app_store.put_feedback_trains(session.id, trains)
+    app_store.update_session(session.id, {"feedback_trains": int(trains)})
     before = session.place.progress.labels, session.digest()
     at = listed(session.id, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
     assert not at.exception

@@ -49,7 +49,7 @@ def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_p
     at = run(page)
     st.cache_resource.clear()
     assert not at.exception
-    assert "cannot be used: it is no database" in words(at)
+    assert "cannot be used: it is not a database" in words(at)
 
 
 @pytest.fixture

@@ -377,7 +377,7 @@ def test_no_file_leaves_its_folder(run, tmp_path, name):
     """Names that point elsewhere are refused, and nothing is written."""
     Path("evil.tar").write_bytes(archive((name, b"x", tarfile.REGTYPE)))
     code, _, err = run("restore", "evil.tar")
-    assert (1, f"error: evil.tar is no backup: it holds {name!r}.\n") == (code, err)
+    assert (1, f"error: evil.tar is not a backup: it contains {name!r}.\n") == (code, err)
     assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
 
 
@@ -386,7 +386,7 @@ def test_no_link_or_device_is_unpacked(run, tmp_path, kind):
     """Only plain files are taken from a backup."""
     Path("evil.tar").write_bytes(archive(("studio.db", b"", kind)))
     code, _, err = run("restore", "evil.tar")
-    assert (1, "error: evil.tar is no backup: it holds 'studio.db'.\n") == (code, err)
+    assert (1, "error: evil.tar is not a backup: it contains 'studio.db'.\n") == (code, err)
     assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
 
 
@@ -400,7 +400,7 @@ def test_a_folder_elsewhere_that_a_database_names_is_refused(run, tmp_path):
         found.copy_to("evil.db")
     Path("evil.tar").write_bytes(archive(("studio.db", Path("evil.db").read_bytes(), tarfile.REGTYPE)))
     code, _, err = run("restore", "evil.tar", "--db", "new.db")
-    assert (1, "error: evil.tar is no whole backup: the rows in '../../elsewhere' are missing.\n") == (code, err)
+    assert (1, "error: evil.tar is an incomplete backup: the rows in '../../elsewhere' are missing.\n") == (code, err)
     assert not Path("new.db").exists()
 
 

@@ -82,7 +82,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 def test_it_is_kept_once(empty, text):
     """The same answers are not taken twice."""
     session = adopt(empty, io.StringIO(text))
-    with pytest.raises(LinesError, match=rf"^this session is here already: it is session {session}\.$"):
+    with pytest.raises(LinesError, match=rf"^this session is here already, as session {session}\.$"):
         adopt(empty, io.StringIO(text))
     assert 1 == len(empty.sessions())
 
@@ -121,16 +121,16 @@ def label(text):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: "", "this is no published session of version 2"),
+        (lambda text: "", "the first line must say that this is a published session of version 2"),
         (lambda text: "hello\n" + text, "line 1 is no JSON object"),
         (lambda text: "[1]\n" + text, "line 1 is no JSON object"),
         (lambda text: "[" * 100_000, "line 1 is no JSON object: it is nested too deeply"),
-        (lambda text: edited(text, 0, oal_session=1), "this is no published session of version 2"),
+        (lambda text: edited(text, 0, oal_session=1), "the first line must say that this is a published"),
         (lambda text: text[: len(text) // 2], "is no JSON object|cut short"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
-        (lambda text: text + text.splitlines()[1], "is behind the end of the session"),
+        (lambda text: text + text.splitlines()[1], "comes after the end of the session"),
         (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is no JSON object: NaN is no"),
-        (lambda text: edited(text, 1, extra=1), "line 2 is no question, label, note, mark, digest or end"),
+        (lambda text: edited(text, 1, extra=1), "line 2 must be a question, label, note, mark, digest or the end"),
         (lambda text: edited(text, 1, round=-1), "invalid value for round in line 2. Got -1."),
         (lambda text: edited(text, 1, item=300), "question 1 is about an item that the data set does not have"),
         (lambda text: edited(text, 1, margin="<b>"), 'invalid value for margin in line 2. Got "<b>".'),
@@ -140,8 +140,8 @@ def label(text):
         (lambda text: edited(text, 1, predicted=4), "question 1 has a class that the session does not have"),
         (lambda text: edited(text, 1, parent=True), "invalid value for parent in line 2. Got true."),
         (lambda text: edited(text, label(text), label=2), "the label of question 1 is not one of the session"),
-        (lambda text: edited(text, label(text), position=1), "the label of question 1 corrects none that it had"),
-        (lambda text: edited(text, label(text), undone_by="x"), "the label of question 1 is half taken back"),
+        (lambda text: edited(text, label(text), position=1), "the label of question 1 corrects no label that it had"),
+        (lambda text: edited(text, label(text), undone_by="x"), "must have both undone_at and undone_by"),
         (lambda text: edited(text, label(text), question=2), "names a question, a number or an event twice|no answer"),
         (lambda text: edited(text, label(text), event="a\0b"), "invalid value for event in line [0-9]+"),
         (lambda text: head(text, learner="no"), "invalid value for learner in the settings"),
@@ -244,5 +244,5 @@ def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_p
     code, out, _ = command("verify", adopted, "--db", empty.path)
     assert (1, True) == (code, "First difference in round" in out)
     code, out, err = command("adopt", file, "--db", empty.path)
-    message = f"error: {file} cannot be adopted: this session is here already: it is session {adopted}.\n"
+    message = f"error: {file} cannot be adopted: this session is here already, as session {adopted}.\n"
     assert (1, "", message) == (code, out, err)

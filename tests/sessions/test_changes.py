@@ -245,7 +245,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
 
     def prefer(event):
         stores[0].put_preferences(event, {"size": 2})
-        stores[0].put_guidelines(shared.id, event)
+        stores[0].update_session(shared.id, {"guidelines": event})
 
     acts = [partial(act, opened) for act in (answer, note) for opened in (shared, elsewhere, single)]
     acts += [partial(answer, single), append, prefer]
@@ -321,7 +321,7 @@ def test_a_prepared_question_is_another_after_a_correction(store):
     say(opened, POSITIVE)
     assert opened.history[-2].id == waiting.id
     assert opened.place.asked.id != stale.id
-    with pytest.raises(SessionError, match="not the one that is asked now"):
+    with pytest.raises(SessionError, match="current question"):
         opened.answer("stale", stale.id, POSITIVE)
 
 
@@ -336,7 +336,7 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
     take_back(opened)
     say(opened, label)
     assert stale.item != opened.place.asked.item
-    with pytest.raises(SessionError, match="not the one that is asked now"):
+    with pytest.raises(SessionError, match="current question"):
         opened.answer("stale", stale.id, POSITIVE)
 
 
@@ -351,7 +351,7 @@ def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
     assert ([second.id], 4) == ([asked.id for asked in opened.skipped], opened.place.progress.left)
     for _ in range(3):
         say(opened, truth(opened))
-    with pytest.raises(SessionError, match="the last label is for the item that is asked now"):
+    with pytest.raises(SessionError, match="the last one is kept for the current question"):
         correct(opened, 1, POSITIVE)
     correct(opened, 0, SKIP)
     correct(opened, 1, POSITIVE)
@@ -384,7 +384,7 @@ def test_a_wrong_mark_trains_only_where_it_is_said(store):
     opened.feedback("learned", item, True, trains=True)
     assert ({item: True}, False) == (opened.marks, same(learner, taught(opened)))
     assert left - 1 == opened.place.progress.left
-    with pytest.raises(SessionError, match="has been learned"):
+    with pytest.raises(SessionError, match="has trained the model"):
         opened.feedback("too late", item, False)
     with pytest.raises(SessionError, match="passed without a question"):
         opened.feedback("asked", opened.history[0].item, True)

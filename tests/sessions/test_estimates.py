@@ -170,7 +170,7 @@ def test_the_window_is_open_while_there_is_budget(store):
     [
         ({}, [1] * 5 + [-1] * 5, f"Needs {NEEDED} positive answers, 5 so far; fewer make the error bars unreliable."),
         ({}, [], f"Needs {NEEDED} positive answers, 0 so far"),
-        ({}, [SKIP] * 30, "Every item was asked so far"),
+        ({}, [SKIP] * 30, "Every item so far was asked"),
         ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
     assert np.any(own)
     assert opened.names == found.classes
     predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.settings.theta, 1, -1)
-    assert predicted.tolist() == [label for _, label, *_ in found.told(own)]
+    assert predicted.tolist() == [label for _, label, *_ in found.predictions(own)]
     assert (found.text, found.rows(vectors).columns) == (False, vectors.shape[1])
 
 
@@ -346,7 +346,7 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp
     (tmp_path / "new.txt").write_text("happy\n")
     code, printed, said = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
     assert (1, "") == (code, printed)
-    assert re.fullmatch(r"error: \S*bad\.gz is no model\b.*\.\n", said)
+    assert re.fullmatch(r"error: \S*bad\.gz is not a (usable )?model\b.*\.\n", said)
 
 
 def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch, tmp_path):

@@ -53,7 +53,7 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
     opened = begin(store, "unlabelled")
     text, page = shown(opened)
     assert "Exact" not in page.text
-    assert "its truth is not known" in page.text
+    assert "the truth is not known" in page.text
     assert 1 == text.count("<svg")
     say(opened, 1)
     assert 2 == shown(opened)[0].count("<svg")
@@ -98,7 +98,7 @@ def test_corrections_and_notes_are_told_and_words_stay_words(store):
     opened.correct("report-c", first.id, -1, EVIL)
     opened.note("report-n", first.item, EVIL)
     text, page = shown(opened)
-    assert "Labels that are not those first given: 1." in page.text
+    assert "Corrected labels: 1." in page.text
     assert "<script>x" not in text
     assert page.text.count("<script>x</script> & $y$") >= 5
     assert opened.dataset.item(first.item)["id"] in page.text

@@ -94,7 +94,7 @@ def test_an_event_counts_once(store, other):
 def test_an_answer_to_another_question_is_refused(store):
     """Only the question that waits can be answered, with one of three labels."""
     opened = begin(store)
-    with pytest.raises(SessionError, match=r"^this item is not the one that is asked now\.$"):
+    with pytest.raises(SessionError, match=r"^this item is not the current question\.$"):
         opened.answer(next(EVENTS), opened.place.asked.id + 1, POSITIVE)
     with pytest.raises(SessionError, match=r"^a label must be 1, -1 or 0 \(skip\)\. Got 2\.$"):
         opened.answer(next(EVENTS), opened.place.asked.id, 2)
@@ -310,7 +310,7 @@ def test_the_end_by_budget(store):
         progress.streamed,
     )
     assert 300 == opened.place.counts.sum() == opened.curve()[0][-1]
-    with pytest.raises(SessionError, match="not the one that is asked now"):
+    with pytest.raises(SessionError, match="current question"):
         opened.answer(next(EVENTS), waiting.asked.id + 1, POSITIVE)
     again = Session(store, opened.id)
     assert (opened.place, opened.digest()) == (again.place, again.digest())

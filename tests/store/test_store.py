@@ -220,7 +220,7 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
         if way == "replaced":
             other.rename(path)
     for attempt in (lambda: store.put_label("event", question, 1, "", None), lambda: rows(store)):
-        with pytest.raises(StorageError, match="was deleted or replaced while it was open: nothing is saved"):
+        with pytest.raises(StorageError, match="was deleted or replaced while it was open: nothing can be saved"):
             attempt()
     if way == "overwritten":
         path.write_bytes(moved.read_bytes())
@@ -273,7 +273,7 @@ def test_what_only_reads_leaves_the_file_as_it_is(path):
     [
         (sqlite3.SQLITE_FULL, "the disk is full"),
         (sqlite3.SQLITE_BUSY_SNAPSHOT, "another program keeps it locked"),
-        (sqlite3.SQLITE_IOERR_WRITE, "the disk fails"),
+        (sqlite3.SQLITE_IOERR_WRITE, "the disk reports an error"),
         (sqlite3.SQLITE_CORRUPT, "it is damaged; restore a backup of it"),
     ],
 )
@@ -297,11 +297,11 @@ def test_a_locked_database_is_waited_for_and_then_said(path, store, session):
     other.execute("BEGIN EXCLUSIVE")
     assert 1 == rows(impatient)["sessions"]
     with pytest.raises(StorageError, match="another program keeps it locked"):
-        impatient.put_guidelines(session, "words")
+        impatient.update_session(session, {"guidelines": "words"})
     assert 1 == rows(Store(path, patience=0.1))["sessions"]
     other.execute("COMMIT")
     other.close()
-    impatient.put_guidelines(session, "words")
+    impatient.update_session(session, {"guidelines": "words"})
     assert "words" == store.session(session)["guidelines"]
 
 
@@ -373,7 +373,7 @@ def test_nothing_is_written_outside_a_transaction(store, session):
     with store.transaction(), ThreadPoolExecutor() as other:
         refused = other.submit(lambda: store.db).exception()
     assert isinstance(refused, RuntimeError)
-    with pytest.raises(StorageError, match="may only be read"):
+    with pytest.raises(StorageError, match="it is read-only"):
         store.query("DELETE FROM sessions RETURNING id")
     assert 1 == rows(store)["sessions"]
 
