@@ -22,15 +22,15 @@ Own = TypeVar("Own", bound="Database")
 
 
 class StoreError(ValueError):
-    """Something asked of the store that it cannot give, in one sentence."""
+    """Why the store cannot do what it was asked to do, in one sentence."""
 
 
 class StorageError(StoreError):
-    """The database cannot be read or written now: nothing of the transaction is stored, and it may be tried again."""
+    """The database cannot be read or written now: nothing of the transaction is stored; it may be tried again."""
 
 
 class ConflictError(StoreError):
-    """What was to be stored contradicts what is stored."""
+    """A change contradicts what is stored."""
 
 
 REASONS = {
@@ -282,5 +282,5 @@ class Database:
         return next(iter(self.query(sql, *values)), None)
 
     def number(self, sql: str, *values: object) -> int:
-        """The whole number that a query gives as its only row."""
+        """The whole number in the only row and column of a result."""
         return int(self.query(sql, *values)[0].popitem()[1])

@@ -1,6 +1,6 @@
 """The steps that bring a database up to date: dated, in order, and never changed once they are released.
 
-Add a new step at the end, and a test of what it does to an old database to tests/store/test_store.py.
+Write a new step at the end, and what it adds to old databases in tests/store/test_store.py.
 """
 
 from collections.abc import Callable

@@ -366,8 +366,8 @@ class Store(Database):
 
     @writes
     def number_question(self, session: int, question: int | None, number: int) -> None:
-        """Make a question the newest of the session, with this number, which no other has then, nor a later one; None:
-        no question has."""
+        """Make a question (None: none) the newest of the session: it gets this number, and no other keeps this or a
+        later one."""
         self.db.execute(
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],

@@ -176,6 +176,8 @@ def adopt(store: Store, file: IO[str]) -> int:
                 store.drop_last_digests("id", session)
     except ConflictError:
         raise LinesError("the file names a question, a number or an event twice.") from None
+    except OverflowError:
+        raise LinesError("the file holds a number that is too large for the database.") from None
     return session
 
 

@@ -157,12 +157,12 @@ def of_classes(
 ) -> tuple[Windows, np.ndarray, list[Side]]:
     """The accuracy of K classes in the same form, and its one side: a prediction that is wrong counts as the positive.
 
-    A variance known from few answers is itself uncertain: their number is lessened as Student's quantile is larger than
-    the normal one (Korn and Graubard 1998; degrees of freedom: the answers of equal weight, less one).
+    A variance known from few answers is itself uncertain: their number is reduced by the squared ratio of the normal
+    quantile to Student's (Korn and Graubard 1998; degrees of freedom: the answers of equal weight, less one).
     """
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
-    lessened = wrong.number * (ndtri(TAIL) / stdtrit(np.maximum(wrong.number - 1, 1), TAIL)) ** 2
-    low, high = jeffreys(wrong.rate, lessened)
+    reduced = wrong.number * (ndtri(TAIL) / stdtrit(np.maximum(wrong.number - 1, 1), TAIL)) ** 2
+    low, high = jeffreys(wrong.rate, reduced)
     known = {"push": wrong.positives, "push_query": 0.0}
     whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
     rates = wrong.rate, high, low
@@ -279,7 +279,7 @@ class Point(NamedTuple):
 
 
 def curve(run: Session | Trace, points: int = 60) -> list[Point]:
-    """The estimates along a session, after some of its answers, the last among them, where there is one."""
+    """The estimates after some answers of a session, with the last one, as far as enough is known."""
     log = _Answers(run)
     if log.silent or not log.size:
         return []

@@ -1,4 +1,4 @@
-"""What comes out of a session: its labels, every decision of its stream, predictions, the model, a report."""
+"""What can be exported of a session: its labels, every decision of its stream, predictions, the model, a report."""
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path

@@ -326,7 +326,7 @@ class Run:
     # What can be read
 
     def ended(self, state: State) -> bool:
-        """Whether no question is left, be it that a change at the end of the stream spent the budget."""
+        """Whether no question is left; a change made at the end of the stream may have spent the budget."""
         return state.question.t >= state.rounds or state.spent >= self.settings.budget
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:

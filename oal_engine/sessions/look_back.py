@@ -109,7 +109,7 @@ class Report:
 
 
 class Version(NamedTuple):
-    """Numbers that change with the log of a session (`Store.log_version`), its questions and its stream."""
+    """Numbers that change whenever the log of a session, its questions or its stream do."""
 
     log: int
     questions: int
@@ -199,7 +199,7 @@ class Trace(Run):
         return top_terms.moved(before, weights(self.apply(state, self._events[answered_at]).learner))
 
     def _gap(self, number: int) -> tuple[int, int]:
-        """The first round after the question before the one of this number, and the first not before this one."""
+        """The rounds between the question of this number and the one before it: the first, and where they stop."""
         first = self.log[number - 2].round + 1 if number > 1 else 0
         return first, self.log[number - 1].round if number <= len(self.log) else self.rounds
 
@@ -352,7 +352,7 @@ def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
 
 
 def answers_confusion(trace: Trace, number: int) -> list[list[int]]:
-    """The same of the questions before a number: a row a class that was answered, a column a class predicted."""
+    """The same table of the questions before a number: a row a class answered, a column a class predicted."""
     answered = [entry for entry in trace.log[: number - 1] if entry.label]
     return [
         [sum((entry.label, entry.predicted) == (label, other) for entry in answered) for other in trace.names]

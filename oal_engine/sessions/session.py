@@ -60,8 +60,8 @@ class Session(Run):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Fold the log again from the first round. What is stored for it already is not stored again, so that a session
-        opens while others write; a store that is only read gets nothing prepared."""
+        """Fold the log again from the first round. What the database already holds is not written again, so that a
+        session opens while others write; where the store is read-only nothing is prepared."""
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(waiting) if waiting else {}
@@ -135,12 +135,12 @@ class Session(Run):
         self._current = None if ended else self._waiting(self.state, question, len(self._ids) + 1)
 
     def _put(self, state: State, parent: int | None, branch: int) -> int:
-        """Store the question of a state, which follows an answer to another; its id."""
+        """Store the question of a state, which follows an answer (`branch`) to its parent; its id."""
         place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
         return self.store.put_question(place | self.facts(state.question))
 
     def _waiting(self, state: State, id: int | None, number: int) -> StoredQuestion | None:
-        """The question of a state as it is stored under an id (None: there is none)."""
+        """The question of a state, which is stored under an id (None: it has none)."""
         if id is None:
             return None
         old, facts = self.store.old_label(id), self.facts(state.question)
@@ -175,7 +175,7 @@ class Session(Run):
         return self.store.length(self.dataset.id) > self.rounds
 
     def _go_on(self) -> None:
-        """Take the new items, and run on what had reached the end: the state, or what is prepared."""
+        """Take the new items, and continue what had reached the old end: the state, or the prepared states."""
         end = self.rounds
         self.dataset.refresh()
         self._take()
@@ -314,7 +314,7 @@ class Session(Run):
 
     def feedback(self, event: str, item: int, wrong: bool, annotator: str = "", trains: bool = False) -> None:
         """Store that an item which passed as positive without a question was passed wrongly (or, where `wrong` is
-        False, take such a mark away); trains: it is learned as a negative and costs a label."""
+        False, remove such a mark); trains: it is learned as a negative and costs a label."""
         with self._event(event) as new:
             if not new:
                 return

@@ -25,8 +25,8 @@ class SessionError(ValueError):
 class Settings:
     """What a session was made with, as it is stored. `owner`, `guidelines` and `feedback_trains` may be changed later.
 
-    items: the length of the stream when the session began, which is the part that is shuffled. classes: their names in
-    the order of the labels 1 .. K (None: a positive and a negative class). For the others see `Options`.
+    items: the length of the stream when the session began, which is the part that is shuffled. classes: the names of
+    the labels 1 .. K (None: a positive and a negative class). For the others see `Options`.
     """
 
     id: int
@@ -77,7 +77,7 @@ class Settings:
 
     @cached_property
     def answers(self) -> dict[int | None, str | None]:
-        """What every answer is called: a label, a skip, and none."""
+        """The name of every possible answer, of a skip, and of no answer yet (None)."""
         return self.names | {SKIP: "skipped", None: None}
 
     @cached_property
@@ -110,8 +110,8 @@ class Options:
     whose items are the positives; it serves the exact curves alone, for a session never sees the labels of its data
     set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
-    the rest is spent evenly (None: as the rule wants). horizon: the rounds that both plan for (None: all that there
-    are).
+    the rest is spent evenly (None: whenever the rule asks). horizon: the rounds that both plan for (None: the data
+    set as it is).
     """
 
     budget: float = 300

@@ -266,7 +266,7 @@ def test_the_page_proves_that_learning_acts(work):
     share = desk.session.labels.count(1) / len(desk.session.labels)
     assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", told)
     assert f"{share:.0%} of the answers were" in told
-    assert 0 < desk.session.last_update < 60
+    assert 0 < desk.session.state.seconds < 60
     assert "Speaks for" in told
     assert "good" in told
 

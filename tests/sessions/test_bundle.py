@@ -134,6 +134,7 @@ def label(text):
         (lambda text: edited(text, 1, round=-1), "invalid value for round in line 2. Got -1."),
         (lambda text: edited(text, 1, item=300), "question 1 is about an item that the data set does not have"),
         (lambda text: edited(text, 1, margin="<b>"), 'invalid value for margin in line 2. Got "<b>".'),
+        (lambda text: edited(text, 1, draw=10**30), "the file holds a number that is too large for the database."),
         (lambda text: edited(text, 1, asked_at="now"), 'invalid value for asked_at in line 2. Got "now".'),
         (lambda text: edited(text, 2, parent=2), "the questions are not in order at question 2"),
         (lambda text: edited(text, 2, number=9), "the numbers of the questions have gaps"),
