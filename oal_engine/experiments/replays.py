@@ -30,10 +30,10 @@ def replay(
     audit_trains: bool = True,
     pace: float | None = None,
 ) -> dict[str, Any]:
-    """Run a strategy once for each order, and measure each run and all of them, as JSON has it.
+    """Run a strategy once per order; the metrics of each run, their mean and standard deviation, ready for JSON.
 
-    orders: rows counted from 0; by default so many `permutations` of them by the seed, or else the stored order.
-    positive: the one class of K that a strategy for two classes sets against the rest. Others as in a comparison.
+    orders: arrays of rows, counted from 0; by default `permutations` random ones, or else the stored order. positive:
+    the one of K classes that a strategy for two classes sets against the rest. The others are as in `Specification`.
     """
     rows, y, classes = data.rows, data.y, data.classes
     if classes and not strategy.multiclass:
@@ -45,10 +45,10 @@ def replay(
     plan = partial(spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace)
 
     def once(number: int, order: np.ndarray) -> dict[str, Any]:
-        parts = strategy.build(rows.columns, len(classes))
+        learner, rule = strategy.build(rows.columns, len(classes))
         objective = stream.objective(theta, rho, weights.ratio("sum"))
         done = stream.replay(
-            rows, y, order, *parts, objective, budget=budget, seed=seed + number, averaged=average, plan=plan()
+            rows, y, order, learner, rule, objective, budget=budget, seed=seed + number, averaged=average, plan=plan()
         )
         measured = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **measured, "seconds": done.seconds}
