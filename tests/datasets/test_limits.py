@@ -373,6 +373,6 @@ def test_a_feed_without_an_end_of_line_is_refused(tmp_path, command):
         done = subprocess.run(append, stdin=zeros, **how)
     assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr.startswith("error: Line 1 of the feed, which does not end, has more than 4,194,304 characters")
-    done = subprocess.run(append, input="a new one\n" + "x" * 2**24, **how)
+    done = subprocess.run(append, input="a new one\n" + "x" * 2**27, **how)
     assert 1 == done.returncode
     assert "4" in command("datasets", *db)[1].split()
