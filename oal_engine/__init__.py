@@ -8,7 +8,7 @@ from pathlib import Path
 __version__ = "0.2.0"
 
 
-def _machine_code_cache():
+def _machine_code_cache() -> str:
     """Name a folder for numba's machine code after the kernel's sources: numba itself only watches the file of the
     cached function and would run the old code of a learner edited elsewhere."""
     sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))

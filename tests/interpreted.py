@@ -15,7 +15,7 @@ from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
 
 assert config.DISABLE_JIT
-rows.prefetch = lambda array, index: None  # an instruction of the processor, none of Python
+rows.prefetch_line = lambda array, index: None  # an instruction of the processor, none of Python
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 

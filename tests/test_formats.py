@@ -381,7 +381,7 @@ def test_ohsumed_is_streamed():
     """The first record is there when hardly more than its lines have been read."""
     file = upload(OHSUMED * 1000, "x.ohsumed")
     with open_source(file, None) as source:
-        line, cells = next(iter(READERS["ohsumed"].table(source).rows))
+        line, cells = next(iter(READERS["ohsumed"].parse(source).rows))
         assert (line, cells[1]) == (1, "87000001")
         assert file.tell() < len(file.getvalue()) / 10
 
@@ -708,8 +708,9 @@ def test_right_encoding():
 )
 def test_reader_for(name, content, reader):
     """The suffix below a compression decides, else the content; what is asked for comes first."""
-    assert reader_for(upload(content, name)) == reader
-    assert reader_for(upload(content, name), "txt") == "txt"
+    with open_source(upload(content, name), None) as source:
+        assert reader == reader_for(source)
+        assert "txt" == reader_for(source, "txt")
 
 
 def test_no_reader():

@@ -92,7 +92,7 @@ def compare(
     base["algorithms"] = _gridded(known, settings or ())
     folder = spec.parent if spec else Path()
     found = _compared(experiments.specification(base), db, save, folder, workers, processes, scheduler)
-    print(json.dumps(found.told())) if as_json else _print_comparison(found)
+    print(json.dumps(found.as_json())) if as_json else _print_comparison(found)
 
 
 def tune(
@@ -126,7 +126,7 @@ def tune(
     )  # fmt: skip
     found = _compared(experiments.specification(wanted), db, save, Path(), workers, processes, scheduler)
     if as_json:
-        told = found.told()
+        told = found.as_json()
         trials = [{key: trial[key] for key in ("settings", "score")} for trial in found.trials()]
         print(json.dumps({key: told[key] for key in ("specification", "versions")} | {"trials": trials}
                          | {"result": told["results"][0]}))  # fmt: skip
@@ -249,7 +249,7 @@ def results(
     if not found.lines:
         raise ValueError(f"{name} is not finished. Run its compare again: it goes on from what is kept.")
     if not trials:
-        print(json.dumps(found.told())) if as_json else _print_comparison(found)
+        print(json.dumps(found.as_json())) if as_json else _print_comparison(found)
     elif as_json:
         print(json.dumps({"trials": found.trials()}))
     else:

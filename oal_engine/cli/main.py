@@ -29,7 +29,7 @@ from ..kernel.learners import LEARNERS, is_multiclass
 from ..kernel.parameters import parameters
 from ..kernel.query_rules import QUERY_RULES, partners
 from ..output import tables
-from ..output.jsonlines import LinesError
+from ..output.jsonlines import JsonLinesError
 from ..reproduction.protocols import recorded
 from ..sessions import bundle, look_back
 from ..sessions import model as models
@@ -199,7 +199,7 @@ def append(
             if file == "-" and lot.skipped:
                 print(f"not read: {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
     if as_json:
-        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.about["items"]}))
+        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.record["items"]}))
     else:
         print(f"{name}: {taken}.")
 
@@ -354,7 +354,7 @@ def replay(
                 f"{source} sets one class against the rest, for an algorithm of two classes without --positive. "
                 f"Got {chosen.algorithm}{' with --positive' * bool(positive)}."
             )
-        stored = json.loads(table.about["scaling"])["name"]
+        stored = json.loads(table.record["scaling"])["name"]
         if scale not in (None, stored):
             raise ValueError(f"--scale of the data set {source} was set at its import: {stored}. Got {scale}.")
         fixed = {"--text": text, "--label": label, "--contains": contains, "--mesh-tree": mesh_tree, "--id": identity,
@@ -383,7 +383,7 @@ def replay(
             table.rows, y, visits[number], *parts, goal, budget=budget, seed=seed + number, averaged=average,
             plan=planned(),
         )  # fmt: skip
-        found = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
+        found = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **found, "seconds": done.seconds}
 
     compiling = *chosen.build(table.rows.columns, size), stream.objective()  # is not timed
@@ -540,7 +540,7 @@ def adopt(file: Path, db: Db = None, as_json: Json = False):
     with file.open("rb") as lines:
         try:
             session = bundle.adopt(store, lines)
-        except LinesError as error:
+        except JsonLinesError as error:
             raise ValueError(f"{file} cannot be adopted: {error}") from None
     _report(look_back.verify(store, session), as_json)
 

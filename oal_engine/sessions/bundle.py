@@ -13,7 +13,7 @@ from .. import __version__
 from ..datasets import Dataset
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
-from ..output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
+from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError
 from .settings import create
 
@@ -51,7 +51,7 @@ def publish(store, session, file):
         {
             "oal_session": FORMAT,
             "engine": __version__,
-            "dataset": {key: dataset.about[key] for key in DATASET} | fingerprint(dataset),
+            "dataset": {key: dataset.record[key] for key in DATASET} | fingerprint(dataset),
             "settings": {key: about[key] for key in HEAD},
         },
         *({key: _placed(key, row[key], place) for key in QUESTION} for row in questions),
@@ -117,26 +117,26 @@ def read(file):
     entries = lines(file)
     at, head = next(entries, (1, {}))
     if head.get("oal_session") != FORMAT:
-        raise LinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
+        raise JsonLinesError(f"this is no published session of version {FORMAT}: the first line must say so.")
     settings = checked(head.get("settings"), HEAD, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if settings["items"] > bound["items"]:
-        raise LinesError(f"invalid value for items in the settings. Got {settings['items']}.")
+        raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
     found, end = {kind: [] for kind in KINDS}, None
     for at, line in entries:
         if end is not None:
-            raise LinesError(f"line {at} is behind the end of the session.")
+            raise JsonLinesError(f"line {at} is behind the end of the session.")
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise LinesError(f"line {at} is no {', '.join(KINDS)} or end of a session.")
+            raise JsonLinesError(f"line {at} is no {', '.join(KINDS)} or end of a session.")
         checked(line, kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
             found[kind].append(line)
     if end != {f"{kind}s": len(values) for kind, values in found.items()}:
-        raise LinesError(f"the file is cut short or altered: it ends in line {at} without its right last line.")
+        raise JsonLinesError(f"the file is cut short or altered: it ends in line {at} without its right last line.")
     digests = {line["answers"]: line["digest"] for line in found.pop("digest")}
     return head, *found.values(), digests
 
@@ -157,7 +157,7 @@ def _match(store, wanted):
     if problem is None and named:
         less = named[0]["items"] < items
         problem = f"the data set {wanted['name']} here has {'fewer items' if less else 'other rows'}"
-    raise LinesError(
+    raise JsonLinesError(
         f"the session runs over the data set {wanted['name']} ({wanted['items']:,} items, {wanted['features']:,} "
         f"features): {problem or 'it is not here'}. Import it as it was imported there, then this file again."
     )
@@ -175,13 +175,13 @@ def adopt(store, file):
         with store.transaction():
             here = [known["question"] for label in labels[:1] if (known := store.event(label["event"]))]
             if here:
-                raise LinesError(f"this session is here already: it is session {store.session_of(here[0])}.")
+                raise JsonLinesError(f"this session is here already: it is session {store.session_of(here[0])}.")
             session = _create(store, dataset, head["settings"])
             store.put_history(session, questions, labels, notes, marks, digests)
             if store.length(dataset) > head["dataset"]["items"]:
                 store.drop_last_digests("id", session)
     except ConflictError:
-        raise LinesError("the file names a question, a number or an event twice.") from None
+        raise JsonLinesError("the file names a question, a number or an event twice.") from None
     return session
 
 
@@ -190,32 +190,32 @@ def _checked_log(items, questions, labels, noted, settings):
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     for place, question in enumerate(questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
-            raise LinesError(f"the questions are not in order at question {place}.")
+            raise JsonLinesError(f"the questions are not in order at question {place}.")
         if max(question["item"], question["round"]) >= items:
-            raise LinesError(f"question {place} is about an item that the data set does not have.")
+            raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
-            raise LinesError(f"question {place} has a class that the session does not have.")
+            raise JsonLinesError(f"question {place} has a class that the session does not have.")
     numbers = sorted(question["number"] for question in questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
-        raise LinesError("the numbers of the questions have gaps.")
+        raise JsonLinesError("the numbers of the questions have gaps.")
     if any(line["item"] >= items for line in noted):
-        raise LinesError("a note or a mark is about an item that the data set does not have.")
+        raise JsonLinesError("a note or a mark is about an item that the data set does not have.")
     for label in labels:
         if label["question"] > len(questions) or label["label"] not in allowed:
-            raise LinesError(f"the label of question {label['question']} is not one of the session.")
+            raise JsonLinesError(f"the label of question {label['question']} is not one of the session.")
         if (label["undone_at"] is None) != (label["undone_by"] is None):
-            raise LinesError(f"the label of question {label['question']} is half taken back.")
+            raise JsonLinesError(f"the label of question {label['question']} is half taken back.")
     replaced = {label["undone_by"]: label["question"] for label in labels if label["undone_by"] is not None}
     for label in labels:
         corrects = replaced.get(label["event"]) if label["position"] is not None else label["question"]
         if corrects != label["question"] or (label["position"] is None and label["event"] in replaced):
-            raise LinesError(f"the label of question {label['question']} corrects none that it had.")
+            raise JsonLinesError(f"the label of question {label['question']} corrects none that it had.")
     standing = {label["question"] for label in labels if label["undone_at"] is None}
     waiting = [question["number"] for question in questions if question["number"] and question["id"] not in standing]
     if waiting not in ([], numbers[-1:]):
-        raise LinesError(f"question {waiting[0]} has no answer, and others behind it have.")
+        raise JsonLinesError(f"question {waiting[0]} has no answer, and others behind it have.")
     if any(question["number"] is None and question["id"] in standing for question in questions):
-        raise LinesError("a label stands for a question that is not in the log.")
+        raise JsonLinesError("a label stands for a question that is not in the log.")
 
 
 def _create(store, dataset, settings):
@@ -245,5 +245,7 @@ def _create(store, dataset, settings):
     made = store.session(session)
     wrong = [key for key in HEAD if made[key] != settings[key]]
     if wrong:
-        raise LinesError(f"invalid value for {wrong[0]} in the settings. Got {json.dumps(settings[wrong[0]])[:80]}.")
+        raise JsonLinesError(
+            f"invalid value for {wrong[0]} in the settings. Got {json.dumps(settings[wrong[0]])[:80]}."
+        )
     return session

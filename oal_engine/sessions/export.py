@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..kernel import rows
-from ..output.tables import Table, chunks, whole, write
+from ..output.tables import OutputTable, chunks, whole, write
 from . import model, report
 from .log import read_entries
 from .session import Session
@@ -41,7 +41,7 @@ def labels(store, session):
                 }  # fmt: skip
                 yield tuple(row[name] for name in LABELS)
 
-    return Table(LABELS, each(), len(log))
+    return OutputTable(LABELS, each(), len(log))
 
 
 def _words(settings):
@@ -81,7 +81,7 @@ def decisions(session, texts=False):
                 yield tuple(row[name] for name in columns)
 
     columns = DECISIONS | ({"text": str} if texts else {})
-    return Table(columns, each(), rounds), None
+    return OutputTable(columns, each(), rounds), None
 
 
 def predictions(session, texts=False):
@@ -108,7 +108,7 @@ def predictions(session, texts=False):
 
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
-    return Table(columns, each(), order.size), str(made.calibration)
+    return OutputTable(columns, each(), order.size), str(made.calibration)
 
 
 def _items(store, dataset, positions, texts):

@@ -272,11 +272,11 @@ class Run:
         t = state.question.t
         if state.question.predicted == 0:
             margins, predicted = np.zeros(t), np.zeros(t, np.int8)
-            stream.decide(
+            stream.predict_rounds(
                 self.dataset.rows, self.order, state.learner, state.objective.theta, t - 1, t, margins, predicted
             )
         else:
-            stream.passed(
+            stream.inspect_rounds(
                 self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
                 t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts), np.zeros((1, 4)),
             )  # fmt: skip

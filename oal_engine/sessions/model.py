@@ -20,8 +20,8 @@ from ..datasets import scaling, vectorizer
 from ..datasets.readers import some
 from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
-from ..output.jsonlines import LinesError, checked, lines, number, or_none, whole, words
-from ..output.tables import CHUNK, Table
+from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
+from ..output.tables import CHUNK, OutputTable
 from . import calibration
 from .calibration import Calibration
 from .settings import MOST_CLASSES
@@ -139,7 +139,7 @@ def of_session(session):
             f"{settings.learner} predicts with a matrix over all pairs of features, which is no list of terms and "
             "weights: it has no model file. Publish the session instead."
         )
-    vocabulary, scaled = dataset.vocabulary, json.loads(dataset.about["scaling"])
+    vocabulary, scaled = dataset.vocabulary, json.loads(dataset.record["scaling"])
     if vocabulary is None:
         numbers = {key: scaled[key] for key in ("mean", "deviation") if key in scaled}
     else:
@@ -206,7 +206,7 @@ def predicted(model, table, entries, skipped, texts=False, lot=CHUNK):
             for (line, (id, text, *_), _), found in zip(good, told):
                 yield line, id, *found, *([text] if texts else ())
 
-    return Table({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
+    return OutputTable({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
 
 
 # Files
@@ -263,7 +263,7 @@ def read(path):
     try:
         with gzip.open(path, "rb") as file:
             return _read(lines(file))
-    except LinesError as error:
+    except JsonLinesError as error:
         raise ModelError(f"{path} is no model that can be used: {error}") from None
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
@@ -284,7 +284,7 @@ def _read(found):
         or (not head["multiclass"] and len(head["classes"]) != 2)
         or fitted != [head["calibration"]["reason"] is not None] * 2
     ):
-        raise LinesError("the parts of its first line do not fit together.")
+        raise JsonLinesError("the parts of its first line do not fit together.")
     size = len(head["classes"]) if head["multiclass"] else 1
     wanted = ["document_frequency"] * text + ["mean", "deviation"] * scaled
     feature = {
@@ -297,10 +297,10 @@ def _read(found):
         checked(line, feature, at, "feature of this model")
         name, *values, weights = (line[key] for key in feature)
         if name in table:
-            raise LinesError(f"line {at} names the feature {name[:40]} again.")
+            raise JsonLinesError(f"line {at} names the feature {name[:40]} again.")
         table[name] = values, weights
     if len(table) != head["features"]:
-        raise LinesError(f"it has {len(table):,} of its {head['features']:,} features: it is cut short or altered.")
+        raise JsonLinesError(f"it has {len(table):,} of its {head['features']:,} features: it is cut short or altered.")
     values, weights = zip(*table.values())
     numbers = {key: np.array(column) for key, column in zip(wanted, zip(*values))}
     return Model(head, [*table], numbers, np.array(weights, dtype=np.float64))

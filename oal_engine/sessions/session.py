@@ -96,7 +96,7 @@ class Session(Run):
     def _record_decisions(self):
         """Write down what was decided in the rounds up to the question that waits, before the learner changes."""
         decided, t, rounds = self._decided, self.state.question.t, self.state.streamed
-        stream.decide(
+        stream.predict_rounds(
             self.dataset.rows, self.order, self.learner, self.state.objective.theta, decided.rounds, rounds,
             decided.margins, decided.predicted,
         )  # fmt: skip
