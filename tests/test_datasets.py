@@ -1,5 +1,6 @@
 """Data sets: what is imported is kept whole, scaled as told, and opens as it was."""
 
+import gzip
 import json
 import re
 
@@ -11,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, formats, scaling
+from oal_engine.datasets import Dataset, formats, scaling, sources
 from oal_engine.kernel import rows
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store, StoreError
@@ -343,3 +344,13 @@ def test_the_columns_of_a_row_that_are_not_zero(kind):
     table = rows.as_rows(kind(np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])))
     found = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
     assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == found
+
+
+@pytest.mark.parametrize(("name", "pack"), [("x.csv", bytes), ("x.data", bytes), ("x.data.gz", gzip.compress)])
+def test_an_import_opens_its_file_once(store, tmp_path, monkeypatch, name, pack):
+    """The format, the columns and the items are read in one pass."""
+    path, opened, open_file = tmp_path / name, [], sources.open_file
+    path.write_bytes(pack(b"x,label\n" + b"1,1\n2,-1\n" * 2000))
+    monkeypatch.setattr(sources, "open_file", lambda path: opened.append(path) or open_file(path))
+    _, items = datasets.import_file(store, path, "once")
+    assert (4000, [path]) == (len(items.ids), opened)
