@@ -231,7 +231,7 @@ class Dataset:
     """
 
     def __init__(self, store: Store, key: int | str, items: int | None = None) -> None:
-        self.store, self.record = store, store.dataset(key)
+        self.store, self.record = store, cast(DatasetRecord, store.dataset(key))
         self.id, self.name = self.record["id"], self.record["name"]
         self.folder = store.folder / self.record["folder"]
         self._map(self.record["items"] if items is None else items)
@@ -275,7 +275,7 @@ class Dataset:
 
     def refresh(self) -> None:
         """See what was appended since, also by another process."""
-        self.record = self.store.dataset(self.id)
+        self.record = cast(DatasetRecord, self.store.dataset(self.id))
         self._map(self.record["items"])
 
     @property
@@ -318,14 +318,15 @@ class Dataset:
     @cached_property
     def vocabulary(self) -> vectorizer.Vocabulary | None:
         """The stored vocabulary of texts, None for vectors."""
-        if self.record["kind"] != "text":
+        documents, settings = self.record["documents"], self.record["vectorizer"]
+        if documents is None or settings is None:
             return None
         terms = self.store.vocabulary(self.id)
         return vectorizer.Vocabulary(
             [row["term"] for row in terms],
             np.array([row["document_frequency"] for row in terms], dtype=np.int64),
-            self.record["documents"],
-            json.loads(self.record["vectorizer"]),
+            documents,
+            json.loads(settings),
         )
 
     @cached_property

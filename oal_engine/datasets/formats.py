@@ -22,6 +22,7 @@ from .readers import (
     READERS,
     Cells,
     ParsedFile,
+    check_reader,
     first_rows,
     is_number,
     is_whole,
@@ -135,6 +136,7 @@ def _parsed(
     limit: int | None = None,
 ) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
     """An open file, the name of its reader, its rows, and the words of the first of them, which are still to come."""
+    check_reader(reader)
     with open_source(path, name, encoding, limit, progress, limits) as source:
         reader = reader_for(source, reader)
         parsed = READERS[reader].parse(source)
@@ -413,7 +415,8 @@ def _items(
         else:
             seen.add(entry[0])
             kept.add(line, entry, row)
-            limits.check("items", len(kept.ids), name)
+            if len(kept.ids) > limits.items:
+                limits.check("items", len(kept.ids), name)
     if not kept.ids and known is None:
         raise DataError(f"{name} holds no item that can be imported{_skips(kept.skipped)}.")
     classes = _classes(kept.words, columns, name) if columns.multiclass else ()

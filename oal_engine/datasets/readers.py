@@ -65,7 +65,7 @@ def live_source(
     """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
     out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
     if reader:
-        reader = _existing(reader)
+        check_reader(reader)
     else:
         reader = _recognised(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
     if reader in ("parquet", "npy", "npz"):
@@ -511,7 +511,7 @@ READERS: dict[str, Reader] = {
 def reader_for(source: Source, reader: str | None = None) -> str:
     """The name of the reader for a file: as asked, else by its suffix below .gz, .bz2 or .xz, else by its content."""
     if reader is not None:
-        return _existing(reader)
+        return reader
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     for known, spec in READERS.items():
         if suffixes and suffixes[-1] in spec.suffixes:
@@ -519,10 +519,10 @@ def reader_for(source: Source, reader: str | None = None) -> str:
     return _recognised(source.head(), source.name, source.encoding)
 
 
-def _existing(reader: str) -> str:
-    if reader not in READERS:
+def check_reader(reader: str | None) -> None:
+    """DataError where a reader is asked for that there is not."""
+    if reader is not None and reader not in READERS:
         raise DataError(f"There is no reader {reader!r}; choose from {', '.join(READERS)}.")
-    return reader
 
 
 def _recognised(head: bytes, name: str, encoding: str) -> str:
