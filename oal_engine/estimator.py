@@ -1,26 +1,31 @@
 """The engine as a scikit-learn estimator: OnlineActiveClassifier."""
 
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .kernel import learners, metrics, rows, stream
-from .kernel.algorithms import ALGORITHMS, strategy
-from .kernel.parameters import Parameter
+from .kernel.algorithms import ALGORITHMS, Strategy, strategy
+from .kernel.learners import Learner
+from .kernel.parameters import Parameter, Values
 
 WHOLE = Parameter(0, "", low=0, whole=True)
 INPUT = {"accept_sparse": "csr", "dtype": np.float64}
 
 
-def _told(parts, change):
+def _with_arrays(parts: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
     """A named tuple with its arrays changed."""
     return parts._make(change(part) if isinstance(part, np.ndarray) else part for part in parts)
 
 
-def _aside(learner):
+def _aside(learner: Learner) -> Learner:
     """A learner to predict with: its scratch arrays, all of one dimension, are copies, as threads may share a model."""
-    return _told(learner, lambda part: part.copy() if part.ndim == 1 else part)
+    return _with_arrays(learner, lambda part: part.copy() if part.ndim == 1 else part)
 
 
 class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
@@ -41,19 +46,19 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        algorithm="OAAL",
+        algorithm: str = "OAAL",
         *,
-        budget=None,
-        rho="laplace",
-        metric="sum",
-        alpha_p=0.5,
-        c_p=0.9,
-        theta=0.0,
-        averaged=False,
-        positive_class=None,
-        random_state=0,
-        **parameters,
-    ):
+        budget: int | None = None,
+        rho: float | str = "laplace",
+        metric: str = "sum",
+        alpha_p: float = 0.5,
+        c_p: float = 0.9,
+        theta: float = 0.0,
+        averaged: bool = False,
+        positive_class: object = None,
+        random_state: int = 0,
+        **parameters: float | None,
+    ) -> None:
         self.algorithm = algorithm
         self.budget = budget
         self.rho = rho
@@ -66,28 +71,30 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self._parameters = parameters
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings and the algorithm's parameters that were given, by name."""
         return super().get_params(deep) | self._parameters
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Change settings or parameters of the algorithm; what it does not have is refused when it learns."""
         settings = super().get_params()
         self._parameters |= {name: value for name, value in params.items() if name not in settings}
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = self._strategy().multiclass
         return tags
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for name in vars(self).keys() & {"learner_", "rule_", "objective_"}:  # joblib may map arrays read-only
-            setattr(self, name, _told(getattr(self, name), lambda part: np.require(part, requirements=["W", "E"])))
+            setattr(
+                self, name, _with_arrays(getattr(self, name), lambda part: np.require(part, requirements=["W", "E"]))
+            )
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Stream the rows once in their order: y answers what the rule asks, within the budget, and nothing else."""
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
@@ -99,7 +106,9 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         return self._record(done.log, done.counts, y.size)
 
-    def fit_stream(self, X, oracle, budget=None, classes=None):
+    def fit_stream(
+        self, X: Any, oracle: Callable[[int], object], budget: int | None = None, classes: ArrayLike | None = None
+    ) -> Self:
         """Stream the rows once in their order and ask `oracle`, a function from a row's number to its label.
 
         budget: labels that may be asked (None: the estimator's). classes: all labels that the oracle may give (None:
@@ -112,7 +121,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         budget, seed = self._limits(self.budget if budget is None else budget, n)
         order, unknown = stream.checked_order(np.arange(n), table), rows.read_only(np.zeros(n), np.int8)
         state = learner, self.rule_, self.objective_
-        mean, counts, log, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), [], 0
+        mean, counts, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), 0
+        log: list[tuple[int, float, float]] = []
         while True:
             asking = len(log) < budget
             asked = stream.until_query(table, unknown, order, *state, seed, t, n, asking, counts)
@@ -121,11 +131,12 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             (y,) = self._numbers([oracle(asked.t)])
             log.append((asked.t, asked.margin, asked.probability))
             stream.learn(table, order, *state, mean, asked, y, len(log) == budget)
-            counts[(*learners.cell(learner, asked.predicted, 0), 1)] -= 1
-            counts[(*learners.cell(learner, asked.predicted, y), 1)] += 1
+            for label, change in ((0, -1), (y, 1)):
+                i, j = learners.count_index(learner, asked.predicted, label)
+                counts[i, j, 1] += change
             t = asked.t + 1
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn every row given; the first call needs `classes`, all labels that there will be."""
         first = not hasattr(self, "classes_")
         X, y = validate_data(self, X, y, reset=first, **INPUT)
@@ -142,14 +153,14 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self.rounds_ += y.size
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """What speaks for `classes_[1]`, shape (n,): of two classes the margin less theta; or (n, K) scores."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The class of every row."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
@@ -158,44 +169,44 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             best = scores.argmax(1)
         return self.classes_[best.astype(int)]
 
-    def query_probability(self, X):
+    def query_probability(self, X: Any) -> np.ndarray:
         """How likely the rule would ask for the label of every row if it came next, whatever is left of the budget."""
         table = self._table(X)
-        found = np.empty(rows.length(table))
-        stream.probabilities(table, _aside(self.learner_), self.rule_, self.objective_, self.rounds_, found)
-        return found
+        chances = np.empty(rows.length(table))
+        stream.probabilities(table, _aside(self.learner_), self.rule_, self.objective_, self.rounds_, chances)
+        return chances
 
-    def _table(self, X):
+    def _table(self, X: Any) -> rows.Rows:
         check_is_fitted(self)
         return rows.as_rows(validate_data(self, X, reset=False, **INPUT))
 
-    def _scores(self, X):
+    def _scores(self, X: Any) -> np.ndarray:
         table = self._table(X)
-        found = np.empty((rows.length(table), learners.classes(self.learner_) or 1))
-        stream.scores(table, _aside(self.learner_), self.objective_.theta, found)
-        return found
+        scores = np.empty((rows.length(table), learners.classes(self.learner_) or 1))
+        stream.scores(table, _aside(self.learner_), self.objective_.theta, scores)
+        return scores
 
-    def _strategy(self, values=()):
+    def _strategy(self, values: Values = ()) -> Strategy:
         learner, plus, rule = str(self.algorithm).partition(" + ")
         return strategy(None, learner, rule, values) if plus else strategy(self.algorithm, values=values)
 
-    def _known(self, found):
+    def _known(self, classes: ArrayLike | None) -> np.ndarray:
         """The classes given, or those of the last fit."""
-        if found is None and not hasattr(self, "classes_"):
+        if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes must be given at first: all labels that there will be. Got None.")
-        return self.classes_ if found is None else np.unique(found)
+        return self.classes_ if classes is None else np.unique(classes)
 
-    def _start(self, found, y=()):
+    def _start(self, classes: np.ndarray, y: ArrayLike = ()) -> None:
         """Forget what was learned and prepare for these classes; y are labels that rho may be taken from."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
-        self._labels = _labels(found.tolist(), chosen, self.positive_class)
+        self._labels = _labels(classes.tolist(), chosen, self.positive_class)
         weights = metrics.Weights(self.alpha_p, self.c_p)
         rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
         self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
-        self.learner_, self.rule_ = chosen.build(self.n_features_in_, found.size * chosen.multiclass)
-        self.classes_, self.rounds_ = found, 0  # the last, as they mark a model that has begun
+        self.learner_, self.rule_ = chosen.build(self.n_features_in_, classes.size * chosen.multiclass)
+        self.classes_, self.rounds_ = classes, 0  # the last, as they mark a model that has begun
 
-    def _numbers(self, labels):
+    def _numbers(self, labels: Any) -> np.ndarray:
         """Labels as the kernel knows them: -1 and +1, or 1 .. K."""
         labels = np.asarray(labels).tolist()
         unknown = set(labels) - self._labels.keys()
@@ -203,20 +214,20 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"a label must be one of {_list(self._labels)}. Got {_list(unknown)}.")
         return rows.read_only([self._labels[label] for label in labels], np.int8)
 
-    def _limits(self, budget, rounds):
+    def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
         """The budget and the seed of a run."""
         owner = type(self).__name__
-        budget = rounds if budget is None else WHOLE.check(budget, "budget", owner)
-        return budget, WHOLE.check(self.random_state, "random_state", owner)
+        budget = rounds if budget is None else int(WHOLE.check(budget, "budget", owner))
+        return budget, int(WHOLE.check(self.random_state, "random_state", owner))
 
-    def _record(self, log, counts, rounds):
+    def _record(self, log: ArrayLike, counts: np.ndarray, rounds: int) -> Self:
         log = np.reshape(log, (-1, 3))
         self.queried_, self.margins_, self.probabilities_ = log[:, 0].astype(np.int64), log[:, 1], log[:, 2]
         self.counts_, self.rounds_ = counts, rounds
         return self
 
 
-def _labels(names, chosen, positive):
+def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:
     """The kernel's number of every class."""
     most = np.iinfo(np.int8).max
     if not 2 <= len(names) <= most:
@@ -237,5 +248,5 @@ def _labels(names, chosen, positive):
     return {name: 1 if name == positive else -1 for name in names}
 
 
-def _list(names):
+def _list(names: Iterable[object]) -> str:
     return ", ".join(map(str, names))

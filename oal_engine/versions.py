@@ -7,7 +7,7 @@ import numpy as np
 from . import __version__
 
 
-def versions():
+def versions() -> dict[str, str]:
     """What numbers may depend on."""
     import numba
 

@@ -126,7 +126,7 @@ def _new(store):
     except ValueError as error:
         complain(error)
         return
-    replays = sum(contest.work() for contest in experiments.contests_of(spec, [None] * len(data)))
+    replays = sum(contest.work() for contest in experiments.planned_runs(spec, [None] * len(data)))
     with st.container(horizontal=True, vertical_alignment="center"):
         sent = st.button("Compare", type="primary", key="compare-send")
         st.text(f"about {replays:,} replays")

@@ -251,8 +251,8 @@ def _warm_up():
         average = stream.average(learner, False)
         if asked.t < 3:
             stream.learn(table, order, learner, rule, goal, average, asked, 1, False)
-        stream.decide(table, order, learner, goal.theta, 0, 3, np.zeros(3), np.zeros(3, np.int8))
-        stream.passed(table, y, order, learner, rule, goal, 0, 0, True, counts, np.zeros((1, 4)))
+        stream.predict_rounds(table, order, learner, goal.theta, 0, 3, np.zeros(3), np.zeros(3, np.int8))
+        stream.inspect_rounds(table, y, order, learner, rule, goal, 0, 0, True, counts, np.zeros((1, 4)))
         stream.teach(
             table, order, rows.read_only(np.ones(3), np.int8), np.arange(3), learner, rule, goal, average, False
         )

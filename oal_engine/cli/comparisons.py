@@ -81,7 +81,7 @@ def compare(
         raise ValueError("compare needs --algorithms NAME,NAME or a --spec that names some. Got neither.")
     values["algorithms"] = _with_settings(known, settings or [])
     result = _compared(values, running, spec.parent if spec else Path())
-    print(json.dumps(result.told())) if as_json else _print_comparison(result)
+    print(json.dumps(result.as_json())) if as_json else _print_comparison(result)
 
 
 def tune(
@@ -103,7 +103,7 @@ def tune(
     values |= given(budgets=budget and [budget], **asdict(measuring)) | learning.given()
     result = _compared(values, running, Path())
     if as_json:
-        everything = result.told()
+        everything = result.as_json()
         report = {key: everything[key] for key in ("specification", "versions")}
         report["trials"] = [{key: trial[key] for key in ("settings", "score")} for trial in result.trials()]
         print(json.dumps(report | {"result": everything["results"][0]}))
@@ -215,7 +215,7 @@ def results(
     if not comparison.lines:
         raise ValueError(f"{name} is not finished. Run the same compare command again to resume it.")
     if not trials:
-        print(json.dumps(comparison.told())) if as_json else _print_comparison(comparison)
+        print(json.dumps(comparison.as_json())) if as_json else _print_comparison(comparison)
     elif as_json:
         print(json.dumps({"trials": comparison.trials()}))
     else:

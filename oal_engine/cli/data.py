@@ -76,7 +76,7 @@ def append(
             if file == "-" and lot.skipped:
                 print(f"skipped {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
     if as_json:
-        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.about["items"]}))
+        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.record["items"]}))
     else:
         print(f"{name}: {taken}.")
 

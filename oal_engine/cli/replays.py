@@ -58,7 +58,7 @@ def replay(
     chosen = strategy(algorithm, learner, rule, values)
     if orders and running.permutations:
         raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
-    data: datasets.Table | datasets.Dataset
+    data: datasets.FeatureTable | datasets.Dataset
     if Path(source).is_file():
         data, positive = _read(source, chosen, importing, reading), importing.positive
     else:
@@ -68,7 +68,7 @@ def replay(
     print(json.dumps(result)) if as_json else _print(result)
 
 
-def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.Table:
+def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
     """The rows and labels of a file, which is read for this replay only."""
     columns = importing.columns(path, reading)
     if chosen.multiclass and not importing.positive:
@@ -88,7 +88,7 @@ def _stored(
             f"{name} sets one class against the rest: it needs an algorithm for two classes, and no --positive. "
             f"Got {chosen.algorithm}{' with --positive' * bool(importing.positive)}."
         )
-    scale = json.loads(data.about["scaling"])["name"]
+    scale = json.loads(data.record["scaling"])["name"]
     if importing.scale not in (None, scale):
         raise ValueError(f"--scale of the data set {name} was set at its import: {scale}. Got {importing.scale}.")
     allowed = {"--scale"} | ({"--positive"} if data.classes and not chosen.multiclass else set())

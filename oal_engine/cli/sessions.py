@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from ..datasets import Dataset, formats
 from ..output import tables
-from ..output.jsonlines import LinesError
+from ..output.jsonlines import JsonLinesError
 from ..sessions import bundle, look_back, model
 from ..sessions import export as exports
 from ..store import Store
@@ -113,6 +113,6 @@ def adopt(
     with file.open("rb") as lines:
         try:
             session = bundle.adopt(store, lines)
-        except LinesError as error:
+        except JsonLinesError as error:
             raise ValueError(f"{file} cannot be adopted: {error}") from None
     _report(look_back.verify(store, session), as_json)

@@ -3,10 +3,13 @@
 A data set may grow: how many of its rows count is the number of items in the database.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,47 +17,85 @@ from math import inf
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 
 from ..kernel import rows
+from ..kernel.rows import Matrix, Rows
 from . import formats, scaling, vectorizer
-from .sources import LIMITS
+from .sources import LIMITS, Limits, PhaseProgress, Progress
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
 
 
+class DatasetRecord(TypedDict):
+    """What the store keeps of a data set: the texts `columns`, `scaling`, `vectorizer`, `feature_names` and `checksums`
+    are JSON; classes are {name: items}, None where there are two."""
+
+    id: int
+    name: str
+    kind: str
+    source: str
+    items: int
+    features: int
+    positives: int
+    negatives: int
+    positive: str
+    columns: str | None
+    classes: dict[str, int] | None
+    scaling: str
+    vectorizer: str | None
+    documents: int | None
+    feature_names: str | None
+    folder: str
+    checksums: str | None
+    digested: int
+    created_at: str
+
+
 @dataclass(frozen=True)
-class Table:
+class FeatureTable:
     """What a stream runs over: rows, labels y (-1, 0 unknown, +1, or 1..K of `classes`) and what made them."""
 
-    rows: tuple
+    rows: Rows
     y: np.ndarray
     items: formats.Items
     vocabulary: vectorizer.Vocabulary | None
-    scaling: dict
+    scaling: scaling.Scaling
     classes: tuple[str, ...] = ()
 
 
-def _phase(progress, name):
+def _phase(progress: PhaseProgress | None, name: str) -> Progress | None:
     return progress and partial(progress, name)
 
 
-def table(items, scale="l2", progress=None, vocabulary=None, **settings):
+def table(
+    items: formats.Items,
+    scale: str = "l2",
+    progress: PhaseProgress | None = None,
+    vocabulary: vectorizer.Vocabulary | None = None,
+    **settings: Any,
+) -> FeatureTable:
     """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
 
     Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given.
     """
     if items.texts is not None:
         vocabulary = vocabulary or vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
-        matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
+        matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
     else:
-        matrix = items.vectors
+        matrix = cast(Matrix, items.vectors)
     scaled = scaling.fit(matrix, scale)
-    return Table(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled, items.classes)
+    return FeatureTable(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled, items.classes)
 
 
-def relabelled(y, classes, names=(), positive=None):
+def relabelled(
+    y: np.ndarray, classes: Sequence[str], names: Sequence[str] = (), positive: str | None = None
+) -> np.ndarray:
     """Labels 1 .. K of some classes as those of the same names elsewhere, or as +1 for the class `positive` and -1 for
     the others; 0 where they mean none of these."""
     if names:
@@ -64,7 +105,7 @@ def relabelled(y, classes, names=(), positive=None):
     return rows.read_only(np.array([0, *meaning])[y], np.int8)
 
 
-def add(store, name, made, source, columns=None):
+def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns: formats.Columns | None = None) -> int:
     """Keep a table under a name, all or nothing, and the columns that it was read from; the id of the data set."""
     name = name.strip()
     if not name:
@@ -73,7 +114,7 @@ def add(store, name, made, source, columns=None):
         raise formats.DataError(f"a data set named {name} exists already. Choose another name.")
     folder, items = store.folder / token_hex(8), made.items
     vocabulary = made.vocabulary
-    about = {
+    record = {
         "name": name,
         "kind": "vectors" if vocabulary is None else "text",
         "source": Path(source).name,
@@ -96,27 +137,36 @@ def add(store, name, made, source, columns=None):
     with importing(folder, store.path.name):
         rows.save(made.rows, folder)
         np.save(folder / "y.npy", made.y.astype(np.int8))
-        return store.add_dataset(about, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
+        return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
 def import_file(
-    store, path, name, columns=None, scale="l2", progress=None, reader=None, encoding="utf-8", limits=LIMITS, **settings
-):
+    store: Store,
+    path: str | Path,
+    name: str,
+    columns: formats.Columns | None = None,
+    scale: str = "l2",
+    progress: PhaseProgress | None = None,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    limits: Limits = LIMITS,
+    **settings: Any,
+) -> tuple[int, formats.Items]:
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
-    options = {"reader": reader, "encoding": encoding, "limits": limits}
-    columns = columns or formats.peek(path, **options).guess
-    items = formats.read(path, columns, progress=_phase(progress, "reading"), **options)
-    return add(store, name, table(items, scale, progress, **settings), path, columns), items
+    items = formats.read(
+        path, columns, reader=reader, encoding=encoding, progress=_phase(progress, "reading"), limits=limits
+    )
+    return add(store, name, table(items, scale, progress, **settings), path, items.columns), items
 
 
-def remove(store, dataset):
+def remove(store: Store, dataset: int) -> None:
     """Remove a data set that no session uses, with its rows on disk."""
     folder = store.folder / store.dataset(dataset)["folder"]
     store.remove_dataset(dataset)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _arrays(made, y):
+def _arrays(made: Rows, y: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of rows and their labels by name, as their files are called."""
     return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)}
 
@@ -127,7 +177,7 @@ MARK = "importing"
 
 
 @contextmanager
-def importing(folder, database):
+def importing(folder: Path, database: str) -> Iterator[None]:
     """Make a folder of rows for a database of this name; it is removed if what follows fails, or by `sweep` if the
     process is killed: until all of it is kept, a mark lies in it, which the process holds locked."""
     folder.mkdir(parents=True)
@@ -143,7 +193,7 @@ def importing(folder, database):
         (folder / MARK).unlink()
 
 
-def sweep(store):
+def sweep(store: Store) -> None:
     """Remove the rows that imports into this database left when they were killed: at the start of whoever writes."""
     for path in store.folder.glob(f"*/{MARK}"):
         with suppress(FileNotFoundError, BlockingIOError), path.open(encoding="utf-8") as mark:
@@ -154,24 +204,24 @@ def sweep(store):
                 path.unlink() if known else shutil.rmtree(folder)
 
 
-def mapped(folder, items):
+def mapped(folder: Path | str, items: int) -> tuple[Rows, np.ndarray]:
     """The first rows in a folder and their labels (-1, 0 and +1, or 0..K), mapped into memory."""
     return rows.load(folder, items), rows.mapped(Path(folder) / "y.npy", np.int8, items)
 
 
-def fingerprint(rows, y, classes):
+def fingerprint(rows: Rows, y: np.ndarray, classes: Sequence[str]) -> str:
     """A digest of rows, labels and the names of classes."""
-    told = hashlib.sha256(json.dumps([type(rows).__name__, rows.columns, classes]).encode())
+    digest = hashlib.sha256(json.dumps([type(rows).__name__, rows.columns, classes]).encode())
     for part in (*rows, y):
         if isinstance(part, np.ndarray):
-            told.update(part.data)
-    return told.hexdigest()[:32]
+            digest.update(part.data)
+    return digest.hexdigest()[:32]
 
 
-def labelled(about):
-    """Whether every item of a data set, as the store tells of it, has a label."""
-    known = about["classes"] or {"positive": about["positives"], "negative": about["negatives"]}
-    return sum(known.values()) == about["items"]
+def labelled(record: DatasetRecord) -> bool:
+    """Whether every item of a data set, has a label."""
+    known = record["classes"] or {"positive": record["positives"], "negative": record["negatives"]}
+    return sum(known.values()) == record["items"]
 
 
 class Dataset:
@@ -180,20 +230,20 @@ class Dataset:
     items: how many of its first items are seen (None: all that there are).
     """
 
-    def __init__(self, store, key, items=None):
-        self.store, self.about = store, store.dataset(key)
-        self.id, self.name = self.about["id"], self.about["name"]
-        self.folder = store.folder / self.about["folder"]
-        self._map(self.about["items"] if items is None else items)
+    def __init__(self, store: Store, key: int | str, items: int | None = None) -> None:
+        self.store, self.record = store, cast(DatasetRecord, store.dataset(key))
+        self.id, self.name = self.record["id"], self.record["name"]
+        self.folder = store.folder / self.record["folder"]
+        self._map(self.record["items"] if items is None else items)
 
-    def _map(self, items):
+    def _map(self, items: int) -> None:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
         self._extents = [rows.extent(array) for array in _arrays(self._rows, self._y).values()]
         self._looked = -inf
 
     @contextmanager
-    def _readable(self):
+    def _readable(self) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError) as error:
@@ -202,7 +252,7 @@ class Dataset:
             ) from None
 
     @property
-    def rows(self):
+    def rows(self) -> Rows:
         """The rows, unless a file of theirs was cut since it was mapped: to read behind its end would end the process.
 
         A file that is cut within a millisecond after this look, or while a compiled loop reads it, still does.
@@ -211,87 +261,89 @@ class Dataset:
         return self._rows
 
     @property
-    def y(self):
+    def y(self) -> np.ndarray:
         """The label of each row, as `rows`."""
         self._look()
         return self._y
 
-    def _look(self):
+    def _look(self) -> None:
         if monotonic() > self._looked + AT_MOST_EVERY:
             with self._readable():
                 for path, size in self._extents:
                     rows.check_length(path, size)
             self._looked = monotonic()
 
-    def refresh(self):
+    def refresh(self) -> None:
         """See what was appended since, also by another process."""
-        self.about = self.store.dataset(self.id)
-        self._map(self.about["items"])
+        self.record = cast(DatasetRecord, self.store.dataset(self.id))
+        self._map(self.record["items"])
 
     @property
-    def checksums(self):
+    def checksums(self) -> dict[str, int]:
         """The checksums of the files of its rows and labels as they were written; as they are, where a version that
         kept none imported it."""
-        kept = json.loads(self.about["checksums"] or "null")
+        kept = json.loads(self.record["checksums"] or "null")
         return kept or rows.checksums(_arrays(self.rows, self.y))
 
     @property
-    def files(self):
+    def files(self) -> dict[Path, int]:
         """The files of its rows and labels, and how much of each counts, in bytes: what is behind came later."""
-        about = self.folder / rows.ABOUT
-        return {about: about.stat().st_size} | {Path(path): size for path, size in self._extents}
+        kind = self.folder / rows.KIND_FILE
+        return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
-    def check(self):
+    def check(self) -> None:
         """Refuse rows that are not as they were written: reads all of them."""
         with self._readable():
             rows.check_columns(self.rows)
-            found, kept = rows.checksums(_arrays(self.rows, self.y)), self.checksums
-            wrong = [name for name in found if found[name] != kept[name]]
+            now, kept = rows.checksums(_arrays(self.rows, self.y)), self.checksums
+            wrong = [name for name in now if now[name] != kept[name]]
             if wrong:
                 raise ValueError(f"{wrong[0]}.npy is damaged: it does not hold what was written")
 
     @property
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """What tells these rows and labels from all others, whatever they are called."""
         return fingerprint(self.rows, self.y, self.classes)
 
     @property
-    def labelled(self):
+    def labelled(self) -> bool:
         """Whether every item has a label of its own, so that metrics are exact."""
-        return labelled(self.about)
+        return labelled(self.record)
 
     @property
-    def classes(self):
+    def classes(self) -> tuple[str, ...]:
         """The names of classes 1..K, none where labels are positive and negative."""
-        return tuple(self.about["classes"] or ())
+        return tuple(self.record["classes"] or ())
 
     @cached_property
-    def vocabulary(self):
+    def vocabulary(self) -> vectorizer.Vocabulary | None:
         """The stored vocabulary of texts, None for vectors."""
-        if self.about["kind"] != "text":
+        documents, settings = self.record["documents"], self.record["vectorizer"]
+        if documents is None or settings is None:
             return None
         terms = self.store.vocabulary(self.id)
         return vectorizer.Vocabulary(
             [row["term"] for row in terms],
             np.array([row["document_frequency"] for row in terms], dtype=np.int64),
-            self.about["documents"],
-            json.loads(self.about["vectorizer"]),
+            documents,
+            json.loads(settings),
         )
 
     @cached_property
-    def label_words(self):
+    def label_words(self) -> dict[str, int]:
         """What each label word means here: {word: y}."""
         return self.store.label_words(self.id)
 
     @cached_property
-    def feature_names(self):
+    def feature_names(self) -> list[str]:
         """The names of the columns of vectors."""
-        return json.loads(self.about["feature_names"] or "[]")
+        return json.loads(self.record["feature_names"] or "[]")
 
-    def item(self, position):
+    def item(self, position: int) -> dict[str, Any]:
         """One item: id, text, label, y."""
         return self.store.item(self.id, position)
 
-    def transform(self, texts):
+    def transform(self, texts: Sequence[str]) -> Rows:
         """Rows of new texts, through the stored vocabulary and scaling."""
-        return rows.as_rows(scaling.apply(json.loads(self.about["scaling"]), self.vocabulary.transform(texts)))
+        matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
+        return rows.as_rows(scaling.apply(json.loads(self.record["scaling"]), matrix))

@@ -1,13 +1,20 @@
 """The embedded demo streams: synthetic texts, written by this project, with their stored vocabularies."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import datasets
 from . import formats, vectorizer
+from .sources import PhaseProgress
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 FOLDER = Path(__file__).parents[2] / "data"
 
@@ -19,10 +26,10 @@ class Demo:
     name: str
     file: str
     columns: formats.Columns
-    session: dict
+    session: dict[str, Any]
 
     @property
-    def vocabulary_file(self):
+    def vocabulary_file(self) -> Path:
         return FOLDER / Path(self.file).with_suffix(".vocabulary.json")
 
 
@@ -55,19 +62,19 @@ DEMOS = {
 }
 
 
-def read_vocabulary(demo):
+def read_vocabulary(demo: Demo) -> vectorizer.Vocabulary:
     """The stored vocabulary of a demo."""
     kept = json.loads(demo.vocabulary_file.read_text(encoding="utf-8"))
     terms, counts = zip(*kept["terms"])
     return vectorizer.Vocabulary(list(terms), np.array(counts, dtype=np.int64), kept["documents"], kept["settings"])
 
 
-def dataset(store, which, progress=None):
+def dataset(store: Store, which: str, progress: PhaseProgress | None = None) -> int:
     """The id of a demo's data set, imported at its first use."""
     demo = DEMOS[which]
-    found = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
-    if found:
-        return found["id"]
+    stored = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
+    if stored:
+        return stored["id"]
     items = formats.read(FOLDER / demo.file, demo.columns)
     made = datasets.table(items, progress=progress, vocabulary=read_vocabulary(demo))
     return datasets.add(store, demo.name, made, demo.file, demo.columns)

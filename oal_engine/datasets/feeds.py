@@ -4,20 +4,29 @@ The vocabulary, its document frequencies and the scaling stay those of the impor
 move: words that are new are unknown. A label word means what it means in the data set, or nothing.
 """
 
+from __future__ import annotations
+
 import json
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from queue import Empty, Queue
 from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from ..kernel import rows
 from . import formats, scaling
-from .sources import LIMITS, feed_lines
+from .sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
+
+if TYPE_CHECKING:
+    from . import Dataset, DatasetRecord
+
+FeedLine: TypeAlias = tuple[int, str]  # its number and its text
 
 BATCH, WEIGHT, AHEAD = 1000, 2**22, 16  # lines of a feed and their characters, and lines read while some are stored
 CHUNK = 10_000  # items of a file: others who write wait while so many are stored
@@ -32,9 +41,9 @@ class Taken:
     appended: int = 0
     duplicates: int = 0
     renamed: int = 0
-    skipped: dict = field(default_factory=dict)
+    skipped: formats.Skipped = field(default_factory=dict)
 
-    def __add__(self, more):
+    def __add__(self, more: Taken) -> Taken:
         skipped = dict(more.skipped)
         for reason, (number, line) in self.skipped.items():
             skipped[reason] = number + skipped.get(reason, (0, 0))[0], line
@@ -42,7 +51,7 @@ class Taken:
             self.appended + more.appended, self.duplicates + more.duplicates, self.renamed + more.renamed, skipped
         )
 
-    def __str__(self):
+    def __str__(self) -> str:
         parts = [f"appended {self.appended:,}", f"dropped {formats.plural(self.duplicates, 'exact duplicate')}"]
         if self.renamed:
             parts.append(f"made {formats.plural(self.renamed, 'id')} unique")
@@ -52,16 +61,16 @@ class Taken:
         return ", ".join(parts)
 
 
-def append(dataset, items):
+def append(dataset: Dataset, items: formats.Items) -> Taken:
     """Append items to a data set, visible to everybody at once, all or none; what became of them."""
     if not items.ids:
         return Taken(skipped=items.skipped)
     store, made = dataset.store, _rows(dataset, items)
-    texts = items.texts or [None] * len(items.ids)
+    texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
     _digest_older(dataset)
     with store.transaction():
         dataset.refresh()
-        first = dataset.about["items"]
+        first = dataset.record["items"]
         fresh = store.put_contents(dataset.id, _digests(items.texts, made, range(len(texts))))
         kept = np.flatnonzero(fresh)
         written = rows.extend(rows.as_rows(rows.matrix(made)[kept]), dataset.folder, first)
@@ -69,61 +78,62 @@ def append(dataset, items):
         checksums = {"checksums": json.dumps(rows.checksums(written | {"y": items.y[kept]}, dataset.checksums))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
-        grown = {"items": total, "digested": total} | _counts(dataset.about, items.y[kept])
+        grown = {"items": total, "digested": total} | _counts(dataset.record, items.y[kept])
         store.update_dataset(dataset.id, grown | checksums)
         store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
     return Taken(kept.size, len(fresh) - kept.size, renamed, items.skipped)
 
 
-def _digest_older(dataset):
+def _digest_older(dataset: Dataset) -> None:
     """Keep the digests of items that have none yet: at the first append, those of the import."""
     store = dataset.store
     while True:
         with store.transaction():
             dataset.refresh()
-            first, items = dataset.about["digested"], dataset.about["items"]
+            first, items = dataset.record["digested"], dataset.record["items"]
             if first == items:
                 return
             stop = min(first + 10 * CHUNK, items)  # fewer would write the whole index again and again
-            texts = store.texts(dataset.id, first, stop) if dataset.about["kind"] == "text" else None
+            texts = store.texts(dataset.id, first, stop) if dataset.record["kind"] == "text" else None
             store.put_contents(dataset.id, sorted(_digests(texts, dataset.rows, range(first, stop))))
             store.update_dataset(dataset.id, {"digested": stop})
 
 
-def _digests(texts, made, places):
+def _digests(texts: Iterable[str] | None, made: rows.Rows, places: Iterable[int]) -> list[bytes]:
     """Digests of what items hold: their text, or their row where they have none."""
     held = (rows.content(made, i) for i in places) if texts is None else map(str.encode, texts)
     return [blake2b(each, digest_size=16).digest() for each in held]
 
 
-def _rows(dataset, items):
+def _rows(dataset: Dataset, items: formats.Items) -> rows.Rows:
     """Items as rows of the kind that the data set has, through its vocabulary and its scaling."""
-    kind, columns = dataset.about["kind"], dataset.rows.columns
+    kind, columns = dataset.record["kind"], dataset.rows.columns
     if (items.texts is None) != (kind == "vectors"):
         raise formats.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
     if items.texts is not None:
         return dataset.transform(items.texts)
-    matrix = items.vectors
-    if sparse.issparse(matrix) and matrix.shape[1] < columns:  # the last columns are zero
+    matrix: Any = items.vectors
+    dense = isinstance(matrix, np.ndarray)
+    if not dense and matrix.shape[1] < columns:  # the last columns are zero
         matrix.resize(matrix.shape[0], columns)
     if matrix.shape[1] != columns:
         raise formats.DataError(f"the data set {dataset.name} has {columns:,} features. Got {matrix.shape[1]:,}.")
     if isinstance(dataset.rows, rows.SparseRows):  # in the other kind, sums may differ in the last bit
         matrix = sparse.csr_array(matrix)
-    elif sparse.issparse(matrix):
+    elif not dense:
         matrix = matrix.toarray()
-    return rows.as_rows(scaling.apply(json.loads(dataset.about["scaling"]), matrix))
+    return rows.as_rows(scaling.apply(json.loads(dataset.record["scaling"]), matrix))
 
 
-def _counts(about, y):
+def _counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:
     """How many items of each class a data set has with more labels."""
-    if about["classes"]:
-        more = np.bincount(y, minlength=len(about["classes"]) + 1)[1:].tolist()
-        return {"classes": json.dumps({name: n + m for (name, n), m in zip(about["classes"].items(), more)})}
+    if record["classes"]:
+        more = np.bincount(y, minlength=len(record["classes"]) + 1)[1:].tolist()
+        return {"classes": json.dumps({name: n + m for (name, n), m in zip(record["classes"].items(), more)})}
     return {
-        "positives": about["positives"] + int((y > 0).sum()),
-        "negatives": about["negatives"] + int((y < 0).sum()),
+        "positives": record["positives"] + int((y > 0).sum()),
+        "negatives": record["negatives"] + int((y < 0).sum()),
     }
 
 
@@ -131,8 +141,17 @@ def _counts(about, y):
 
 
 def append_file(
-    dataset, path, named=None, *, name=None, reader=None, encoding="utf-8", progress=None, stopped=None, limits=LIMITS
-):
+    dataset: Dataset,
+    path: FileOrPath,
+    named: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    progress: PhaseProgress | None = None,
+    stopped: Event | None = None,
+    limits: Limits = LIMITS,
+) -> Iterator[Taken]:
     """Append the items of a file in any format, some thousands at a time: yields what became of each lot.
 
     named: columns {"text": (...), "label": ..., "id": ...} that go before those of the import. progress: a function of
@@ -145,7 +164,7 @@ def append_file(
         kept["text"] = ("text",)
     items = formats.read(
         path,
-        _columns(dataset, kept | (named or {})),
+        _columns(dataset, {**kept, **(named or {})}),
         name=name,
         reader=reader,
         encoding=encoding,
@@ -162,7 +181,7 @@ def append_file(
             progress("items", min(first + CHUNK, total), total)
 
 
-def _part(items, some, skipped):
+def _part(items: formats.Items, some: slice, skipped: formats.Skipped) -> formats.Items:
     """Some of the items."""
     return replace(
         items,
@@ -175,22 +194,31 @@ def _part(items, some, skipped):
     )
 
 
-def _kept(dataset):
+def _kept(dataset: Dataset) -> dict[str, Any]:
     """The columns that a data set was read from, nothing where it does not say."""
-    return json.loads(dataset.about["columns"] or "{}")
+    return json.loads(dataset.record["columns"] or "{}")
 
 
-def _columns(dataset, found):
+def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
     """Columns as readers take them."""
-    if dataset.about["kind"] == "text":
-        return formats.Columns(tuple(found["text"]), found["label"], found["id"], ())
-    return formats.Columns((), found["label"], found["id"], tuple(dataset.feature_names))
+    if dataset.record["kind"] == "text":
+        return formats.Columns(tuple(named["text"]), named["label"], named["id"], ())
+    return formats.Columns((), named["label"], named["id"], tuple(dataset.feature_names))
 
 
 # From a feed
 
 
-def append_lines(dataset, file, named=None, *, reader=None, encoding="utf-8", stopped=None, limits=LIMITS):
+def append_lines(
+    dataset: Dataset,
+    file: BinaryIO,
+    named: Mapping[str, Any] | None = None,
+    *,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    stopped: Event | None = None,
+    limits: Limits = LIMITS,
+) -> Iterator[Taken]:
     """Append the lines of an open binary file as they come: yields what became of each batch.
 
     Lines are JSON objects where the first one begins so (or reader is jsonl), else texts (or reader is txt). named: as
@@ -206,27 +234,33 @@ def append_lines(dataset, file, named=None, *, reader=None, encoding="utf-8", st
             as_json = first.lstrip(" \t")[:1] == "{" if as_json is None else as_json
             columns = _feed_columns(dataset, named or {}, as_json)
         if lines:
-            read = formats.read_lines(lines, columns or formats.Columns(features=()), dataset.label_words, as_json)
+            read = formats.read_lines(
+                lines, columns or formats.Columns(features=()), dataset.label_words, bool(as_json)
+            )
             yield append(dataset, read)
 
 
-def _feed_columns(dataset, named, as_json):
-    kind = dataset.about["kind"]
+def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> formats.Columns:
+    kind = dataset.record["kind"]
     if not as_json:
         if kind != "text":
             raise formats.DataError(
                 f"the data set {dataset.name} holds {kind}: its feed must be lines of JSON objects."
             )
         return formats.Columns(("text",), features=())
-    kept = {"text": (), "label": None, "id": None} | _kept(dataset) | named
+    kept = {"text": (), "label": None, "id": None, **_kept(dataset), **named}
     if kind == "text" and not kept["text"]:
         raise formats.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
     return _columns(dataset, kept)
 
 
-def batches(feed, stopped):
+def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]]:
     """Lists of the lines (number, text) of a feed: what came until it paused, or in half a second, or a thousand."""
-    lines, batch, begun, weight, line, failures = Queue(AHEAD), [], 0.0, 0, (), []
+    lines: Queue[FeedLine | None] = Queue(AHEAD)
+    batch: list[FeedLine] = []
+    failures: list[Exception] = []
+    line: FeedLine | tuple[()] | None = ()
+    begun, weight = 0.0, 0
     Thread(target=_read, args=(feed, lines, stopped, failures), daemon=True).start()
     while line is not None:
         try:
@@ -244,7 +278,7 @@ def batches(feed, stopped):
         raise failures[0]
 
 
-def _read(feed, lines, stopped, failures):
+def _read(feed: Iterable[FeedLine], lines: Queue[FeedLine | None], stopped: Event, failures: list[Exception]) -> None:
     """Put the lines of a feed into a queue, and None at its end, also where it fails."""
     try:
         for line in feed:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import isfinite
-from typing import NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,9 @@ from .readers import (
     BROKEN,
     NON_FINITE,
     READERS,
-    Table,
+    Cells,
+    ParsedFile,
+    check_reader,
     first_rows,
     is_number,
     is_whole,
@@ -29,7 +32,7 @@ from .readers import (
     some,
     word_of,
 )
-from .sources import LIMITS, SAMPLE, DataError, Limits, name_of, open_source
+from .sources import LIMITS, SAMPLE, DataError, FileOrPath, Limits, Progress, Source, open_source
 
 PAIRS = (
     ("1", "-1"),
@@ -49,6 +52,12 @@ CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
 LABEL_NAMES = (
     r"(is_)?(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)(_.*)?"
 )
+
+
+Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
+Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
+Entry: TypeAlias = tuple[str, str, str, list[float]]  # id, text, label and numbers of an item
+Select: TypeAlias = Callable[[int, Cells | str], Entry | str]  # from a line and its cells, or the reason to skip them
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Items:
     """What a file holds: `labels` are its own words ("" = none), `y` is int8 +1, -1 or 0 = unknown.
 
     Where each word is a class, `classes` are their names in order and `y` is 1..K or 0 = unknown.
-    `vectors` is (items, features) float64, sparse or dense; `skipped` maps a reason to (count, first line number).
+    `vectors` is (items, features) float64, sparse or dense; `columns` are those that were asked for or guessed.
     """
 
     ids: list[str]
@@ -86,8 +95,9 @@ class Items:
     feature_names: list[str]
     labels: list[str]
     y: np.ndarray
-    skipped: dict[str, tuple[int, int]]
+    skipped: Skipped
     classes: tuple[str, ...] = ()
+    columns: Columns = field(default_factory=Columns)
 
     def counts(self) -> dict[str, int]:
         """How many items each of the classes has."""
@@ -115,8 +125,52 @@ class Peek(NamedTuple):
     numeric: tuple[str, ...]
 
 
+@contextmanager
+def _parsed(
+    path: FileOrPath,
+    name: str | None,
+    reader: str | None,
+    encoding: str,
+    limits: Limits,
+    progress: Progress | None = None,
+    limit: int | None = None,
+) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
+    """An open file, the name of its reader, its rows, and the words of the first of them, which are still to come."""
+    check_reader(reader)
+    with open_source(path, name, encoding, limit, progress, limits) as source:
+        reader = reader_for(source, reader)
+        parsed = READERS[reader].parse(source)
+        rows = iter(parsed.rows)
+        sample = first_rows(((line, _words(cells), cells) for line, cells in rows), SAMPLE)
+        words = _columns_of(parsed.columns, (cells for _, cells, _ in sample))
+        if words is None:
+            raise DataError(f"{source.name} has no row that the {reader} reader can read.")
+        yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
+
+
+def _columns_of(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
+    """The words of rows by column, None where no row can be read."""
+    good = [words for words in rows if not isinstance(words, str)]
+    return dict(zip(columns, zip(*good))) if good else None
+
+
+def _words(cells: Cells | str) -> list[str] | str:
+    """Cells as words, or the reason to skip them."""
+    try:
+        return cells if isinstance(cells, str) else list(map(word_of, cells))
+    except RecursionError:  # an object in an object in an object
+        return BROKEN
+
+
+def _numeric(words: Words) -> tuple[str, ...]:
+    """The columns whose words are numbers."""
+    return tuple(
+        column for column, cells in words.items() if any(cells) and all(is_number(cell or "0") for cell in cells)
+    )
+
+
 def peek(
-    path,
+    path: FileOrPath,
     rows: int = 20,
     *,
     name: str | None = None,
@@ -125,67 +179,65 @@ def peek(
     limits: Limits = LIMITS,
 ) -> Peek:
     """The first rows of a file (a path, or an open binary file and its name) and a guess of its columns."""
-    reader = reader_for(path, reader, name=name, encoding=encoding, limits=limits)
-    with open_source(path, name, encoding, limit=SAMPLE, limits=limits) as source:
-        columns, table_rows, vectors = READERS[reader].table(source)
-        found = ((line, _words(cells)) for line, cells in islice(table_rows, SAMPLE))
-        sample = [words for _, words in first_rows(found, SAMPLE) if not isinstance(words, str)]
-    if not sample:
-        raise DataError(f"{name_of(path, name)} has no row that the {reader} reader can read.")
-    words = dict(zip(columns, zip(*sample)))
-    numeric = tuple(
-        column for column, cells in words.items() if any(cells) and all(is_number(cell or "0") for cell in cells)
-    )
-    preview = [dict(zip(columns, cells)) for cells in sample[:rows]]
-    for at, row in enumerate(preview if vectors is not None else ()):
-        values = sparse.coo_array(vectors[[at]])
-        row["features"] = " ".join(f"{k + 1}:{value:g}" for k, value in zip(values.col[:12], values.data))
-    return Peek(reader, columns, preview, _guess(words, numeric), numeric)
+    with _parsed(path, name, reader, encoding, limits, limit=SAMPLE) as (_, reader, parsed, words):
+        numeric = _numeric(words)
+        preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
+        if parsed.vectors is not None:
+            preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
+            for at, row in enumerate(preview):
+                values = sparse.coo_array(parsed.vectors[[at]])
+                row["features"] = " ".join(f"{k + 1}:{value:g}" for k, value in zip(values.col[:12], values.data))
+        return Peek(reader, parsed.columns, preview, _guess(words, numeric), numeric)
 
 
-def _words(cells: Sequence | str) -> list[str] | str:
-    """Cells as words, or the reason to skip them."""
-    try:
-        return cells if isinstance(cells, str) else list(map(word_of, cells))
-    except RecursionError:  # an object in an object in an object
-        return BROKEN
-
-
-def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Columns:
-    count = len(next(iter(words.values()), ()))
-    kinds = {column: len(set(cells)) for column, cells in words.items()}
-    length = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
-    prose = [column for column in length if sum(" " in cell.strip() for cell in words[column]) > count / 2]
-    named = {column.casefold(): column for column in words}
-
-    distinct = [
-        column
-        for column in words
-        if kinds[column] == count
-        and column not in prose
-        and all(cell.isdigit() or not is_number(cell) for cell in words[column])
+def _guess(words: Words, numeric: Collection[str]) -> Columns:
+    """What the columns seem to be, by their names and their words in the first rows."""
+    letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
+    prose = [
+        column for column in letters if sum(" " in cell.strip() for cell in words[column]) > len(words[column]) / 2
     ]
-    id = next((column for column in distinct if re.search(r"(?i)ids?$", column)), None)
-    text = next(
-        (column for column in length if re.fullmatch(TEXT_NAMES, column.casefold())),
-        max(prose, key=length.get, default=None),
-    )
-    texts = (named["title"], named["abstract"]) if {"title", "abstract"} <= set(named) else (text,) if text else ()
+    id = _guess_id(words, prose)
+    texts = _guess_texts(words, letters, prose)
     rest = [column for column in words if column not in (id, *texts)]
-    label = next((column for column in rest if re.fullmatch(LABEL_NAMES, column.casefold())), None)
-    if label is None and len(words) > 1:  # the last or first column, if it has a few words, or integers beside numbers
-        ends = [
-            column
-            for column in (next(reversed(words)), next(iter(words)))
-            if column in rest and kinds[column] <= min(50, max(2, count / 2))
-        ]
-        integers = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
-        label = next(chain((column for column in ends if column in length), integers if not texts else ()), None)
+    label = _guess_label(words, rest, letters, integers=not texts)
     rest = [column for column in rest if column != label]
     features = tuple(column for column in rest if column in numeric)
     if not texts and not features and rest:
-        texts = (max(rest, key=length.get),)
+        texts = (max(rest, key=letters.__getitem__),)
     return Columns(texts, label, id, None if texts else features)
+
+
+def _guess_id(words: Words, prose: list[str]) -> str | None:
+    """The first column called id whose words are all different."""
+    for column, cells in words.items():
+        different = len(set(cells)) == len(cells) and all(cell.isdigit() or not is_number(cell) for cell in cells)
+        if different and column not in prose and re.search(r"(?i)ids?$", column):
+            return column
+    return None
+
+
+def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
+    """Title and abstract, or the column that is called a text, or else the longest that holds prose."""
+    named = {column.casefold(): column for column in words}
+    if {"title", "abstract"} <= set(named):
+        return named["title"], named["abstract"]
+    called = [column for column in letters if re.fullmatch(TEXT_NAMES, column.casefold())]
+    return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
+
+
+def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
+    """The column that is called a label, or else the last or the first column if it has few different words, or
+    integers beside numbers."""
+    called = [column for column in rest if re.fullmatch(LABEL_NAMES, column.casefold())]
+    if called or len(words) < 2:
+        return called[0] if called else None
+    ends = [
+        column
+        for column in (next(reversed(words)), next(iter(words)))
+        if column in rest and len(set(words[column])) <= min(50, max(2, len(words[column]) / 2))
+    ]
+    whole = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
+    return next(chain((column for column in ends if column in letters), whole if integers else ()), None)
 
 
 # ---- Entries: one row after the other
@@ -193,53 +245,55 @@ def _guess(words: dict[str, tuple[str, ...]], numeric: tuple[str, ...]) -> Colum
 
 @contextmanager
 def open_entries(
-    path,
+    path: FileOrPath,
     columns: Columns,
     *,
     reader: str | None = None,
     encoding: str = "utf-8",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     limits: Limits = LIMITS,
-) -> Iterator[tuple[Table, Iterator[tuple[int, tuple | str, int]]]]:
-    """A table and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its place
-    among the vectors.
+) -> Iterator[tuple[ParsedFile, Iterator[tuple[int, Entry | str, int]]]]:
+    """A parsed file and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its
+    place among the vectors.
 
     path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
     those texts are taken that the first rows suggest.
     """
-    if hasattr(path, "read"):
-        reader, source = live_source(path, "the standard input", reader, encoding, limits)
-        opened, guess = nullcontext(source), None
+    opened: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
+    if isinstance(path, str | Path):
+        opened = _parsed(path, None, reader, encoding, limits, progress)
     else:
-        head = peek(path, 0, reader=reader, encoding=encoding, limits=limits)
-        reader, guess = head.reader, head.guess
-        opened = open_source(path, None, encoding, progress=progress, limits=limits)
-    with opened as source:
-        table = READERS[reader].table(source)
-        if guess is None:  # by the first good row alone
-            rows, first = iter(table.rows), []
-            for row in rows:
-                first.append(row)
-                if not isinstance(row[1], str):
-                    break
-            table = table._replace(rows=chain(first, rows))
-            words = [_words(cells) for _, cells in first[-1:]]
-            words = {column: (word,) for cells in words for column, word in zip(table.columns, cells)}
-            guess = _guess(words, ())
-        if table.vectors is not None:
-            columns = Columns(id="id" if "id" in table.columns else None, features=())
+        opened = nullcontext(_parsed_live(path, reader, encoding, limits))
+    with opened as (source, _, parsed, words):
+        if parsed.vectors is not None:
+            columns = Columns(id="id" if "id" in parsed.columns else None, features=())
         else:
+            guess = _guess(words, _numeric(words) if source.ahead > 1 else ())
             text = columns.text or (() if columns.features else guess.text)
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
             if not text and not columns.features:
                 raise DataError(f"{source.name} has no text that is known by itself: name its column.")
-        columns = replace(columns, features=columns.features or ())
-        yield table, _entries(table, _selector(table.columns, columns, source.name, str))
+        yield parsed, _entries(parsed, _selector(parsed.columns, columns, source.name, str))
 
 
-def _entries(table: Table, select: Callable) -> Iterator[tuple[int, tuple | str, int]]:
+def _parsed_live(
+    binary: BinaryIO, reader: str | None, encoding: str, limits: Limits
+) -> tuple[Source, str, ParsedFile, Words]:
+    """As `_parsed` of a pipe, by its first good row alone."""
+    reader, source = live_source(binary, "the standard input", reader, encoding, limits)
+    parsed = READERS[reader].parse(source)
+    rows, first = iter(parsed.rows), []
+    for row in rows:
+        first.append(row)
+        if not isinstance(row[1], str):
+            break
+    words = _columns_of(parsed.columns, (_words(cells) for _, cells in first[-1:]))
+    return source, reader, parsed._replace(rows=chain(first, rows)), words or {}
+
+
+def _entries(parsed: ParsedFile, select: Select) -> Iterator[tuple[int, Entry | str, int]]:
     row = -1
-    for line, cells in table.rows:
+    for line, cells in parsed.rows:
         row += not isinstance(cells, str)
         yield line, select(line, cells), row
 
@@ -248,13 +302,13 @@ def _entries(table: Table, select: Callable) -> Iterator[tuple[int, tuple | str,
 
 
 def read(
-    path,
+    path: FileOrPath,
     columns: Columns | None = None,
     *,
     name: str | None = None,
     reader: str | None = None,
     encoding: str = "utf-8",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     known: dict[str, int] | None = None,
     limits: Limits = LIMITS,
 ) -> Items:
@@ -264,116 +318,146 @@ def read(
     label words mean in the data set that the items are appended to: then there may be none, an id may be "" or come
     twice, and other words are no labels.
     """
-    head = peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
-    columns = columns or head.guess
-    with open_source(path, name, encoding, progress=progress, limits=limits) as source:
-        table = READERS[head.reader].table(source)
-        if table.vectors is not None:  # such a format says itself which are its labels and ids
-            label, id = (column if column in table.columns else None for column in ("label", "id"))
-            columns = replace(columns, label=columns.label or label, id=columns.id or id)
-        if columns.features is None:
-            numeric = tuple(column for column in head.numeric if column not in (columns.label, columns.id))
-            columns = replace(columns, features=() if columns.text or table.vectors is not None else numeric)
-        if table.vectors is None and not columns.text + columns.features:
-            raise DataError(f"{source.name} has no columns of numbers: name its text among {some(table.columns)}.")
-        if columns.multiclass and (columns.positive or columns.contains):
-            raise DataError(
-                "With multiclass each label word is a class of its own: give no positive words and no contains."
-            )
-        if columns.headings and not columns.positive:
-            raise DataError("MeSH headings need the terms that are positive: give a tree file and a tree number.")
-        if (columns.positive or columns.multiclass) and not columns.label:
-            what = "Classes" if columns.multiclass else "Positive labels"
-            raise DataError(f"{what} need a label column; {source.name} has {some(table.columns) or 'none'}.")
-        if table.vectors is not None and known is not None:
-            columns = replace(columns, text=(), features=())
-        return _items(table, columns, source.name, known, limits)
+    with _parsed(path, name, reader, encoding, limits, progress) as (source, _, parsed, words):
+        numeric = _numeric(words)
+        wanted = columns or _guess(words, numeric)
+        complete = _completed(wanted, parsed, numeric)
+        _check_columns(complete, parsed, source.name)
+        if parsed.vectors is not None and known is not None:
+            complete = replace(complete, text=(), features=())
+        return replace(_items(parsed, complete, source.name, known, limits), columns=wanted)
+
+
+def _completed(columns: Columns, parsed: ParsedFile, numeric: tuple[str, ...]) -> Columns:
+    """Columns with those that a format names itself, and all that are numeric where no features are named."""
+    if parsed.vectors is not None:  # such a format says itself which are its labels and ids
+        label, id = (column if column in parsed.columns else None for column in ("label", "id"))
+        columns = replace(columns, label=columns.label or label, id=columns.id or id)
+    if columns.features is None:
+        numbers = tuple(column for column in numeric if column not in (columns.label, columns.id))
+        columns = replace(columns, features=() if columns.text or parsed.vectors is not None else numbers)
+    return columns
+
+
+def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
+    """DataError where nothing can be imported by these columns."""
+    if parsed.vectors is None and not columns.text and not columns.features:
+        raise DataError(f"{name} has no columns of numbers: name its text among {some(parsed.columns)}.")
+    if columns.multiclass and (columns.positive or columns.contains):
+        raise DataError(
+            "With multiclass each label word is a class of its own: give no positive words and no contains."
+        )
+    if columns.headings and not columns.positive:
+        raise DataError("MeSH headings need the terms that are positive: give a tree file and a tree number.")
+    if (columns.positive or columns.multiclass) and not columns.label:
+        what = "Classes" if columns.multiclass else "Positive labels"
+        raise DataError(f"{what} need a label column; {name} has {some(parsed.columns) or 'none'}.")
 
 
 def read_lines(lines: Iterable[tuple[int, str]], columns: Columns, known: dict[str, int], as_json: bool) -> Items:
     """The items to append of some lines (number, content): each a JSON object with these columns, or else a text; and
     of lines that are too long, which have no content."""
     wanted = [column for column in (*columns.text, columns.label, columns.id, *(columns.features or ())) if column]
-    table = Table(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
-    return _items(table, columns, "the feed", known)
+    parsed = ParsedFile(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
+    return _items(parsed, columns, "the feed", known)
 
 
-def _cells(line: str, wanted: list[str], as_json: bool) -> list | str:
+def _cells(line: str, wanted: list[str], as_json: bool) -> Cells | str:
     if not line:
         return OVERLONG
     if not is_whole(line):
         return BROKEN
     if not as_json:
         return [line.rstrip("\r\n")]
-    found = record(line)
-    return BROKEN if found is None else [found.get(column) for column in wanted]
+    values = record(line)
+    return BROKEN if values is None else [values.get(column) for column in wanted]
 
 
-def _items(table: Table, columns: Columns, name: str, known: dict[str, int] | None, limits: Limits = LIMITS) -> Items:
-    select = _selector(table.columns, columns, name, str if known is None else lambda line: "")
-    ids, seen, texts, labels, numbers, kept = [], set(), [], [], array("d"), []
-    skipped, words, row = {}, {}, -1
-    for line, cells in table.rows:
-        item = select(line, cells)
-        row += not isinstance(cells, str)
-        if not isinstance(item, str) and item[0] in seen:
-            item = DUPLICATE
-        elif known is not None and not isinstance(item, str) and any(abs(value) > LARGEST for value in item[3]):
-            item = NON_FINITE
-        if isinstance(item, str):
-            count, first = skipped.get(item, (0, line))
-            skipped[item] = count + 1, first
-            continue
-        id, text, label, values = item
-        ids.append(id)
-        if len(ids) > limits.items:
-            limits.check("items", len(ids), name)
-        if known is None:
-            seen.add(id)
-        texts.append(text)
-        labels.append(sys.intern(label))
-        numbers.extend(values)
-        kept.append(row)
-        count, first = words.get(label, (0, line))
-        words[label] = count + 1, first
-    if not ids and known is None:
-        raise DataError(f"{name} holds no item that can be imported{_skips(skipped)}.")
-    classes = _classes(words, columns, name) if columns.multiclass else ()
-    numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
-    if known is not None:
-        signs = {word: known.get(word, 0) for word in words}
-    else:
-        signs = {word: numbered[_written(word)] for word in words} if classes else _signs(words, columns, name)
-    vectors, names = table.vectors, list(columns.features)
+@dataclass
+class _Kept:
+    """What is kept of rows, {label word: (how often it came, its first line)}, and why others were skipped."""
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    numbers: array[float] = field(default_factory=lambda: array("d"))
+    rows: list[int] = field(default_factory=list)
+    words: Skipped = field(default_factory=dict)
+    skipped: Skipped = field(default_factory=dict)
+
+    def skip(self, line: int, reason: str) -> None:
+        count, first = self.skipped.get(reason, (0, line))
+        self.skipped[reason] = count + 1, first
+
+    def add(self, line: int, entry: Entry, row: int) -> None:
+        id, text, label, numbers = entry
+        self.ids.append(id)
+        self.texts.append(text)
+        self.labels.append(sys.intern(label))
+        self.numbers.extend(numbers)
+        self.rows.append(row)
+        count, first = self.words.get(label, (0, line))
+        self.words[label] = count + 1, first
+
+
+def _items(
+    parsed: ParsedFile, columns: Columns, name: str, known: dict[str, int] | None, limits: Limits = LIMITS
+) -> Items:
+    kept, seen = _Kept(), set()
+    select = _selector(parsed.columns, columns, name, str if known is None else lambda line: "")
+    for line, entry, row in _entries(parsed, select):
+        if isinstance(entry, str):
+            kept.skip(line, entry)
+        elif known is None and entry[0] in seen:
+            kept.skip(line, DUPLICATE)
+        elif known is not None and any(abs(value) > LARGEST for value in entry[3]):
+            kept.skip(line, NON_FINITE)
+        else:
+            seen.add(entry[0])
+            kept.add(line, entry, row)
+            if len(kept.ids) > limits.items:
+                limits.check("items", len(kept.ids), name)
+    if not kept.ids and known is None:
+        raise DataError(f"{name} holds no item that can be imported{_skips(kept.skipped)}.")
+    classes = _classes(kept.words, columns, name) if columns.multiclass else ()
+    y_of = _meanings(kept.words, columns, classes, name) if known is None else known
+    vectors, names = parsed.vectors, list(columns.features or ())
     if vectors is not None:
         names = [str(number) for number in range(1, vectors.shape[1] + 1)]
-        vectors = vectors if len(kept) == vectors.shape[0] else vectors[kept]
+        vectors = vectors if len(kept.rows) == vectors.shape[0] else vectors[kept.rows]
     elif names:
-        vectors = np.frombuffer(numbers).reshape(len(kept), len(names))
+        vectors = np.frombuffer(kept.numbers).reshape(len(kept.rows), len(names))
     return Items(
-        ids,
-        texts if columns.text else None,
+        kept.ids,
+        kept.texts if columns.text else None,
         vectors,
         names,
-        labels,
-        np.array([signs[label] for label in labels], np.int8),
-        skipped,
+        kept.labels,
+        np.array([y_of.get(label, 0) for label in kept.labels], np.int8),
+        kept.skipped,
         classes,
     )
 
 
-def _selector(
-    available: list[str], columns: Columns, name: str, made: Callable[[int], str]
-) -> Callable[[int, Sequence | str], tuple | str]:
+def _meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
+    """The y of each label word."""
+    if not classes:
+        return _signs(words, columns, name)
+    numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
+    return {word: numbered[_written(word)] for word in words}
+
+
+def _selector(available: list[str], columns: Columns, name: str, made: Callable[[int], str]) -> Select:
     """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids."""
-    for column in (*columns.text, columns.label, columns.id, *columns.features):
+    features = columns.features or ()
+    for column in (*columns.text, columns.label, columns.id, *features):
         if column is not None and column not in available:
             raise DataError(f"{name} has no column {column!r}; its columns are {some(available) or 'numbers only'}.")
     place = {column: at for at, column in enumerate(available)}
-    text_at, features_at = [place[column] for column in columns.text], [place[column] for column in columns.features]
-    label_at, id_at = place.get(columns.label), place.get(columns.id)
+    text_at, features_at = [place[column] for column in columns.text], [place[column] for column in features]
+    label_at, id_at = (place[column] if column else None for column in (columns.label, columns.id))
 
-    def select(line, cells):
+    def select(line: int, cells: Cells | str) -> Entry | str:
         if isinstance(cells, str):
             return cells
         try:
@@ -398,35 +482,34 @@ def _selector(
     return select
 
 
-def _classes(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> tuple[str, ...]:
+def _classes(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
     """The names of the classes in order: numbers by value, then words, C2 before C10."""
-    found = {}
+    counts: dict[str, int] = {}
     for word, (count, _) in words.items():
-        found[_written(word)] = found.get(_written(word), 0) + count
-    found.pop("", None)
-    if len(found) not in CLASSES:
+        counts[_written(word)] = counts.get(_written(word), 0) + count
+    counts.pop("", None)
+    if len(counts) not in CLASSES:
         raise DataError(
-            f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(found):,}"
-            f"{': ' + counted(found) if found else ''}."
+            f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(counts):,}"
+            f"{': ' + counted(counts) if counts else ''}."
         )
-    return tuple(sorted(found, key=_natural))
+    return tuple(sorted(counts, key=_natural))
 
 
-def _natural(word: str) -> tuple:
+def _natural(word: str) -> tuple[int, float | str, str]:
     padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
     return (0, float(word), word) if is_number(word) else (1, padded, word)
 
 
-def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> dict[str, int]:
+def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
     """The label rule: +1, -1 or 0 for each label word, given its (count, first line)."""
     known = {word: count for word, (count, _) in words.items() if word}
     listed = counted(known)
     if columns.headings:
         return _heading_signs(known, columns, name)
     if columns.positive and known:
-        split = re.compile("[|;,]").split if columns.contains else lambda word: []
-        parts = {word: {word, *map(str.strip, split(word))} for word in known}
-        occurring, wanted = set().union(*parts.values()), set()
+        parts = {word: {word, *map(str.strip, re.split("[|;,]", word) if columns.contains else ())} for word in known}
+        occurring, wanted = set[str]().union(*parts.values()), set[str]()
         for value in columns.positive:
             same = {value} & occurring or {part for part in occurring if _plain(part) == _plain(value)}
             if not same:
@@ -436,7 +519,7 @@ def _signs(words: dict[str, tuple[int, int]], columns: Columns, name: str) -> di
                 )
             wanted |= same
         return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in known}
-    pairs = PAIRS
+    pairs: Sequence[tuple[str, str]] = PAIRS
     for word in known:
         fitting = [pair for pair in pairs if _plain(word) in pair]
         if not fitting:
@@ -476,7 +559,9 @@ def _written(word: str) -> str:
 
 def counted(counts: dict[str, int], most: int = 20) -> str:
     """The names with the largest counts, and how many more there are."""
-    return some((f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.get, reverse=True)), most)
+    return some(
+        (f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.__getitem__, reverse=True)), most
+    )
 
 
 def plural(count: int, noun: str) -> str:
@@ -484,7 +569,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def reasons(skipped: dict[str, tuple[int, int]]) -> str:
+def reasons(skipped: Skipped) -> str:
     """Why lines were skipped, {reason: (count, first line)}, in words."""
     return ", ".join(
         f"{plural(count, reason)} ({'first at ' * (count > 1)}line {line:,})"
@@ -492,5 +577,5 @@ def reasons(skipped: dict[str, tuple[int, int]]) -> str:
     )
 
 
-def _skips(skipped: dict[str, tuple[int, int]]) -> str:
+def _skips(skipped: Skipped) -> str:
     return f"; skipped {sum(count for count, _ in skipped.values()):,}: {reasons(skipped)}" if skipped else ""

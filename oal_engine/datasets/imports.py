@@ -4,6 +4,8 @@ Whoever labels does not wait for it, and it may take so much memory and no more.
 upload has no name on the disk, so that nothing is left of it; the process ends with whoever waits for it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import resource
@@ -11,14 +13,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from . import formats, readers, sources
+from .sources import FileOrPath, PhaseProgress
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 MEMORY = 4 * 2**30  # bytes that the process may map; the environment's OAL_IMPORT_MEMORY overrides it
 NICE = 10  # whoever labels goes first
@@ -28,9 +35,9 @@ ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX"
 
 
 @contextmanager
-def opened(source):
+def opened(source: FileOrPath) -> Iterator[BinaryIO]:
     """A path, or an upload, as an open file that a process can be given."""
-    if not hasattr(source, "read"):
+    if isinstance(source, str | Path):
         with sources.open_file(source) as file:
             yield file
         return
@@ -41,23 +48,36 @@ def opened(source):
         yield file
 
 
-def peek(source, name, reader=None, encoding="utf-8"):
+def peek(source: FileOrPath, name: str, reader: str | None = None, encoding: str = "utf-8") -> formats.Peek:
     """The first rows of a file, each cell cut, and a guess of its columns; as `formats.peek`."""
-    found = _run("peek", source, name=name, reader=reader, encoding=encoding)
-    return formats.Peek(**found | {"guess": _columns(found["guess"]), "numeric": tuple(found["numeric"])})
+    head = _run("peek", source, name=name, reader=reader, encoding=encoding)
+    return formats.Peek(**head | {"guess": _columns(head["guess"]), "numeric": tuple(head["numeric"])})
 
 
-def mesh_terms(source, name, number):
+def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
     """The terms of a MeSH tree at a number or below it; as `readers.mesh_terms`."""
     return tuple(_run("mesh", source, name=name, number=number))
 
 
-def check(source, name, columns, reader, encoding, progress):
+def check(
+    source: FileOrPath, name: str, columns: formats.Columns, reader: str | None, encoding: str, progress: PhaseProgress
+) -> str:
     """A sentence on what a file holds, of which nothing is kept."""
     return _run("check", source, progress, name=name, columns=asdict(columns), reader=reader, encoding=encoding)
 
 
-def import_file(store, source, name, columns, reader, encoding, title, scale, tokenizer, progress):
+def import_file(
+    store: Store,
+    source: FileOrPath,
+    name: str,
+    columns: formats.Columns,
+    reader: str | None,
+    encoding: str,
+    title: str,
+    scale: str,
+    tokenizer: str,
+    progress: PhaseProgress,
+) -> str:
     """Keep a file as a data set; a sentence on what it holds."""
     return _run(
         "import", source, progress, name=name, columns=asdict(columns), reader=reader, encoding=encoding, title=title,
@@ -65,15 +85,16 @@ def import_file(store, source, name, columns, reader, encoding, title, scale, to
     )  # fmt: skip
 
 
-def append(store, source, name, dataset, progress):
+def append(store: Store, source: FileOrPath, name: str, dataset: int, progress: PhaseProgress) -> str:
     """Append the items of a file to a data set; a sentence on what became of them."""
     return _run("append", source, progress, name=name, dataset=dataset, database=str(store.path.resolve()))
 
 
-def _run(work, source, progress=None, **settings):
+def _run(work: str, source: FileOrPath, progress: PhaseProgress | None = None, **settings: Any) -> Any:
     """What a process of its own makes of a file; progress is a function of (phase, done, total), and where it raises,
     the process ends."""
-    found, told = {}, ("reading", 0, 1)
+    answer: dict[str, Any] = {}
+    done = "reading", 0, 1
     with opened(source) as file:
         process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, str(file.fileno())], cwd=Path(__file__).parents[2],
@@ -83,31 +104,37 @@ def _run(work, source, progress=None, **settings):
             try:
                 with suppress(BrokenPipeError):
                     print(json.dumps([work, settings]), file=process.stdin, flush=True)
-                lines = Queue()
-                Thread(target=lambda: [lines.put(line) for line in chain(process.stdout, [""])], daemon=True).start()
-                while not found:
+                lines: Queue[str] = Queue()
+                Thread(target=_put, args=(cast(IO[str], process.stdout), lines), daemon=True).start()
+                while not answer:
                     with suppress(Empty):
                         if not (line := lines.get(timeout=PAUSE)):
                             break
-                        found = json.loads(line)
-                        told = found.pop("progress", told)
+                        answer = json.loads(line)
+                        done = answer.pop("progress", done)
                     if progress:
-                        progress(*told)
+                        progress(*done)
             finally:
                 process.kill()
-    if "made" not in found:
-        raise formats.DataError(found.get("error") or _lost(settings["name"], process.returncode))
-    return found["made"]
+    if "made" not in answer:
+        raise formats.DataError(answer.get("error") or _lost(settings["name"], process.returncode))
+    return answer["made"]
 
 
-def _too_large(name):
+def _put(output: IO[str], lines: Queue[str]) -> None:
+    for line in output:
+        lines.put(line)
+    lines.put("")
+
+
+def _too_large(name: str) -> str:
     return (
         f"{name} needs more memory than the {_memory() / 2**30:.1f} GiB that an import of this page may take: "
         "import it on the command line, or raise OAL_IMPORT_MEMORY (bytes)."
     )
 
 
-def _lost(name, code):
+def _lost(name: str, code: int | None) -> str:
     """What is said where the process exited unexpectedly: libraries end it so where they get no memory."""
     return (
         f"The process that read {name} exited unexpectedly (exit code {code}), perhaps for want of memory: "
@@ -115,29 +142,32 @@ def _lost(name, code):
     )
 
 
-def _memory():
+def _memory() -> int:
     return int(os.environ.get("OAL_IMPORT_MEMORY", MEMORY))
 
 
-def _columns(found):
+def _columns(columns: Mapping[str, Any]) -> formats.Columns:
     """Columns as they were before they went through JSON."""
-    return formats.Columns(**{key: tuple(value) if isinstance(value, list) else value for key, value in found.items()})
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in columns.items()}
+    return formats.Columns(**values)
 
 
 # In the process. What is heavy is imported where it is needed: a preview is quick
 
 
-def _peek(file, progress, name, reader, encoding):
+def _peek(file: BinaryIO, progress: PhaseProgress, name: str, reader: str | None, encoding: str) -> dict[str, Any]:
     head = formats.peek(file, PREVIEW, name=name, reader=reader, encoding=encoding)
     rows = [{column: row[column][:LONGEST] for column in list(row)[:WIDEST]} for row in head.rows]
-    return head._replace(rows=rows, guess=asdict(head.guess))._asdict()
+    return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
-def _mesh(file, progress, name, number):
+def _mesh(file: BinaryIO, progress: PhaseProgress, name: str, number: str) -> tuple[str, ...]:
     return readers.mesh_terms(file, number, name=name)
 
 
-def _items(file, progress, name, columns, reader, encoding):
+def _items(
+    file: BinaryIO, progress: PhaseProgress, name: str, columns: Mapping[str, Any], reader: str | None, encoding: str
+) -> formats.Items:
     return formats.read(
         file,
         _columns(columns),
@@ -148,38 +178,46 @@ def _items(file, progress, name, columns, reader, encoding):
     )
 
 
-def _check(file, progress, **settings):
+def _check(file: BinaryIO, progress: PhaseProgress, **settings: Any) -> str:
     return _items(file, progress, **settings).report()
 
 
-def _import(file, progress, database, title, scale, tokenizer, **settings):
+def _import(
+    file: BinaryIO, progress: PhaseProgress, database: str, title: str, scale: str, tokenizer: str, **settings: Any
+) -> str:
     from .. import datasets
     from ..store import Store
 
     items = _items(file, progress, **settings)
-    words = {} if items.texts is None else {"tokenizer": tokenizer}
+    words: dict[str, Any] = {} if items.texts is None else {"tokenizer": tokenizer}
     made = datasets.table(items, scale, progress, **words)
     datasets.add(Store(database), title, made, settings["name"], _columns(settings["columns"]))
     return items.report()
 
 
-def _append(file, progress, database, name, dataset):
+def _append(file: BinaryIO, progress: PhaseProgress, database: str, name: str, dataset: int) -> str:
     from .. import datasets
     from ..store import Store
     from . import feeds
 
-    found = datasets.Dataset(Store(database), dataset)
-    return str(sum(feeds.append_file(found, file, name=name, progress=progress), feeds.Taken()))
+    grown = datasets.Dataset(Store(database), dataset)
+    return str(sum(feeds.append_file(grown, file, name=name, progress=progress), feeds.Taken()))
 
 
-WORK = {"peek": _peek, "mesh": _mesh, "check": _check, "import": _import, "append": _append}
+WORK: dict[str, Callable[..., Any]] = {
+    "peek": _peek,
+    "mesh": _mesh,
+    "check": _check,
+    "import": _import,
+    "append": _append,
+}
 
 
-def main(number):
+def main(number: int) -> None:
     """Do what the first line of standard input says with the open file of a number; the result is a line of JSON."""
     out, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print is no word of ours
 
-    def say(**message):
+    def say(**message: Any) -> None:
         print(json.dumps(message), file=out, flush=True)
 
     work, settings = json.loads(os.fdopen(0, closefd=False).readline())
@@ -188,14 +226,14 @@ def main(number):
     resource.setrlimit(resource.RLIMIT_AS, (_memory(), _memory()))
     try:
         with open(number, "rb") as file:
-            say(made=WORK[work](file, lambda *told: say(progress=told), **settings))
+            say(made=WORK[work](file, lambda *done: say(progress=done), **settings))
     except MemoryError:
         say(error=_too_large(settings["name"]))
     except (ValueError, OSError) as error:
         say(error=str(error))
 
 
-def _end_with_parent():
+def _end_with_parent() -> None:
     """End the process when its standard input ends."""
     while os.read(0, 1):
         pass

@@ -1,4 +1,4 @@
-"""Files to tables: a reader for each format, whatever the compression and the encoding."""
+"""Files to rows: a reader for each format, whatever the compression and the encoding."""
 
 from __future__ import annotations
 
@@ -10,14 +10,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from math import isnan, prod
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
+from zipfile import ZipFile
 
 import numpy as np
 from scipy import sparse
 
 from ..output.tables import HEADS, unguarded
-from .sources import CHUNK, COMPRESSIONS, HARMLESS, LIMITS, DataError, Source, allow_more, name_of, open_source, text_of
+from .sources import (
+    CHUNK,
+    COMPRESSIONS,
+    HARMLESS,
+    LIMITS,
+    DataError,
+    FileOrPath,
+    Limits,
+    Source,
+    allow_more,
+    name_of,
+    open_source,
+    text_of,
+)
 
+T = TypeVar("T", bound=tuple[Any, ...])
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 OHSUMED = {
     ".I": "sequence",
@@ -32,23 +47,27 @@ OHSUMED = {
 WEIGHT = 2**24  # about so many bytes of rows are held at once
 
 
-class Table(NamedTuple):
-    """What a reader makes of a file: rows are (line number, cells), or (line number, reason to skip it).
+Cells: TypeAlias = Sequence[Any]
+Line: TypeAlias = tuple[int, Cells | str]  # its number, and its cells or the reason to skip it
 
-    `vectors` is None or holds one row for each row with cells, in their order.
-    """
+
+class ParsedFile(NamedTuple):
+    """What a reader makes of a file. `vectors` is None or holds one row for each row with cells, in their order."""
 
     columns: list[str]
-    rows: Iterable[tuple[int, Sequence | str]]
+    rows: Iterable[Line]
     vectors: sparse.csr_array | np.ndarray | None = None
 
 
 def live_source(
-    binary: BinaryIO, name: str, reader: str | None = None, encoding: str = "utf-8", limits=LIMITS
+    binary: BinaryIO, name: str, reader: str | None = None, encoding: str = "utf-8", limits: Limits = LIMITS
 ) -> tuple[str, Source]:
     """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
     out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
-    reader = reader_for(name, reader) if reader else _recognised(binary.peek(1).partition(b"\n")[0], name, encoding)
+    if reader:
+        check_reader(reader)
+    else:
+        reader = _recognised(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
     if reader in ("parquet", "npy", "npz"):
         taken = binary.read(limits.size + 1)
         limits.check("size", len(taken), name)
@@ -56,7 +75,7 @@ def live_source(
     return reader, Source(binary, name, encoding, None, lambda: None, 1, limits)
 
 
-def first_rows(rows: Iterator[tuple[int, Sequence | str]], most: int) -> list[tuple[int, Sequence | str]]:
+def first_rows(rows: Iterator[T], most: int) -> list[T]:
     """The first rows, or lines: so many at most, fewer where they are large."""
     taken, weight = [], 0
     for row in islice(rows, most):
@@ -67,10 +86,10 @@ def first_rows(rows: Iterator[tuple[int, Sequence | str]], most: int) -> list[tu
     return taken
 
 
-# ---- Readers: source -> table
+# ---- Readers: from a source to a parsed file
 
 
-def _csv(source: Source, **dialect) -> Table:
+def _csv(source: Source, **dialect: Any) -> ParsedFile:
     # To look ahead, whole rows are taken: where only so many lines were, the last row would seem to be cut.
     lines = source._replace(limit=None).lines()
     first = next(lines, "")
@@ -81,44 +100,44 @@ def _delimiter(line: str) -> str:
     return ";" if ";" in line and "," not in line else ","
 
 
-def _unquoted(source: Source) -> Table:
+def _unquoted(source: Source) -> ParsedFile:
     return _csv(source, quoting=csv.QUOTE_NONE)
 
 
-def _tsv(source: Source) -> Table:
+def _tsv(source: Source) -> ParsedFile:
     return _delimited(source, source.lines(), delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
-def _delimited(source: Source, lines: Iterable[str], **dialect) -> Table:
+def _delimited(source: Source, lines: Iterable[str], **dialect: Any) -> ParsedFile:
     # csv's own limit, 128 kB, cuts long articles.
     csv.field_size_limit(max(csv.field_size_limit(), source.limits.line))
     records = _records(source, lines, dialect)
     sample = first_rows(records, source.ahead)
-    good = [at for at, (_, cells) in enumerate(sample) if not isinstance(cells, str)]
+    good = [cells for _, cells in sample if not isinstance(cells, str)]
     if not good:
-        return Table([], chain(sample, records))
-    first, *rest = (sample[at][1] for at in good)
+        return ParsedFile([], chain(sample, records))
+    first, *rest = good
     source.limits.check("columns", len(first), source.name)
     columns = [f"c{number}" for number in range(1, len(first) + 1)]
     if _is_header(first, rest):
-        del sample[good[0]]
+        del sample[next(at for at, (_, cells) in enumerate(sample) if cells is first)]
         named = dict(zip(reversed(first), reversed(range(len(first)))))  # where each name comes first
         columns = [cell if cell and named[cell] == at else columns[at] for at, cell in enumerate(first)]
-    rows = chain(sample, records)
+    rows: Iterable[tuple[int, list[str] | str]] = chain(sample, records)
     if tuple(columns[:5]) in HEADS:
         rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
-    return Table(
+    return ParsedFile(
         columns,
         ((line, cells if isinstance(cells, str) or len(cells) == len(columns) else BROKEN) for line, cells in rows),
     )
 
 
-def _records(source: Source, lines: Iterable[str], dialect: dict) -> Iterator[tuple[int, list[str] | str]]:
+def _records(source: Source, lines: Iterable[str], dialect: dict[str, Any]) -> Iterator[tuple[int, list[str] | str]]:
     """The cells of each row with the number of its first line; what an unclosed quote swallows is no row."""
     taken: list[str] = []  # the lines of the row at hand
     width = 0
 
-    def watched():
+    def watched() -> Iterator[str]:
         length, most = 0, source.limits.line
         for line in lines:
             length = length + len(line) if taken else len(line)
@@ -128,7 +147,7 @@ def _records(source: Source, lines: Iterable[str], dialect: dict) -> Iterator[tu
                 source.limits.check("line", length, f"The row at line {at:,} of {source.name}")
             yield line
 
-    def stop_swallowing(cut):
+    def stop_swallowing(cut: bool) -> None:
         """DataError where the rows that a quote swallowed are rows by themselves."""
         below = len(taken) - 1
         cells = width or _width(taken[0], dialect)
@@ -146,7 +165,7 @@ def _records(source: Source, lines: Iterable[str], dialect: dict) -> Iterator[tu
         taken.clear()
         at = reader.line_num + 1
         try:
-            cells = next(reader)
+            cells: list[str] | str = next(reader)
         except StopIteration:
             return
         except csv.Error:
@@ -161,7 +180,7 @@ def _records(source: Source, lines: Iterable[str], dialect: dict) -> Iterator[tu
             yield at, cells
 
 
-def _width(line: str, dialect: dict) -> int:
+def _width(line: str, dialect: dict[str, Any]) -> int:
     """How many cells a line has by itself, 0 where it has none."""
     return len(next(csv.reader([line], **dialect), ()))
 
@@ -185,16 +204,17 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _jsonl(source: Source) -> Table:
+def _jsonl(source: Source) -> ParsedFile:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if not line.isspace())
-    sample, columns = first_rows(lines, source.ahead), {}
+    sample = first_rows(lines, source.ahead)
+    columns: dict[str, None] = {}
     for _, line in sample:
         columns |= dict.fromkeys(filter(is_whole, record(line) or ()))
         source.limits.check("columns", len(columns), source.name)
-    found = ((number, record(line)) for number, line in chain(sample, lines))
-    return Table(
+    records = ((number, record(line)) for number, line in chain(sample, lines))
+    return ParsedFile(
         list(columns),
-        ((number, BROKEN if cells is None else [cells.get(column) for column in columns]) for number, cells in found),
+        ((number, BROKEN if cells is None else [cells.get(column) for column in columns]) for number, cells in records),
     )
 
 
@@ -207,26 +227,29 @@ def is_whole(text: str) -> bool:
     return True
 
 
-def record(line: str) -> dict | None:
+def record(line: str) -> dict[str, Any] | None:
     """The object of a line of JSON, None where it holds none."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _txt(source: Source) -> Table:
-    return Table(["text"], ((number, [line.rstrip("\r\n")]) for number, line in enumerate(source.lines(), 1)))
+def _txt(source: Source) -> ParsedFile:
+    return ParsedFile(["text"], ((number, [line.rstrip("\r\n")]) for number, line in enumerate(source.lines(), 1)))
 
 
-def _ohsumed(source: Source) -> Table:
+def _ohsumed(source: Source) -> ParsedFile:
     """The records of the TREC-9 filtering track (Hersh et al. 1994): `.I 1`, then tags, each before its value."""
-    return Table(list(OHSUMED.values()), ((line, _tagged(record)) for line, record in _ohsumed_records(source.lines())))
+    return ParsedFile(
+        list(OHSUMED.values()), ((line, _tagged(record)) for line, record in _ohsumed_records(source.lines()))
+    )
 
 
 def _ohsumed_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    start, record = 1, []
+    start = 1
+    record: list[str] = []
     for number, line in enumerate(map(str.strip, lines), 1):
         if record and line.split(maxsplit=1)[:1] == [".I"]:
             yield start, record
@@ -240,36 +263,40 @@ def _ohsumed_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _tagged(record: list[str]) -> list[str] | str:
     """The cells of a record; it is broken where no number opens it, or a tag comes twice."""
-    values, value = {}, None
+    values: dict[str, list[str]] = {}
+    value: list[str] | None = None
     for line in record:
         tag, *rest = line.split(maxsplit=1)
         if tag in values or (tag not in OHSUMED and value is None):
             return BROKEN
         if tag in OHSUMED:
             values[tag] = value = rest
-        else:
+        elif value is not None:
             value.append(line)
     cells = [" ".join(values.get(tag, ())) for tag in OHSUMED]
     return cells if cells[0].isdigit() else BROKEN
 
 
-def mesh_terms(tree, number: str, *, name: str | None = None, limits=LIMITS) -> tuple[str, ...]:
+def mesh_terms(tree: FileOrPath, number: str, *, name: str | None = None, limits: Limits = LIMITS) -> tuple[str, ...]:
     """The descriptors at a MeSH tree number or below it, from a file (a path, or an open one and its name) of lines
     `descriptor;tree number`, in their order there."""
     above = number.strip(" .").upper() + "."
     with open_source(tree, name, limits=limits) as source:
         entries = (line.strip().rpartition(";") for line in source.lines())
-        found = dict.fromkeys(term for term, _, place in entries if term and f"{place}.".startswith(above))
-    if not found:
+        terms = dict.fromkeys(term for term, _, place in entries if term and f"{place}.".startswith(above))
+    if not terms:
         raise DataError(
             f"{name_of(tree, name)} has no tree number {number!r}: its lines must be such as Heart Diseases;C14.280."
         )
-    return tuple(found)
+    return tuple(terms)
 
 
-def _svmlight(source: Source) -> Table:
+def _svmlight(source: Source) -> ParsedFile:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if line.partition("#")[0].strip())
-    matrices, labels, numbers, broken = [sparse.csr_array((0, 0))], [], [], []
+    matrices: list[Any] = [sparse.csr_array((0, 0))]
+    labels: list[list[float]] = []
+    numbers: list[int] = []
+    broken: list[int] = []
     limits = source.limits
     while chunk := first_rows(lines, CHUNK):
         for matrix, targets, good in _parsed(chunk, broken):
@@ -286,7 +313,7 @@ def _svmlight(source: Source) -> Table:
     return _vectors(source, sparse.vstack(matrices, format="csr"), ["label"], labels, numbers, broken)
 
 
-def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple]:
+def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[Any, ...]]:
     """(matrix, targets, line numbers) of the good lines: a chunk that fails is halved down to its broken lines."""
     from sklearn.datasets import load_svmlight_file
 
@@ -302,8 +329,8 @@ def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple]:
             yield from chain(_parsed(lines[:half], broken), _parsed(lines[half:], broken))
 
 
-def _foreign(reader: Callable[[Source], Table]) -> Callable[[Source], Table]:
-    def table(source):
+def _foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
+    def parse(source: Source) -> ParsedFile:
         try:
             return reader(source)
         except (DataError, MemoryError):
@@ -311,11 +338,11 @@ def _foreign(reader: Callable[[Source], Table]) -> Callable[[Source], Table]:
         except Exception as error:  # the libraries' parsers fail on a damaged file in any way
             raise ValueError(error) from error
 
-    return table
+    return parse
 
 
 @_foreign
-def _npy(source: Source) -> Table:
+def _npy(source: Source) -> ParsedFile:
     binary = source.whole()
     start = binary.tell()
     _declared(source, binary, binary.seek(0, io.SEEK_END))
@@ -323,7 +350,7 @@ def _npy(source: Source) -> Table:
     return _vectors(source, np.lib.format.read_array(binary, allow_pickle=False))
 
 
-def _declared(source: Source, array: BinaryIO, size: int) -> None:
+def _declared(source: Source, array: IO[bytes], size: int) -> None:
     """DataError where an open .npy file says that it holds more numbers than are allowed, or than it can."""
     array.seek(0)
     version = np.lib.format.read_magic(array)
@@ -335,31 +362,31 @@ def _declared(source: Source, array: BinaryIO, size: int) -> None:
 
 
 @_foreign
-def _npz(source: Source) -> Table:
+def _npz(source: Source) -> ParsedFile:
     binary = source.whole()
     packed = binary.seek(0, io.SEEK_END)
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
-        sizes = [member.file_size for member in arrays.zip.infolist()]
-        _unpacks_to(source, sum(sizes), packed)
-        for member in arrays.zip.infolist():
+        archive = cast(ZipFile, arrays.zip)
+        _unpacks_to(source, sum(member.file_size for member in archive.infolist()), packed)
+        for member in archive.infolist():
             if member.filename.endswith(".npy"):
-                with arrays.zip.open(member) as array:
+                with archive.open(member) as array:
                     _declared(source, array, member.file_size)
         if {"format", "shape", "data"} <= set(arrays):
             _fits(source, arrays["shape"].tolist())
             return _vectors(source, sparse.load_npz(binary))
         keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
-        found = {what: arrays[key] for what, names in keys.items() for key in names if key in arrays}
-        if "X" not in found:
+        named = {what: arrays[key] for what, names in keys.items() for key in names if key in arrays}
+        if "X" not in named:
             raise DataError(f"{source.name} must have an array X; it has {some(arrays) or 'none'}.")
-        matrix = found.pop("X")
-        for what, values in found.items():
+        matrix = named.pop("X")
+        for what, values in named.items():
             if values.shape != matrix.shape[:1]:
                 raise DataError(
                     f"{source.name} needs one {what} for each of the {len(matrix):,} rows of X, not an "
                     f"array of shape {values.shape}."
                 )
-        return _vectors(source, matrix, list(found), list(zip(*(values.tolist() for values in found.values()))))
+        return _vectors(source, matrix, list(named), list(zip(*(values.tolist() for values in named.values()))))
 
 
 def _unpacks_to(source: Source, size: int, packed: int) -> None:
@@ -374,12 +401,19 @@ def _fits(source: Source, shape: Sequence[int]) -> None:
         source.limits.check(limit, size, source.name)
 
 
-def _vectors(source: Source, matrix, columns=(), cells=(), lines=(), broken=()) -> Table:
+def _vectors(
+    source: Source,
+    matrix: Any,
+    columns: Sequence[str] = (),
+    cells: Sequence[Cells] = (),
+    lines: Sequence[int] = (),
+    broken: Sequence[int] = (),
+) -> ParsedFile:
     """The table of a numeric matrix, of which rows with NaN or infinity are left out."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(f"its array must be a table of numbers, not {matrix.dtype} of shape {matrix.shape}")
     _fits(source, matrix.shape)
-    if sparse.issparse(matrix):
+    if hasattr(matrix, "tocsr"):
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format()  # compiled loops follow every index blindly
         matrix = sparse.csr_array(matrix, dtype=np.float64)
@@ -390,41 +424,41 @@ def _vectors(source: Source, matrix, columns=(), cells=(), lines=(), broken=()) 
     else:
         matrix = matrix.astype(np.float64, order="C", copy=False)
         finite = np.isfinite(matrix).all(axis=1)
-    rows = zip(lines or range(1, len(finite) + 1), cells or [()] * len(finite), finite)
-    rows = ((line, cell if good else NON_FINITE) for line, cell, good in rows)
-    return Table(
+    all_rows = zip(lines or range(1, len(finite) + 1), cells or [()] * len(finite), finite)
+    rows: Iterator[Line] = ((line, cell if good else NON_FINITE) for line, cell, good in all_rows)
+    return ParsedFile(
         list(columns), chain(rows, ((line, BROKEN) for line in broken)), matrix if finite.all() else matrix[finite]
     )
 
 
 @_foreign
-def _parquet(source: Source) -> Table:
+def _parquet(source: Source) -> ParsedFile:
     import pyarrow
     from pyarrow import parquet
 
     binary = source.whole()
     packed = binary.seek(0, io.SEEK_END)
-    about = parquet.read_metadata(binary)
-    source.limits.check("columns", about.num_columns, source.name)
-    source.limits.check("items", about.num_rows, source.name)
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    metadata = parquet.read_metadata(binary)
+    source.limits.check("columns", metadata.num_columns, source.name)
+    source.limits.check("items", metadata.num_rows, source.name)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     _unpacks_to(source, sum(group.total_byte_size for group in groups), packed)
     # What a list holds beyond one value a row takes no bytes in the file where it is nothing.
     listed = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
     _unpacks_to(source, 8 * listed, packed)
-    schema = about.schema.to_arrow_schema()
+    schema = metadata.schema.to_arrow_schema()
     # A text that many rows share is kept once: a dictionary is not written out.
     texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
     file = parquet.ParquetFile(binary, read_dictionary=texts)
-    lot = max(1, min(CHUNK, WEIGHT // (8 * max(1, about.num_columns))))
-    return Table(schema.names, enumerate(_parquet_rows(source, file.iter_batches(lot), packed), 1))
+    lot = max(1, min(CHUNK, WEIGHT // (8 * max(1, metadata.num_columns))))
+    return ParsedFile(schema.names, enumerate(_parquet_rows(source, file.iter_batches(lot), packed), 1))
 
 
-def _parquet_rows(source: Source, batches: Iterable, packed: int) -> Iterator[list | str]:
+def _parquet_rows(source: Source, batches: Iterable[Any], packed: int) -> Iterator[Cells | str]:
     size = 0
     for row in chain.from_iterable(zip(*batch.columns) for batch in batches):
         try:
-            cells = [cell.as_py() for cell in row]
+            cells: list[Any] | str = [cell.as_py() for cell in row]
         except (ValueError, OverflowError):  # such as a time that no calendar has
             cells = BROKEN
         size += sum(len(cell) for cell in cells if isinstance(cell, str))
@@ -442,7 +476,7 @@ def _looks_svmlight(lines: list[str]) -> bool:
     return any(":" in line for line in lines) and all(map(pattern.fullmatch, lines))
 
 
-def _looks_delimited(lines: list[str], **dialect) -> bool:
+def _looks_delimited(lines: list[str], **dialect: Any) -> bool:
     rows = list(csv.reader(lines, **dialect))
     widths = {len(cells) for cells in rows[:-1] or rows}
     # A comma in prose is followed by a space.
@@ -450,11 +484,11 @@ def _looks_delimited(lines: list[str], **dialect) -> bool:
 
 
 class Reader(NamedTuple):
-    """One format: its suffixes, whether the first bytes and lines of a file look like it, and source -> table."""
+    """One format: its suffixes, whether the first bytes and lines of a file look like it, and what parses it."""
 
     suffixes: tuple[str, ...]
     recognises: Callable[[bytes, list[str]], bool]
-    table: Callable[[Source], Table]
+    parse: Callable[[Source], ParsedFile]
 
 
 # The only list of formats. A file whose suffix says nothing is read by the first that recognises its content.
@@ -474,20 +508,21 @@ READERS: dict[str, Reader] = {
 }
 
 
-def reader_for(
-    path, reader: str | None = None, *, name: str | None = None, encoding: str = "utf-8", limits=LIMITS
-) -> str:
+def reader_for(source: Source, reader: str | None = None) -> str:
     """The name of the reader for a file: as asked, else by its suffix below .gz, .bz2 or .xz, else by its content."""
-    if reader in READERS:
-        return reader
     if reader is not None:
-        raise DataError(f"There is no reader {reader!r}; choose from {', '.join(READERS)}.")
-    suffixes = [suffix for suffix in map(str.lower, Path(name_of(path, name)).suffixes) if suffix not in COMPRESSIONS]
+        return reader
+    suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     for known, spec in READERS.items():
         if suffixes and suffixes[-1] in spec.suffixes:
             return known
-    with open_source(path, name, limits=limits) as source:
-        return _recognised(source.binary.read(1 << 16), name_of(path, name), encoding)
+    return _recognised(source.head(), source.name, source.encoding)
+
+
+def check_reader(reader: str | None) -> None:
+    """DataError where a reader is asked for that there is not."""
+    if reader is not None and reader not in READERS:
+        raise DataError(f"There is no reader {reader!r}; choose from {', '.join(READERS)}.")
 
 
 def _recognised(head: bytes, name: str, encoding: str) -> str:
@@ -505,7 +540,7 @@ def _recognised(head: bytes, name: str, encoding: str) -> str:
     raise DataError(f"{name} is {what}; the readers are {', '.join(READERS)}.")
 
 
-def word_of(cell) -> str:
+def word_of(cell: Any) -> str:
     """A cell of JSON, Parquet or an array as the word that a CSV file would hold."""
     match cell:
         case str():

@@ -1,7 +1,13 @@
 """How rows are scaled before they are learned from, and remembered so that later items are scaled alike."""
 
+from typing import Any, TypeAlias
+
 import numpy as np
 from scipy import sparse
+
+from ..kernel.rows import Matrix
+
+Scaling: TypeAlias = dict[str, Any]  # its name, and mean and deviation of the columns where it needs them
 
 SCALINGS = {
     "l2": "every row to unit length",
@@ -11,8 +17,8 @@ SCALINGS = {
 DENSE_LIMIT = 2**31  # bytes of a sparse table that standardising would fill
 
 
-def fit(matrix, name):
-    """The scaling of a table as stored: its name, and mean and deviation of the columns where it needs them."""
+def fit(matrix: Matrix, name: str) -> Scaling:
+    """The scaling of a table as stored."""
     if name not in SCALINGS:
         raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}. Got {name}.")
     if name != "standardize+l2":
@@ -23,7 +29,7 @@ def fit(matrix, name):
     return {"name": name, "mean": mean.tolist(), "deviation": deviation.tolist()}
 
 
-def apply(scaling, matrix):
+def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
     """Scale a sparse or dense table; a row of zeros stays one under l2."""
     if scaling["name"] == "standardize+l2":
         matrix = (_dense(matrix) - scaling["mean"]) / scaling["deviation"]
@@ -31,12 +37,12 @@ def apply(scaling, matrix):
         return matrix
     if sparse.issparse(matrix):
         norms = np.sqrt(matrix.multiply(matrix).sum(axis=1))
-        return sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix
+        return sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(norms > 0, norms, 1)
 
 
-def _dense(matrix):
+def _dense(matrix: Matrix) -> np.ndarray:
     if not sparse.issparse(matrix):
         return np.asarray(matrix, dtype=np.float64)
     size = 8 * matrix.shape[0] * matrix.shape[1]

@@ -17,19 +17,25 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # offered; any of Python's works
-COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, OverflowError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 SAMPLE = 1000  # rows that decide on a header and on the guess of the columns
 CHUNK = 5000  # lines parsed at a time, and between two reports of progress
 HARMLESS = 2**20  # bytes that any file may unpack to
+HEAD = 2**16  # bytes at the start of a file that its format is recognised by
 ENDLESS = 16  # times the longest line: what has no end by then has none
 
 # A line of a feed that cannot be decoded gets half a character, which no other line has, and is told by it.
-codecs.register_error("half", lambda error: ("\udcff", error.end))
+codecs.register_error("half", lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
+
+
+FileOrPath: TypeAlias = str | Path | BinaryIO
+Progress: TypeAlias = Callable[[int, int], object]  # is told how much is done, and how much there is
+PhaseProgress: TypeAlias = Callable[[str, int, int], object]  # the same, of a phase
 
 
 class DataError(ValueError):
@@ -48,7 +54,7 @@ class Limits:
     ratio: int = 200
     quoted: int = 20
 
-    def check(self, limit: str, came: int, where: str) -> None:
+    def check(self, limit: str, came: float, where: str) -> None:
         """DataError where more came than is allowed."""
         if came > getattr(self, limit):
             raise DataError(f"{where} has more than {getattr(self, limit):,} {LIMITED[limit]}; {allow_more(limit)}.")
@@ -79,7 +85,7 @@ class Source(NamedTuple):
     name: str
     encoding: str
     limit: int | None
-    tick: Callable[[], None]
+    tick: Callable[[], object]
     ahead: int = SAMPLE
     limits: Limits = LIMITS
 
@@ -105,20 +111,28 @@ class Source(NamedTuple):
             if not self.binary.closed:
                 text.detach()  # or the wrapper would close an upload, which is not ours
 
+    def head(self) -> bytes:
+        """The first bytes, which stay to be read."""
+        if not self.binary.seekable():
+            return cast(io.BufferedReader, self.binary).peek(HEAD)[:HEAD]
+        head = self.binary.read(HEAD)
+        self.binary.seek(0)
+        return head
+
     def whole(self) -> BinaryIO:
         """The file as one that can be read from any place on."""
         return self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
 
 
-def text_of(binary: BinaryIO, encoding: str, **how) -> io.TextIOWrapper:
+def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
     """An open file as text."""
     try:
-        return io.TextIOWrapper(binary, encoding, **how)
+        return io.TextIOWrapper(binary, encoding, errors, newline)
     except LookupError:
         raise DataError(f"There is no encoding {encoding!r}; choose from {', '.join(ENCODINGS)}.") from None
 
 
-def lines_of(text: io.TextIOBase, limits: Limits) -> Iterator[str]:
+def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
     """The lines of an open text; of one that is too long so much that `check_line` knows it."""
     return iter(partial(text.readline, limits.line + 1), "")
 
@@ -160,14 +174,16 @@ def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> It
 class _Unpacked(io.RawIOBase):
     """What a decompressor gives, up to so many bytes."""
 
-    def __init__(self, packed: BinaryIO, size: int, name: str, limits: Limits):
+    def __init__(self, packed: BinaryIO, size: int, name: str, limits: Limits) -> None:
         self.packed, self.size, self.name, self.limits, self.done = packed, size, name, limits, 0
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer):
-        got = self.packed.readinto(buffer)
+    def readinto(self, buffer: Any) -> int:
+        content = self.packed.read(len(buffer))
+        got = len(content)
+        buffer[:got] = content
         self.done += got
         self.limits.check("size", self.done, self.name)
         if self.done > HARMLESS:
@@ -176,18 +192,25 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextmanager
-def open_source(path, name, encoding="utf-8", limit=None, progress=None, limits=LIMITS) -> Iterator[Source]:
+def open_source(
+    path: FileOrPath,
+    name: str | None,
+    encoding: str = "utf-8",
+    limit: int | None = None,
+    progress: Progress | None = None,
+    limits: Limits = LIMITS,
+) -> Iterator[Source]:
     """Open a path, or an open binary file and its name, decompressed."""
     name = name_of(path, name)
     decompress = COMPRESSIONS.get(Path(name).suffix.lower())
     try:
-        with nullcontext(path) if hasattr(path, "read") else open_file(path) as raw:
+        with open_file(path) if isinstance(path, str | Path) else nullcontext(path) as raw:
             size = raw.seek(0, io.SEEK_END)
             raw.seek(0)
             limits.check("size", size, name)
             with decompress(raw) if decompress else nullcontext(raw) as binary:
                 if decompress:
-                    binary = io.BufferedReader(_Unpacked(binary, size, name, limits), 1 << 16)
+                    binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
                 yield Source(binary, name, encoding, limit, tick, limits=limits)
     except (DataError, BrokenPipeError):  # a pipe is what is written to meanwhile
@@ -201,7 +224,7 @@ def open_source(path, name, encoding="utf-8", limit=None, progress=None, limits=
         progress(size, size)
 
 
-def open_file(path) -> BinaryIO:
+def open_file(path: str | Path) -> BinaryIO:
     """An open file of bytes; whatever else has a path is refused, for to open a pipe waits for who writes into it."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
@@ -209,6 +232,6 @@ def open_file(path) -> BinaryIO:
     return open(path, "rb")
 
 
-def name_of(path, name) -> str:
+def name_of(path: FileOrPath, name: str | None) -> str:
     """What a file is called in messages: the name given, or the path's."""
-    return Path(name or getattr(path, "name", path)).name
+    return Path(name or getattr(path, "name", None) or str(path)).name

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from .sources import Progress
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag is two letters; \u200d joins a family
@@ -18,8 +21,6 @@ TOKENIZERS: dict[str, str] = {
 }
 CHUNK = 2000  # texts between two reports of progress
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
@@ -28,7 +29,7 @@ class Vocabulary:
     terms: list[str]
     document_frequency: np.ndarray
     documents: int
-    settings: dict
+    settings: dict[str, Any]
 
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
         """The tf-idf rows of texts: float64, not normalised, indices sorted; unknown terms are left out."""
@@ -47,7 +48,7 @@ class Vocabulary:
         return {term: column for column, term in enumerate(self.terms)}
 
     @cached_property
-    def _vectorizer(self):
+    def _vectorizer(self) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         vectorizer = TfidfVectorizer(
@@ -100,7 +101,7 @@ def fit(
     return Vocabulary(terms, frequency[keep], len(texts), settings)
 
 
-def _analysis(settings: dict) -> dict:
+def _analysis(settings: dict[str, Any]) -> dict[str, Any]:
     """Arguments of scikit-learn's vectorizers. They would lower a whole text, which can move the places of spans."""
     find = re.compile(settings["pattern"]).findall
     return {
@@ -111,7 +112,7 @@ def _analysis(settings: dict) -> dict:
     }
 
 
-def _term(token: str, settings: dict) -> str:
+def _term(token: str, settings: dict[str, Any]) -> str:
     return token.lower() if settings["lowercase"] else token
 
 

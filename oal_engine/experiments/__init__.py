@@ -1,61 +1,75 @@
 """Comparisons: one specification of data, algorithms, budgets and tuning to results that come out the same again.
 
-A comparison is a set of contests, which any executor works on side by side; what is finished is kept.
+A comparison is a set of tuned runs, which any executor works on side by side; what is finished is kept.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import datasets
 from ..datasets import Dataset, demo, formats
+from ..datasets.sources import Progress
 from ..kernel import metrics
 from ..kernel.metrics import more_is_better
 from ..kernel.parameters import named
 from ..versions import versions
-from . import statistics
-from .contests import FOLDS, Contest, Line, Source, asked_of, evaluate, job_key, replayed, weights_of
+from . import significance
 from .specifications import (
     CLASS_METRICS,
     ExperimentError,
+    Grid,
     Specification,
     chosen,
     grid,
     settings,
     specification,
 )
+from .tuned_runs import FOLDS, Result, RowSource, TunedRun, asked_of, evaluate, job_key, replayed, weights_of
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+Entry: TypeAlias = str | Mapping[str, Any]  # of a specification's data
+Block: TypeAlias = tuple[str, int | None]  # a data set and a budget
+Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]
+Show: TypeAlias = Callable[[list[Result]], object]
 
 CHUNK = 16  # replays that are sent to a worker together, at most
-AHEAD = 128  # chunks that are with the workers before another contest begins
+AHEAD = 128  # chunks that are with the workers before another run begins
 
 
 # ---- Running them
 
 
-def sources(spec, store, folder="."):
+def sources(spec: Specification, store: Store, folder: Path | str = ".") -> list[RowSource]:
     """The data sets of a specification; what it names by a file is imported at its first use."""
-    found = [_source(store, entry, folder) for entry in spec.data]
-    if len({source.name for source in found}) < len(found):
-        raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in found)}.")
-    return found
+    known = [_source(store, entry, folder) for entry in spec.data]
+    if len({source.name for source in known}) < len(known):
+        raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in known)}.")
+    return known
 
 
-def _source(store, entry, folder):
+def _source(store: Store, entry: Entry, folder: Path | str) -> RowSource:
     data, positive = labelled_data(store, entry, folder)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
     shown = data.name if positive is None else f"{data.name}={positive}"
-    return Source(shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive)
+    return RowSource(shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive)
 
 
-def labelled_data(store, entry, folder="."):
+def labelled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
     """The data set that a comparison or a replay names, every item with a label, and the class that stands against the
     rest, if any; a demo or a file is imported at its first use."""
     name, positive = _named(store, entry, Path(folder))
@@ -67,7 +81,7 @@ def labelled_data(store, entry, folder="."):
     return data, positive
 
 
-def _named(store, entry, folder):
+def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
     """The name of a stored data set, and the class that stands against the rest, if any."""
     if not isinstance(entry, str):
         return imported(store, entry, folder), None
@@ -81,7 +95,7 @@ def _named(store, entry, folder):
     return (name, positive) if equals and not store.has_dataset(entry) else (entry, None)
 
 
-def data_name(entry):
+def data_name(entry: Entry) -> str:
     """The name that an entry of a specification's data has or will have, with the class against the rest, if any."""
     if isinstance(entry, str):
         known = demo.DEMOS.get(entry.removeprefix("demo:"))
@@ -90,31 +104,46 @@ def data_name(entry):
 
 
 SEVERAL = ("text", "features", "positive")  # columns or words of which there may be more than one
-COLUMNS = {each.name: list if each.name in SEVERAL else bool if each.default is False else str
+COLUMNS: dict[str, type] = {each.name: list if each.name in SEVERAL else bool if each.default is False else str
            for each in fields(formats.Columns)}  # fmt: skip
 
 
-def imported(store, about, folder):
+def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
     """The name of the data set that {name, file, scale, and columns as `formats.Columns` has them} is imported as."""
-    kinds = {"name": str, "file": str, "scale": str} | COLUMNS
-    about = {key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in about.items()}
-    for key, value in about.items():
+    kinds: dict[str, type] = {"name": str, "file": str, "scale": str} | COLUMNS
+    values: dict[str, Any] = {
+        key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in entry.items()
+    }
+    for key, value in values.items():
         if key not in kinds:
             raise ExperimentError(f"a data set of a comparison has no setting {key}. It has {', '.join(kinds)}.")
-        if not isinstance(value, kinds[key]) or (key in SEVERAL and not all(isinstance(each, str) for each in value)):
+        texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
+        if not isinstance(value, kinds[key]) or not texts:
             what = {str: "a text", bool: "true or false", list: "a list of texts"}[kinds[key]]
             raise ExperimentError(f"{key} of a data set of a comparison must be {what}. Got {value}.")
-    if "file" not in about:
-        raise ExperimentError(f"a data set of a comparison needs a file. Got {', '.join(about) or 'nothing'}.")
-    path, name = folder / about["file"], data_name(about)
+    if "file" not in values:
+        raise ExperimentError(f"a data set of a comparison needs a file. Got {', '.join(values) or 'nothing'}.")
+    path, name = folder / values["file"], data_name(values)
     if not store.has_dataset(name):
-        columns = {key: tuple(value) if key in SEVERAL else value for key, value in about.items() if key in COLUMNS}
+        columns: dict[str, Any] = {
+            key: tuple(value) if key in SEVERAL else value for key, value in values.items() if key in COLUMNS
+        }
         guess = replace(formats.peek(path).guess, **columns)
-        datasets.import_file(store, path, name, guess, about.get("scale", "l2"))
+        datasets.import_file(store, path, name, guess, values.get("scale", "l2"))
     return name
 
 
-def run(spec, store, executor=None, *, folder=".", known=None, keep=None, show=None, progress=None):
+def run(
+    spec: Specification,
+    store: Store,
+    executor: Executor | None = None,
+    *,
+    folder: Path | str = ".",
+    known: Mapping[str, np.ndarray] | None = None,
+    keep: Keep | None = None,
+    show: Show | None = None,
+    progress: Progress | None = None,
+) -> list[Result]:
     """Run a comparison: its Lines, in the order of data sets, budgets and algorithms.
 
     executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
@@ -125,46 +154,53 @@ def run(spec, store, executor=None, *, folder=".", known=None, keep=None, show=N
     return _run(ready, executor, known or {}, keep or _nobody, show or _nobody, progress or _nobody)
 
 
-def _nobody(*told):
-    """Hear what is told, and do nothing."""
+def _nobody(*ignored: object) -> None:
+    """Do nothing: the default of what is called meanwhile."""
 
 
-def contests_of(spec, found):
-    """The contests of a comparison over some sources; without tuning, every setting is a contest of its own."""
+def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[TunedRun]:
+    """The runs of a comparison over some sources; without tuning, every setting is a run of its own."""
     return [
-        Contest(spec, source, algorithm, budget, values)
-        for source in found
+        TunedRun(spec, source, algorithm, budget, values)
+        for source in sources
         for budget in spec.budgets
         for algorithm, given in spec.algorithms.items()
         for values in _entries(grid(algorithm, given, spec.tune), spec.tune)
     ]
 
 
-def _entries(found, tune):
+def _entries(grid: Grid, tune: str) -> list[Grid]:
     if tune != "none":
-        return [found]
-    return [{key: [value] for key, value in setting.items()} for setting in settings(found)]
+        return [grid]
+    return [{key: [value] for key, value in setting.items()} for setting in settings(grid)]
 
 
-def _ready(spec, store, folder):
-    """The contests of a comparison, which are known to fit their data."""
-    found = contests_of(spec, sources(spec, store, folder))
-    for each in found:
-        _fitting(each)
-    return found
+def _ready(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
+    """The runs of a comparison, which are known to fit their data."""
+    planned = planned_runs(spec, sources(spec, store, folder))
+    for each in planned:
+        _check_fit(each)
+    return planned
 
 
-def _fitting(contest):
-    name, many = contest.source.name, chosen(contest.algorithm).multiclass
-    if many != bool(contest.source.told_apart):
+def _check_fit(run: TunedRun) -> None:
+    name, many = run.source.name, chosen(run.algorithm).multiclass
+    if many != bool(run.source.distinct_classes):
         what = "two classes" if many else f"K classes: name one as {name}=CLASS"
-        raise ExperimentError(f"{contest.algorithm} does not work on {name}, which has {what}.")
-    allowed, criterion = CLASS_METRICS if many else tuple(metrics.METRICS), contest.spec.criterion
+        raise ExperimentError(f"{run.algorithm} does not work on {name}, which has {what}.")
+    allowed, criterion = CLASS_METRICS if many else tuple(metrics.METRICS), run.spec.criterion
     if criterion not in allowed:
         raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
 
 
-def _run(ready, executor, known, keep, show, progress):
+def _run(
+    ready: list[TunedRun],
+    executor: Executor | None,
+    known: Mapping[str, np.ndarray],
+    keep: Keep,
+    show: Show,
+    progress: Progress,
+) -> list[Result]:
     own = executor or ThreadPoolExecutor(os.cpu_count())
     try:
         return _drive(ready, own, dict(known), keep, show, progress)
@@ -173,24 +209,34 @@ def _run(ready, executor, known, keep, show, progress):
             own.shutdown()
 
 
-def _drive(contests, executor, known, keep, show, progress):
-    """Advance contests side by side until each has returned its line."""
-    runs, lines = [each.run() for each in contests], {}
-    fresh = iter(range(len(contests)))
-    keys, missing = {}, {}  # by contest: of what it asked for last, and of what of that is not finished
-    workers, finished = {}, SimpleQueue()  # what is out, and what is back
-    total, done = sum(each.work() for each in contests), 0
+def _drive(
+    planned: list[TunedRun],
+    executor: Executor,
+    known: dict[str, np.ndarray],
+    keep: Keep,
+    show: Show,
+    progress: Progress,
+) -> list[Result]:
+    """Advance runs side by side until each has returned its result."""
+    runs = [each.run() for each in planned]
+    results: dict[int, Result] = {}
+    fresh = iter(range(len(planned)))
+    keys: dict[int, list[str]] = {}  # by run: of what it asked for last
+    missing: dict[int, set[str]] = {}  # and of what of that is not finished
+    workers: dict[Future[list[np.ndarray]], tuple[int, list[str]]] = {}  # what is out
+    finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()  # what is back
+    total, done = sum(each.work() for each in planned), 0
 
-    def advance(number, counts=None):
-        """Send a contest the counts that it waits for, and hand what it asks for next to the workers."""
+    def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
+        """Send a run the counts that it waits for, and hand what it asks for next to the workers."""
         nonlocal done
         try:
-            jobs = runs[number].send(counts)
+            jobs = next(runs[number]) if counts is None else runs[number].send(counts)
         except StopIteration as end:
-            lines[number] = end.value
-            show([lines[each] for each in sorted(lines)])
+            results[number] = end.value
+            show([results[each] for each in sorted(results)])
             return
-        source = contests[number].source
+        source = planned[number].source
         keys[number] = [job_key(source, job) for job in jobs]
         new = {key: job for key, job in zip(keys[number], jobs) if key not in known}
         done += len(jobs) - len(new)
@@ -204,8 +250,8 @@ def _drive(contests, executor, known, keep, show, progress):
         if not new:
             advance(number, [known[key] for key in keys[number]])
 
-    def begin():
-        """Open contests as long as few replays wait, so that the first have their lines early."""
+    def begin() -> None:
+        """Begin runs as long as few replays wait, so that the first have their lines early."""
         while len(workers) < AHEAD and (number := next(fresh, None)) is not None:
             advance(number)
 
@@ -215,19 +261,19 @@ def _drive(contests, executor, known, keep, show, progress):
         while workers:
             future = finished.get()
             number, chunk = workers.pop(future)
-            found = dict(zip(chunk, future.result()))
-            known |= found
-            keep(found)
-            done += len(found)
+            counts = dict(zip(chunk, future.result()))
+            known |= counts
+            keep(counts)
+            done += len(counts)
             progress(done, max(done, total))
-            missing[number] -= found.keys()
+            missing[number] -= counts.keys()
             if not missing[number]:
                 advance(number, [known[key] for key in keys[number]])
             begin()
     finally:
         for future in workers:
             future.cancel()
-    return [lines[number] for number in range(len(contests))]
+    return [results[number] for number in range(len(planned))]
 
 
 # ---- Comparisons that are kept
@@ -239,50 +285,58 @@ class Comparison:
 
     name: str
     spec: Specification
-    versions: dict
-    lines: list
+    versions: dict[str, str]
+    lines: list[Result]
 
-    def values(self, line, metric=None, evaluation=None):
+    def values(self, line: Result, metric: str | None = None, evaluation: str | None = None) -> np.ndarray:
         """A metric (the criterion) of each run of a line at its end."""
-        found = evaluate(self.spec, line.classes, line.setting, line.counts[:, -1], evaluation or self.spec.evaluation)
-        return found[metric or self.spec.criterion]
+        evaluation = evaluation or self.spec.evaluation
+        measured = evaluate(self.spec, line.classes, line.setting, line.counts[:, -1], evaluation)
+        return measured[metric or self.spec.criterion]
 
-    def curve(self, line, metric, evaluation):
+    def curve(
+        self, line: Result, metric: str, evaluation: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rounds and mean labels spent at each mark, and the mean and standard deviation of a metric over the runs."""
-        found = evaluate(self.spec, line.classes, line.setting, line.counts, evaluation)[metric]
+        values = evaluate(self.spec, line.classes, line.setting, line.counts, evaluation)[metric]
         items = line.counts[0].sum((-3, -2, -1))
         asked = asked_of(line.counts).mean(0)
-        return items, asked, found.mean(0), found.std(0, ddof=1) if len(found) > 1 else np.zeros(found.shape[1])
+        spread = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+        return items, asked, values.mean(0), spread
 
-    def blocks(self):
+    def blocks(self) -> dict[Block, dict[str, Result]]:
         """The lines of each data set and budget, by the names that tell them apart there."""
-        found = {}
+        blocks: dict[Block, dict[str, Result]] = {}
         several = len({(line.data, line.budget, line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
             name = line.name if several else line.algorithm
-            found.setdefault((line.data, line.budget), {})[name] = line
-        return found
+            blocks.setdefault((line.data, line.budget), {})[name] = line
+        return blocks
 
-    def test(self, lines, metric=None, evaluation=None):
+    def test(
+        self, lines: dict[str, Result], metric: str | None = None, evaluation: str | None = None
+    ) -> dict[str, significance.PairedTest]:
         """Who is best of the lines of a block, and who is not distinguishable from it."""
         values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
-        return statistics.against_best(values, more_is_better(metric or self.spec.criterion))
+        return significance.against_best(values, more_is_better(metric or self.spec.criterion))
 
-    def tests(self, metric=None, evaluation=None):
+    def tests(
+        self, metric: str | None = None, evaluation: str | None = None
+    ) -> dict[Block, dict[str, significance.PairedTest]]:
         """The test of each data set and budget."""
         return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
-    def ranks(self, metric=None, evaluation=None):
+    def ranks(self, metric: str | None = None, evaluation: str | None = None) -> significance.Ranks:
         """Average ranks over all data sets and budgets, of the names that are in each."""
         blocks = [
             {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
             for lines in self.blocks().values()
         ]
-        everywhere = [name for name in next(iter(blocks), ()) if all(name in block for block in blocks)]
-        table = {name: [block[name] for block in blocks] for name in everywhere}
-        return statistics.average_ranks(table, more_is_better(metric or self.spec.criterion))
+        common = [name for name in next(iter(blocks), ()) if all(name in block for block in blocks)]
+        table = {name: [block[name] for block in blocks] for name in common}
+        return significance.average_ranks(table, more_is_better(metric or self.spec.criterion))
 
-    def trials(self):
+    def trials(self) -> list[dict[str, Any]]:
         """What was tried when settings were tuned, each with its criterion; the best of an algorithm first."""
         return [
             {"data": line.data, "budget": line.budget, "algorithm": line.algorithm, "settings": tried, "score": score}
@@ -292,24 +346,24 @@ class Comparison:
             )
         ]
 
-    def told(self):
+    def as_json(self) -> dict[str, Any]:
         """Everything as JSON has it; the same specification gives the same."""
         return {
             "specification": asdict(self.spec),
             "versions": self.versions,
             "results": [self._line(line) for line in self.lines],
             "tests": [
-                {"data": data, "budget": budget, "criterion": self.spec.criterion, "algorithms": found}
-                for (data, budget), found in self.tests().items()
+                {"data": data, "budget": budget, "criterion": self.spec.criterion, "algorithms": tests}
+                for (data, budget), tests in self.tests().items()
             ],
             "ranks": self.ranks(),
         }
 
-    def _line(self, line):
-        def run(counts):
+    def _line(self, line: Result) -> dict[str, Any]:
+        def run(counts: np.ndarray) -> dict[str, Any]:
             weights = weights_of(self.spec, line.setting)
-            found = {name: metrics.told(counts, name, weights, line.classes) for name in metrics.EVALUATIONS}
-            return found if self.spec.held_out else {"queried": int(asked_of(counts)), **found}
+            measured = {name: metrics.as_json(counts, name, weights, line.classes) for name in metrics.EVALUATIONS}
+            return measured if self.spec.held_out else {"queried": int(asked_of(counts)), **measured}
 
         runs = [run(counts) for counts in line.counts[:, -1]]
         return {
@@ -325,57 +379,65 @@ class Comparison:
         }
 
 
-def begin(spec, store, name=None):
+def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
-    told = json.loads(json.dumps(asdict(spec)))
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    values = json.loads(json.dumps(asdict(spec)))
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
-        return store.add_comparison(name, told, versions())
-    about = store.comparison(name)
-    if about["specification"] != told:
+        return store.add_comparison(name, values, versions())
+    kept = store.comparison(name)
+    if kept["specification"] != values:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
-    return about["id"]
+    return kept["id"]
 
 
-def compare(spec, store, name=None, executor=None, *, folder=".", progress=None):
+def compare(
+    spec: Specification,
+    store: Store,
+    name: str | None = None,
+    executor: Executor | None = None,
+    *,
+    folder: Path | str = ".",
+    progress: Progress | None = None,
+) -> Comparison:
     """Run a comparison and keep it under a name; what is kept of one with the same name and specification is not run
     again, and its lines can be loaded as soon as they are complete."""
     ready = _ready(spec, store, folder)
     comparison = begin(spec, store, name)
     lines = _run(
-        ready, executor, store.replays(comparison), lambda found: store.put_replays(comparison, found),
+        ready, executor, store.replays(comparison), lambda counts: store.put_replays(comparison, counts),
         _seldom(lambda lines: store.put_lines(comparison, _kept(lines))), progress or _nobody,
     )  # fmt: skip
     store.put_lines(comparison, _kept(lines), finished=True)
-    about = store.comparison(comparison)
-    return Comparison(about["name"], spec, about["versions"], lines)
+    kept = store.comparison(comparison)
+    return Comparison(kept["name"], spec, kept["versions"], lines)
 
 
-def _seldom(call, seconds=1):
-    """A call that is left out within so many seconds of the one before: for what is told in full each time."""
+def _seldom(call: Show, seconds: float = 1) -> Show:
+    """A call that is left out within so many seconds of the one before: for what is written in full each time."""
     last = -seconds
 
-    def called(told):
+    def called(lines: list[Result]) -> None:
         nonlocal last
         if time.monotonic() - last >= seconds:
-            call(told)
+            call(lines)
             last = time.monotonic()
 
     return called
 
 
-def _kept(lines):
+def _kept(lines: list[Result]) -> list[dict[str, Any]]:
     """Lines without their counts, which the replays have."""
     return [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
 
 
-def load(store, name):
+def load(store: Store, name: str | int) -> Comparison:
     """A comparison that was kept, by its name or id, or as much of it as has a result."""
-    about = store.comparison(name)
-    spec, known = specification(about["specification"]), store.replays(about["id"])
+    kept = store.comparison(name)
+    spec, known = specification(kept["specification"]), store.replays(kept["id"])
     lines = [
-        Line(**kept | {"classes": tuple(kept["classes"])}, counts=np.array([known[job] for job in kept["jobs"]]))
-        for kept in about["lines"] or ()
+        Result(**line | {"classes": tuple(line["classes"])}, counts=np.array([known[job] for job in line["jobs"]]))
+        for line in kept["lines"] or ()
     ]
-    return Comparison(about["name"], spec, about["versions"], lines)
+    return Comparison(kept["name"], spec, kept["versions"], lines)

@@ -1,22 +1,26 @@
 """A Dask cluster as an executor of comparisons: rows are opened by path where a worker sees them, else uploaded."""
 
 import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from distributed import Client, Security, WorkerPlugin
 
 from .. import experiments
 from ..datasets import fingerprint, mapped
 from ..versions import versions
-from . import contests
+from . import tuned_runs
+from .tuned_runs import RowSource
 
 OURS = versions()
 PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
 
 
 @contextmanager
-def executor(address, sources):
+def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
     """A concurrent.futures.Executor on the cluster of a scheduler (tcp://... or tls://...), whose workers have the rows
     of the sources and run the same versions as this process."""
     if not re.fullmatch(r"(tcp|tls)://.+:[0-9]+", address):
@@ -49,7 +53,7 @@ def executor(address, sources):
         yield client.get_executor()
 
 
-def _same_versions(client):
+def _same_versions(client: Client) -> None:
     for worker, theirs in client.run(versions, on_error="return").items():
         if isinstance(theirs, Exception):
             raise experiments.ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
@@ -60,7 +64,7 @@ def _same_versions(client):
                 )
 
 
-def seen(source):
+def seen(source: RowSource) -> bool:
     """Whether this process finds the rows of a source where it says, and they are the same."""
     try:
         return fingerprint(*mapped(source.folder, source.rounds), source.classes) == source.fingerprint
@@ -73,12 +77,12 @@ class Upload(WorkerPlugin):
 
     idempotent = True  # once per worker
 
-    def __init__(self, source):
+    def __init__(self, source: RowSource) -> None:
         self.name = f"rows {source.fingerprint}"
         self.source = source
         self.files = {path.name: path.read_bytes() for path in Path(source.folder).iterdir()}
 
-    def setup(self, worker):
+    def setup(self, worker: Any) -> None:
         """Write them to the worker's own folder, which goes when the worker ends."""
         if seen(self.source):
             return
@@ -86,4 +90,4 @@ class Upload(WorkerPlugin):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        contests.PLACES[self.source.fingerprint] = str(folder)
+        tuned_runs.PLACES[self.source.fingerprint] = str(folder)

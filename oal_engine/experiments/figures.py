@@ -3,12 +3,25 @@
 A view says what of a result is looked at; figures on a page of the app and in a file take it from here.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..kernel.metrics import more_is_better
-from ..output.plots import NAMES, STYLES, TITLES, drawn, plain
+from ..output.plots import NAMES, STYLES, TITLES, Style, drawn, plain
+from .significance import Ranks
+from .specifications import Setting
+from .tuned_runs import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from . import Comparison
 
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
 LONG = 20  # letters of a name: a legend of longer ones stands below the axes, where it hides no line
@@ -18,7 +31,7 @@ MOST = 8  # lines in one figure
 
 
 @dataclass(frozen=True)
-class View:
+class ResultView:
     """What of a result is looked at: one data set and budget, a metric of an evaluation, an x axis, and some lines."""
 
     data: str
@@ -26,19 +39,20 @@ class View:
     metric: str
     evaluation: str
     axis: str = "labels"
-    names: tuple = ()
+    names: tuple[str, ...] = ()
     bands: bool = True
 
 
-def view(comparison, data=None, budget=None, **values):
+def view(comparison: Comparison, data: str | None = None, budget: int | None = None, **values: Any) -> ResultView:
     """A view with what is not said taken from the specification: its first block and criterion, its best lines."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
     lines = comparison.blocks()[block]
-    values = {"metric": comparison.spec.criterion, "evaluation": comparison.spec.evaluation} | values
-    return View(*block, **{"names": leading(comparison, lines)} | values)
+    spec = comparison.spec
+    usual = {"metric": spec.criterion, "evaluation": spec.evaluation, "names": leading(comparison, lines)}
+    return ResultView(*block, **usual | values)
 
 
-def leading(comparison, lines, most=MOST):
+def leading(comparison: Comparison, lines: Mapping[str, Result], most: int = MOST) -> tuple[str, ...]:
     """The names of the lines that are best by the criterion, in the order of the specification."""
     best = sorted(
         lines,
@@ -48,18 +62,20 @@ def leading(comparison, lines, most=MOST):
     return tuple(name for name in lines if name in best)
 
 
-def budget_name(budget):
+def budget_name(budget: int | None) -> str:
     """A budget in words."""
     return "no limit of labels" if budget is None else f"{budget:,} labels"
 
 
-def settings(values):
+def settings(values: Setting) -> str:
     """The settings of a line in words."""
-    told = (f"{key} {value:g}" if isinstance(value, float | int) else f"{key} {value}" for key, value in values.items())
-    return ", ".join(told) or "defaults"
+    words = (
+        f"{key} {value:g}" if isinstance(value, float | int) else f"{key} {value}" for key, value in values.items()
+    )
+    return ", ".join(words) or "defaults"
 
 
-def styles(comparison, lines):
+def styles(comparison: Comparison, lines: Mapping[str, Result]) -> dict[str, Style]:
     """The style of each name of a block, the same whichever of them are drawn: by its place among the best."""
     names = [*leading(comparison, lines), *lines]
     return {name: STYLES[list(dict.fromkeys(names)).index(name) % len(STYLES)] for name in lines}
@@ -68,10 +84,12 @@ def styles(comparison, lines):
 # ---- What is drawn
 
 
-def curves(comparison, view):
+def curves(
+    comparison: Comparison, view: ResultView
+) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Style]]:
     """(name, x, mean, low, high, style) of the curves of a view; over labels, as far as any were spent."""
     lines = comparison.blocks()[view.data, view.budget]
-    looks = styles(comparison, lines)
+    style_of = styles(comparison, lines)
     for name in view.names:
         items, asked, mean, spread = comparison.curve(lines[name], view.metric, view.evaluation)
         x = asked if view.axis == "labels" else items
@@ -79,7 +97,7 @@ def curves(comparison, view):
         low, high = np.maximum(mean - spread, 0), mean + spread
         if view.metric != "cost":
             high = np.minimum(high, 1)
-        yield name, *(each[:upto] for each in (x, mean, low, high)), looks[name]
+        yield name, x[:upto], mean[:upto], low[:upto], high[:upto], style_of[name]
 
 
 @dataclass(frozen=True)
@@ -87,33 +105,33 @@ class Sweep:
     """What an algorithm gives over one or two of its parameters: mean and spread, of shape (values of each key)."""
 
     algorithm: str
-    values: dict
+    values: dict[str, list[float | str]]
     mean: np.ndarray
     spread: np.ndarray
 
-    def best(self, metric):
+    def best(self, metric: str) -> tuple[int, ...]:
         """The place of the best mean."""
         place = (np.nanargmin if metric == "cost" else np.nanargmax)(self.mean)
-        return np.unravel_index(place, self.mean.shape)
+        return tuple(map(int, np.unravel_index(place, self.mean.shape)))
 
-    def scale(self, key):
+    def scale(self, key: str) -> str:
         """The kind of axis that the values of a key need: log for powers, category where some are words."""
-        values = self.values[key]
-        if any(isinstance(each, str) for each in values):
+        values = [each for each in self.values[key] if not isinstance(each, str)]
+        if len(values) < len(self.values[key]):
             return "category"
         return "log" if min(values) > 0 and max(values) / min(values) >= WIDE else "linear"
 
-    def labels(self, key):
+    def labels(self, key: str) -> list[str]:
         """The values of a key in words."""
         return [each if isinstance(each, str) else f"{each:g}" for each in self.values[key]]
 
 
-def sweeps(comparison, view):
+def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
     """The Sweeps of the algorithms of a view that ran with several values of one or two parameters."""
-    found = {}
+    by_algorithm: dict[str, list[Result]] = {}
     for line in comparison.blocks()[view.data, view.budget].values():
-        found.setdefault(line.algorithm, []).append(line)
-    for algorithm, lines in found.items():
+        by_algorithm.setdefault(line.algorithm, []).append(line)
+    for algorithm, lines in by_algorithm.items():
         values = {key: sorted({line.setting[key] for line in lines}, key=_order) for key in lines[0].setting}
         values = {key: each for key, each in values.items() if len(each) > 1}
         if len(values) not in (1, 2):
@@ -127,14 +145,15 @@ def sweeps(comparison, view):
         yield Sweep(algorithm, values, mean, spread)
 
 
-def _order(value):
+def _order(value: float | str) -> tuple[bool, float | str]:
     return (isinstance(value, str), value)
 
 
-def level_groups(ranks):
+def level_groups(ranks: Ranks) -> list[list[str]]:
     """The groups of names, best first, whose average ranks lie within the critical difference; none inside another."""
-    order, apart = sorted(ranks["ranks"], key=ranks["ranks"].get), ranks["critical_difference"]
-    groups, reached = [], 0
+    order, apart = sorted(ranks["ranks"], key=ranks["ranks"].__getitem__), ranks["critical_difference"] or 0.0
+    groups: list[list[str]] = []
+    reached = 0
     for first, name in enumerate(order):
         last = max(k for k, each in enumerate(order) if ranks["ranks"][each] - ranks["ranks"][name] <= apart)
         if last > first and last > reached:
@@ -146,7 +165,7 @@ def level_groups(ranks):
 # ---- Figures as files
 
 
-def draw_curves(axes, comparison, view):
+def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
     """The curves of a view with bands of one standard deviation."""
     for name, x, mean, low, high, (color, _, dash, _, mark) in curves(comparison, view):
         axes.plot(x, mean, color=color, linestyle=dash, marker=mark, markevery=0.15, markersize=4, label=plain(name))
@@ -157,11 +176,12 @@ def draw_curves(axes, comparison, view):
     if max(map(len, view.names), default=0) <= LONG:
         axes.legend(fontsize=8)
     else:
-        axes.figure.set_figheight(axes.figure.get_figheight() + 0.16 * len(view.names))
-        axes.figure.legend(fontsize=8, loc="outside lower center")
+        figure = cast("Figure", axes.figure)
+        figure.set_figheight(figure.get_figheight() + 0.16 * len(view.names))
+        figure.legend(fontsize=8, loc="outside lower center")
 
 
-def draw_sweep(axes, comparison, view, sweep):
+def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Sweep) -> None:
     """A line over one parameter, or a heat map over two with a ring around the best."""
     *above, key = sweep.values
     even = above or sweep.scale(key) == "category"
@@ -186,9 +206,9 @@ def draw_sweep(axes, comparison, view, sweep):
     axes.minorticks_off()
 
 
-def draw_ranks(axes, comparison, ranks):
+def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
     """A critical-difference diagram (Demsar 2006): names at their average ranks, groups that do not differ joined."""
-    order = sorted(ranks["ranks"], key=ranks["ranks"].get)
+    order = sorted(ranks["ranks"], key=ranks["ranks"].__getitem__)
     half = (len(order) + 1) // 2
     low, high, ink = 1, len(order), axes.xaxis.label.get_color()
     for k, name in enumerate(order):
@@ -200,7 +220,7 @@ def draw_ranks(axes, comparison, ranks):
     for k, group in enumerate(level_groups(ranks)):
         ends = [ranks["ranks"][group[0]] - 0.04, ranks["ranks"][group[-1]] + 0.04]
         axes.plot(ends, [-0.35 - 0.25 * k] * 2, color=ink, linewidth=3, solid_capstyle="butt")
-    apart = ranks["critical_difference"]
+    apart = ranks["critical_difference"] or 0.0
     axes.plot([low, low + apart], [1.1, 1.1], color=ink, marker="|")
     axes.text(low + apart / 2, 1.25, f"critical difference {apart:.2f}", ha="center", va="bottom")
     axes.xaxis.set_ticks_position("top")
@@ -210,8 +230,8 @@ def draw_ranks(axes, comparison, ranks):
     axes.grid(False)
 
 
-def figure(kind, comparison, view):
+def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
     """The figure of a view: its sweep where it has one that is all there is, else its curves."""
-    found = [*sweeps(comparison, view)]
-    alone = len(found) == 1 and len({line.algorithm for line in comparison.lines}) == 1
-    return drawn(kind, draw_sweep, comparison, view, found[0]) if alone else drawn(kind, draw_curves, comparison, view)
+    swept = [*sweeps(comparison, view)]
+    alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
+    return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)

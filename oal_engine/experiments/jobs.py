@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from .. import experiments
 from ..store import Store
@@ -22,7 +24,7 @@ NICE = 10  # whoever labels goes first
 LOST = "the process exited unexpectedly; what it had finished is kept."
 
 
-def start(store, comparison):
+def start(store: Store, comparison: int) -> None:
     """Run a comparison in a process of its own, or go on with it; nothing happens while one runs."""
     command = [sys.executable, "-m", __spec__.name, str(store.path.resolve()), str(comparison)]
     with store.transaction():  # the process waits for its end, and finds its row then
@@ -36,23 +38,23 @@ def start(store, comparison):
     threading.Thread(target=process.wait, daemon=True).start()  # a process that nobody waits for stays in the table
 
 
-def status(store, comparison):
+def status(store: Store, comparison: int) -> dict[str, Any]:
     """How a comparison is: its state, and done and total replays, seconds remaining and a message where there are any.
 
     state: running, finished, failed, cancelled, lost (its process is gone), or stopped, where it never had a job.
     """
-    about, job = store.comparison(comparison, lines=False), store.job(comparison)
+    kept, job = store.comparison(comparison, lines=False), store.job(comparison)
     if job and job["state"] == "running" and started(job["pid"]) != job["started"]:
         store.end_job(comparison, job["pid"], "lost", LOST)
         job = store.job(comparison)
     if job is None:
-        job = {"state": "stopped", "done": about["replays"], "total": None, "message": None}
-    if about["finished_at"] and job["state"] != "running":
+        job = {"state": "stopped", "done": kept["replays"], "total": None, "message": None}
+    if kept["finished_at"] and job["state"] != "running":
         job["state"] = "finished"
     return job | {"remaining": _remaining(job)}
 
 
-def _remaining(job):
+def _remaining(job: Mapping[str, Any]) -> float | None:
     """Seconds that are left at the speed so far, None where that is not known."""
     if job["state"] != "running" or not job["total"] or job["done"] <= job["known"]:
         return None
@@ -60,7 +62,7 @@ def _remaining(job):
     return ran / (job["done"] - job["known"]) * (job["total"] - job["done"])
 
 
-def cancel(store, comparison):
+def cancel(store: Store, comparison: int) -> None:
     """End the process of a comparison; what it has finished is kept."""
     with store.transaction():
         job = store.job(comparison)
@@ -70,17 +72,17 @@ def cancel(store, comparison):
                 os.kill(job["pid"], signal.SIGTERM)
 
 
-def remove(store, comparison):
+def remove(store: Store, comparison: int) -> None:
     """Delete a comparison with everything that it kept, whatever its state."""
     cancel(store, comparison)
     store.remove_comparison(comparison)
 
 
-def started(pid):
+def started(pid: int) -> str | None:
     """When a process started, as the system writes it: with its pid what tells it from all others; None if it ended."""
     if not Path("/proc/self/stat").exists():  # not Linux
-        told = ["ps", "-o", "lstart=", "-p", str(pid)]
-        return subprocess.run(told, capture_output=True, text=True).stdout.strip() or None
+        command = ["ps", "-o", "lstart=", "-p", str(pid)]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -88,7 +90,7 @@ def started(pid):
     return None if state in "ZX" else rest[18]
 
 
-def work(path, comparison):
+def work(path: str, comparison: int) -> None:
     """Run a comparison as its job: what the process of `start` does."""
     store, pid = Store(path), os.getpid()
     job = store.job(comparison)
@@ -96,11 +98,11 @@ def work(path, comparison):
         return
     end = partial(store.end_job, comparison, pid)
     try:
-        about = store.comparison(comparison)
-        spec = experiments.specification(about["specification"])
-        with ThreadPoolExecutor(max(1, os.cpu_count() - 1)) as threads:  # a core is left for whoever labels
+        kept = store.comparison(comparison)
+        spec = experiments.specification(kept["specification"])
+        with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1)) as threads:  # a core is left for whoever labels
             advance = partial(store.advance_job, comparison, pid)
-            experiments.compare(spec, store, about["name"], threads, progress=advance)
+            experiments.compare(spec, store, kept["name"], threads, progress=advance)
     except (ValueError, OSError) as error:
         end("failed", str(error))
     except Exception as error:

@@ -4,16 +4,21 @@ Each lane is the run that `stream.replay` makes, taken round by round with the s
 was pushed in every round and where the boundary lay after every answer.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..datasets import Dataset
 from ..kernel import metrics, stream
-from ..kernel.algorithms import ALGORITHMS, strategy
+from ..kernel.algorithms import ALGORITHMS, Strategy, strategy
 from ..kernel.draws import draws
-from ..kernel.learners import is_multiclass, weights
-from ..kernel.query_rules import looks, probability
-from ..kernel.rows import as_rows, length, matrix, read_only
+from ..kernel.learners import Learner, is_multiclass, weights
+from ..kernel.parameters import Values
+from ..kernel.query_rules import needs_variance, probability
+from ..kernel.rows import Matrix, Rows, as_rows, length, matrix, read_only
 
 ROUNDS = 1500  # of a race: more cannot be watched
 POINTS = 250  # of a curve
@@ -23,7 +28,7 @@ BASELINE = "perceptron + positive"  # it has no name of its own in the literatur
 # The delta of Q_S and the q of Q_R are the best of a grid for the mean sum on 150 streams of the clouds, seeds 1000 to
 # 1149, none of which is measured below. Q_A has the same delta on the negative side and a smaller one on the positive
 # side, as OAAL's Table 2 has them where positives are rare; its mean sum is within 0.012 of its grid's best.
-TUNED = {
+TUNED: dict[str, dict[str, float]] = {
     "Q_A": {"delta_plus": 0.1, "delta_minus": 0.6},
     "Q_S": {"delta": 0.6},
     "Q_R": {"q": 0.2},
@@ -36,7 +41,7 @@ MEAN_SUMS = {"Q_A": 0.845, "Q_S": 0.756, "Q_R": 0.815, BASELINE: 0.512}  # under
 SEED = 141  # of these streams one in the middle: the sums and their differences have ranks from 77 to 130
 
 
-class View(NamedTuple):
+class Plane(NamedTuple):
     """A plane through the space of the rows: an item of the plane is centre + basis @ (u, v).
 
     points: (n, 2), the rows' u and v. basis: (features, 2), orthonormal. share: of the rows' variation that the plane
@@ -48,12 +53,12 @@ class View(NamedTuple):
     centre: np.ndarray
     share: float
 
-    def line(self, w, theta=0.0):
+    def line(self, w: np.ndarray, theta: float = 0.0) -> tuple[float, float, float]:
         """The a, b, c with a u + b v + c = 0 where an item of the plane has the margin theta."""
         return (*(w @ self.basis), w @ self.centre - theta)
 
 
-class Asked(NamedTuple):
+class AnsweredQuestion(NamedTuple):
     """A question and its answer: round (0-based), margin, probability, predicted class and true class (-1 or +1)."""
 
     t: int
@@ -67,39 +72,39 @@ class Lane(NamedTuple):
     """One strategy's run: its questions, the line before the first and after each answer, the counts of each round
     (rounds, 2, 3, 2), and the learner as it ended."""
 
-    questions: list
-    lines: list
+    questions: list[AnsweredQuestion]
+    lines: list[tuple[float, float, float]]
     counts: np.ndarray
-    learner: tuple
+    learner: Learner
 
 
-def choices():
+def choices() -> list[str]:
     """What can race: the published algorithms for two classes, and the baseline."""
     return [*(name for name, entry in ALGORITHMS.items() if not is_multiclass(entry.learner)), BASELINE]
 
 
-def tuned(name, scale):
+def tuned(name: str, scale: float) -> dict[str, float]:
     """The parameters of a choice that were tuned for the clouds, for rows whose overlap is `scale`: margins are sums of
     such products, and a delta is a margin."""
     deltas = {key: float(f"{value * scale / OVERLAP:.1g}") for key, value in TUNED.get(name, {}).items() if key != "q"}
     return TUNED.get(name, {}) | deltas
 
 
-def overlap(rows):
+def overlap(rows: Rows) -> float:
     """The mean size of the inner product of two rows, over 400 x 400 pairs at most."""
     some = matrix(rows)[stream.shuffled(length(rows), 0)[:800]]
     half = some.shape[0] // 2
     return float(abs(some[:half] @ some[half:].T).mean())
 
 
-def entrant(name, values=()):
+def entrant(name: str, values: Values = ()) -> Strategy:
     """The strategy of a choice, with some parameters set."""
     if name == BASELINE:
         return strategy(learner="perceptron", rule="positive", values=values)
     return strategy(name, values=values)
 
 
-def clouds(seed, rounds=ROUNDS):
+def clouds(seed: int, rounds: int = ROUNDS) -> tuple[Rows, np.ndarray, Plane]:
     """Two clouds in the plane, one item of 16 in the positive one: rows (u, v, 1), labels -1 and +1, and their view.
 
     The same everywhere: a normal number is 12 uniform ones less 6, added in a fixed order.
@@ -110,26 +115,26 @@ def clouds(seed, rounds=ROUNDS):
     points = np.where(positive[:, None], (2.6, 1.0) + 0.5 * normal, normal)
     rows = as_rows(np.column_stack([points, np.ones(rounds)]))
     y = read_only(np.where(positive, 1, -1), np.int8)
-    return rows, y, View(points, np.eye(3, 2), np.array([0.0, 0.0, 1.0]), 1.0)
+    return rows, y, Plane(points, np.eye(3, 2), np.array([0.0, 0.0, 1.0]), 1.0)
 
 
-def principal(rows, y):
+def principal(rows: Rows, y: np.ndarray) -> Plane:
     """The view of rows along their first two principal components, the positive class to the upper right."""
     table = matrix(rows)
     n, features = table.shape
     if features <= 2:
         points = np.zeros((n, 2))
         points[:, :features] = table if isinstance(table, np.ndarray) else table.toarray()
-        return View(points, np.eye(features, 2), np.zeros(features), 1.0)
+        return Plane(points, np.eye(features, 2), np.zeros(features), 1.0)
     centre = np.asarray(table.mean(axis=0)).ravel()
     variation = (rows.values**2).sum() - n * (centre**2).sum()
     basis = _axes(table, centre) if variation > 1e-12 * n else np.eye(features, 2)
     points = table @ basis - centre @ basis
     flip = np.where(points[y > 0].mean(0) < 0, -1, 1)
-    return View(points * flip, basis * flip, centre, min(1.0, (points**2).sum() / max(variation, 1e-300)))
+    return Plane(points * flip, basis * flip, centre, min(1.0, (points**2).sum() / max(variation, 1e-300)))
 
 
-def _axes(table, centre):
+def _axes(table: Matrix, centre: np.ndarray) -> np.ndarray:
     """The directions (features, 2) in which rows vary most around their centre, without filling a sparse table."""
     from scipy.sparse.linalg import LinearOperator, svds
 
@@ -144,7 +149,7 @@ def _axes(table, centre):
     return svds(shifted, 2, v0=start)[2][::-1].T
 
 
-def sampled(dataset, seed):
+def sampled(dataset: Dataset, seed: int) -> tuple[Rows, np.ndarray, np.ndarray]:
     """The stream of a labelled data set of two classes: its rows, labels and row numbers in a random order by seed,
     no more than ROUNDS of them."""
     if dataset.classes or not dataset.labelled:
@@ -156,32 +161,35 @@ def sampled(dataset, seed):
     return as_rows(matrix(dataset.rows)[chosen]), y, chosen
 
 
-def run(rows, y, chosen, view, budget, seed=0):
+def run(rows: Rows, y: np.ndarray, chosen: Strategy, view: Plane, budget: int, seed: int = 0) -> Lane:
     """The lane of a strategy over rows in their order: every label it asks for is answered with the row's own."""
     rounds = length(rows)
     learner, rule = chosen.build(rows.columns)
     goal = stream.objective(rho=chosen.rho or 0.0)
     average, order = stream.average(learner, False), stream.checked_order(np.arange(rounds), rows)
     counts = np.zeros((rounds, *metrics.COUNTS), np.int64)
-    questions, lines = [], [view.line(weights(learner))]
+    questions: list[AnsweredQuestion] = []
+    lines = [view.line(weights(learner))]
     for t in range(rounds):
         asking = len(questions) < budget
         asked = stream.until_query(rows, y, order, learner, rule, goal, seed, t, t + 1, asking, counts[t])
         if asked.t == t:
-            questions.append(Asked(t, asked.margin, asked.probability, asked.predicted, int(y[t])))
+            questions.append(AnsweredQuestion(t, asked.margin, asked.probability, asked.predicted, int(y[t])))
             stream.learn(rows, order, learner, rule, goal, average, asked, int(y[t]), len(questions) == budget)
             lines.append(view.line(weights(learner)))
     return Lane(questions, lines, counts, learner)
 
 
-def chances(chosen, margins):
+def chances(chosen: Strategy, margins: Iterable[float]) -> list[float]:
     """The probability that a strategy's rule asks at each margin, before the first round; none where it depends on more
     than the margin."""
     learner, rule = chosen.build(1)
-    return [] if looks(rule) else [probability(rule, learner, None, p, 0.0, 1.0, 0.0, 1) for p in margins]
+    return [] if needs_variance(rule) else [probability(rule, learner, None, p, 0.0, 1.0, 0.0, 1) for p in margins]
 
 
-def record(rows, y, view, entrants, budget, seed=0):
+def record(
+    rows: Rows, y: np.ndarray, view: Plane, entrants: Sequence[Strategy], budget: int, seed: int = 0
+) -> dict[str, Any]:
     """A race as JSON: the points, classes ('1' positive) and marks of the curves, and for every strategy its
     questions, lines, pushes ('1' predicted positive), curves and chances of asking over the margin."""
     lanes = [run(rows, y, chosen, view, budget, seed) for chosen in entrants]
@@ -213,15 +221,15 @@ def record(rows, y, view, entrants, budget, seed=0):
     }
 
 
-def _curves(counts):
-    found = {name: metrics.evaluate(counts, name) for name in metrics.EVALUATIONS}
-    return {name: {metric: _short(values[metric]) for metric in SHOWN_METRICS} for name, values in found.items()}
+def _curves(counts: np.ndarray) -> dict[str, dict[str, Any]]:
+    evaluations = {name: metrics.evaluate(counts, name) for name in metrics.EVALUATIONS}
+    return {name: {metric: _short(values[metric]) for metric in SHOWN_METRICS} for name, values in evaluations.items()}
 
 
-def _bits(flags):
+def _bits(flags: Any) -> str:
     return "".join("01"[int(flag)] for flag in flags)
 
 
-def _short(numbers):
+def _short(numbers: Any) -> Any:
     """Numbers with as many digits as a screen shows."""
     return np.round(numbers, 5).tolist()

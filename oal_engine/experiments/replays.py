@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, Table, relabelled
+from ..datasets import Dataset, FeatureTable, relabelled
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy
 
 
 def replay(
     strategy: Strategy,
-    data: Table | Dataset,
+    data: FeatureTable | Dataset,
     orders: list[np.ndarray] | None = None,
     *,
     permutations: int | None = None,
@@ -50,7 +50,7 @@ def replay(
         done = stream.replay(
             rows, y, order, learner, rule, objective, budget=budget, seed=seed + number, averaged=average, plan=plan()
         )
-        measured = {name: metrics.told(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
+        measured = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         return {"order": number + 1, "queried": int(done.queried), **measured, "seconds": done.seconds}
 
     once(0, orders[0][:0])  # compiles, which is not timed

@@ -1,17 +1,30 @@
 """The result of a comparison as files: tables (CSV, Parquet, LaTeX), JSON, figures, and one page of HTML."""
 
+from __future__ import annotations
+
 import html
 import io
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..kernel.metrics import EVALUATIONS
 from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, ON_PAGE, TITLES, drawn, number, plain
 from ..output.tables import guarded
 from . import figures
-from .figures import budget_name
+from .figures import ResultView, budget_name
+from .significance import Ranks
 from .specifications import PROTOCOLS
+from .tuned_runs import Result
+
+if TYPE_CHECKING:
+    import pandas
+
+    from . import Comparison
+
+Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 
 
 @dataclass(frozen=True)
@@ -25,18 +38,18 @@ class Row:
     algorithm: str
     setting: str
     asked: float
-    cells: dict
+    cells: dict[str, Cell]
 
 
-def table(comparison, data, budget, evaluation):
+def table(comparison: Comparison, data: str, budget: int | None, evaluation: str) -> list[Row]:
     """The Rows of a data set and budget, marked for each metric."""
     lines = comparison.blocks()[data, budget]
     metrics = METRICS[bool(next(iter(lines.values())).classes)]
     tests = {metric: comparison.test(lines, metric, evaluation) for metric in metrics}
 
-    def cell(name, line, metric):
-        values, found = comparison.values(line, metric, evaluation), tests[metric][name]
-        mark = "best" if found["best"] else "level" if found["level"] and len(values) > 1 else ""
+    def cell(name: str, line: Result, metric: str) -> Cell:
+        values, test = comparison.values(line, metric, evaluation), tests[metric][name]
+        mark = "best" if test["best"] else "level" if test["level"] and len(values) > 1 else ""
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None, mark
 
     return [
@@ -51,14 +64,14 @@ def table(comparison, data, budget, evaluation):
     ]
 
 
-def runs(comparison):
+def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """One dictionary for each line and run: what ran, and every metric of both evaluations at its end."""
-    for line in comparison.told()["results"]:
-        about = {key: line[key] for key in ("data", "algorithm", "budget", "tuned")}
-        about |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
+    for line in comparison.as_json()["results"]:
+        ran = {key: line[key] for key in ("data", "algorithm", "budget", "tuned")}
+        ran |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
         for run in line["runs"]:
             yield (
-                about
+                ran
                 | {"seed": run["seed"], "queried": run["queried"]}
                 | {
                     f"{evaluation}_{metric}": value
@@ -69,29 +82,29 @@ def runs(comparison):
             )
 
 
-def frame(comparison):
+def frame(comparison: Comparison) -> pandas.DataFrame:
     """The runs as a pandas table."""
     import pandas
 
-    found = pandas.DataFrame(runs(comparison))
-    return found.astype({"budget": "Int64"}) if len(found) else found
+    table = pandas.DataFrame(runs(comparison))
+    return table.astype({"budget": "Int64"}) if len(table) else table
 
 
-def csv(comparison, view=None):
+def csv(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """The runs as CSV."""
     return frame(comparison).map(guarded).to_csv(index=False).encode()
 
 
-def parquet(comparison, view=None):
+def parquet(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """The runs as Parquet."""
     file = io.BytesIO()
     frame(comparison).to_parquet(file, index=False)
     return file.getvalue()
 
 
-def told(comparison, view=None):
+def as_json(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """Everything as JSON."""
-    return json.dumps(comparison.told(), ensure_ascii=False, indent=1).encode()
+    return json.dumps(comparison.as_json(), ensure_ascii=False, indent=1).encode()
 
 
 LATEX = str.maketrans({
@@ -101,12 +114,12 @@ LATEX = str.maketrans({
 })  # fmt: skip
 
 
-def escaped(words):
+def escaped(words: str) -> str:
     """Words as LaTeX prints them, on one line."""
     return plain(words).translate(LATEX)
 
 
-def latex(comparison, view=None):
+def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """All blocks as one table of the package booktabs: the best in bold, what is level with it underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
     blocks, body = comparison.blocks(), []
@@ -126,22 +139,22 @@ def latex(comparison, view=None):
     ]).encode()  # fmt: skip
 
 
-def _latex(metric, mean, spread, mark):
+def _latex(metric: str, mean: float, spread: float | None, mark: str) -> str:
     words = number(metric, mean)
     words = {"best": rf"\textbf{{{words}}}", "level": rf"\underline{{{words}}}"}.get(mark, words)
     return words + ("" if spread is None else rf" {{\scriptsize$\pm${number(metric, spread)}}}")
 
 
-def caption(comparison, evaluation, literal=str):
+def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], str] = str) -> str:
     """What a table of a comparison shows, in a sentence or two."""
     spec = comparison.spec
     marks = "the best is bold, what a paired t-test (Holm, 5 %) does not tell from it is underlined"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
-    told = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
-    return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. {told}: {PROTOCOLS[spec.tune]}.")
+    tuned = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
+    return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. {tuned}: {PROTOCOLS[spec.tune]}.")
 
 
-def ranks_caption(ranks):
+def ranks_caption(ranks: Ranks) -> str:
     """What a critical-difference diagram shows, in a sentence or two."""
     friedman = "" if ranks["friedman"] is None else f" Friedman's test of no difference: p = {ranks['friedman']:.4f}."
     return (
@@ -150,10 +163,10 @@ def ranks_caption(ranks):
     )
 
 
-def block_table(rows):
+def block_table(rows: list[Row]) -> str:
     """The Rows of a data set and budget as HTML: the best bold, what is level with it underlined."""
 
-    def cell(metric, mean, spread, mark):
+    def cell(metric: str, mean: float, spread: float | None, mark: str) -> str:
         words = number(metric, mean)
         words = {"best": f"<b>{words}</b>", "level": f"<u>{words}</u>"}.get(mark, words)
         below = "" if spread is None else f" <small>± {number(metric, spread)}</small>"
@@ -165,7 +178,7 @@ def block_table(rows):
             [
                 head_cell(row.algorithm),
                 figure_cell(f"{row.asked:,.0f}"),
-                *(cell(metric, *found) for metric, found in row.cells.items()),
+                *(cell(metric, *values) for metric, values in row.cells.items()),
                 word_cell(row.setting),
             ]
             for row in rows
@@ -173,12 +186,11 @@ def block_table(rows):
     )
 
 
-def test_table(comparison, data, budget, metric, evaluation):
+def test_table(comparison: Comparison, data: str, budget: int | None, metric: str, evaluation: str) -> str:
     """The p-values of a data set and budget against the best, as HTML."""
-    found = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
-    told = {True: "best", False: "not distinguishable", None: "worse"}
+    tests = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
 
-    def p(value):
+    def p(value: float | None) -> str:
         return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
     return html_table(
@@ -189,14 +201,14 @@ def test_table(comparison, data, budget, metric, evaluation):
                 figure_cell(number(metric, each["mean"])),
                 figure_cell(p(each["t"])),
                 figure_cell(p(each["wilcoxon"])),
-                word_cell(told[True if each["best"] else False if each["level"] else None]),
+                word_cell("best" if each["best"] else "not distinguishable" if each["level"] else "worse"),
             ]
-            for name, each in found.items()
+            for name, each in tests.items()
         ],
     )
 
 
-def trial_table(trials):
+def trial_table(trials: Iterable[Mapping[str, Any]]) -> str:
     """What was tried when settings were tuned, as HTML."""
     return html_table(
         ["", "Data", "Budget", "Settings", "Criterion"],
@@ -213,19 +225,24 @@ def trial_table(trials):
     )
 
 
-def differences(one, other, metric, evaluation):
+def differences(
+    one: Comparison, other: Comparison, metric: str, evaluation: str
+) -> list[tuple[str, int | None, str, float, float]]:
     """(data, budget, name, mean of one, mean of the other) for the lines that two comparisons share."""
-    found = other.blocks()
+
+    def mean(comparison: Comparison, line: Result) -> float:
+        return float(comparison.values(line, metric, evaluation).mean())
+
+    others = other.blocks()
     return [
-        (*block, name, *(float(each.values(line, metric, evaluation).mean()) for each, line in pair))
+        (*block, name, mean(one, lines[name]), mean(other, others[block][name]))
         for block, lines in one.blocks().items()
         for name in lines
-        if name in found.get(block, ())
-        for pair in [((one, lines[name]), (other, found[block][name]))]
+        if name in others.get(block, ())
     ]
 
 
-def difference_table(one, other, metric, evaluation):
+def difference_table(one: Comparison, other: Comparison, metric: str, evaluation: str) -> str:
     """What two comparisons share, side by side, as HTML."""
     return html_table(
         ["", one.name, other.name, "Difference"],
@@ -243,12 +260,12 @@ def difference_table(one, other, metric, evaluation):
 # ---- Files
 
 
-def png(comparison, view=None):
+def png(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """The figure of a view."""
     return figures.figure("png", comparison, view or figures.view(comparison))
 
 
-def svg(comparison, view=None):
+def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """The figure of a view, with its text as text."""
     return figures.figure("svg", comparison, view or figures.view(comparison))
 
@@ -256,7 +273,7 @@ def svg(comparison, view=None):
 SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
 
 
-def page(comparison, view=None):
+def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """One page of HTML with tables, figures and the specification, which needs neither scripts nor a network."""
     spec, evaluation = comparison.spec, view.evaluation if view else comparison.spec.evaluation
     parts = [sentence(caption(comparison, evaluation))]
@@ -287,8 +304,8 @@ def page(comparison, view=None):
         parts.append(
             f"<details><summary>Settings that were tried</summary>{trial_table(trials[:SHOWN_TRIALS])}</details>"
         )
-    told = json.dumps(asdict(spec) | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
-    parts.append(f"<h2>Specification</h2><pre>{html.escape(told)}</pre>")
+    specification = json.dumps(asdict(spec) | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
+    parts.append(f"<h2>Specification</h2><pre>{html.escape(specification)}</pre>")
     return document(comparison.name, parts)
 
 
@@ -298,6 +315,6 @@ FILES = {
     "tex": (latex, "text/x-tex", "LaTeX table"),
     "png": (png, "image/png", "PNG: the figure as shown"),
     "svg": (svg, "image/svg+xml", "SVG: the figure as shown"),
-    "json": (told, "application/json", "JSON: everything"),
+    "json": (as_json, "application/json", "JSON: everything"),
     "html": (page, "text/html", "HTML report"),
 }  # suffix -> what makes the bytes out of a comparison and a view, its type, and what it is

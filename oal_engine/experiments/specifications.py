@@ -3,13 +3,18 @@
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from ..kernel import metrics
-from ..kernel.algorithms import declared, strategy
-from ..kernel.parameters import TENS, Parameter
+from ..kernel.algorithms import Strategy, declared, strategy
+from ..kernel.parameters import TENS, Parameter, Values
+
+Setting: TypeAlias = dict[str, float | str]  # a value for some parameters, or for rho, alpha_p, c_p and theta
+Grid: TypeAlias = dict[str, list[float | str]]  # the values that are tried of each
 
 PROTOCOLS = {
     "none": "every setting is run and shown",
@@ -42,9 +47,9 @@ class Specification:
     measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
     """
 
-    data: tuple = ()
-    algorithms: dict = field(default_factory=dict)
-    budgets: tuple = (None,)
+    data: tuple[str | dict[str, Any], ...] = ()
+    algorithms: dict[str, dict[str, Any]] = field(default_factory=dict)
+    budgets: tuple[int | None, ...] = (None,)
     permutations: int = 10
     seed: int = 0
     tune: str = "none"
@@ -61,7 +66,7 @@ class Specification:
     hit: float | None = None
     held_out: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._check_values()
         self._check_data()
         for name, values in tables(self.algorithms).items():
@@ -75,11 +80,11 @@ class Specification:
                 smoothing(name)
 
     @property
-    def sign(self):
+    def sign(self) -> int:
         """+1 where more of the criterion is better, -1 where less is."""
         return 1 if metrics.more_is_better(self.criterion) else -1
 
-    def _check_values(self):
+    def _check_values(self) -> None:
         for name, low in (("permutations", 1), ("trials", 1), ("points", 1), ("seed", 0)):
             _whole(getattr(self, name), f"{name} of a comparison", low)
         for key in FREE:
@@ -96,7 +101,7 @@ class Specification:
                 words = ", ".join(map(str, allowed))
                 raise ExperimentError(f"{name} of a comparison must be one of {words}. Got {getattr(self, name)}.")
 
-    def _check_data(self):
+    def _check_data(self) -> None:
         for name in ("data", "budgets"):
             value = getattr(self, name)
             if not isinstance(value, (list, tuple)) or not value:
@@ -111,16 +116,16 @@ class Specification:
             raise ExperimentError(f"budgets of a comparison must differ. Got {', '.join(map(str, self.budgets))}.")
 
 
-def _is_number(value):
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _whole(value, what, low):
+def _whole(value: Any, what: str, low: int) -> None:
     if type(value) is not int or not low <= value < 2**63:
         raise ExperimentError(f"{what} must be a whole number >= {low}. Got {value}.")
 
 
-def _allowed(owner, key, value):
+def _allowed(owner: str, key: str, value: Any) -> None:
     """Refuse what rho, alpha_p, c_p or theta cannot be."""
     if key == "rho" and value in ESTIMATES:
         return
@@ -130,7 +135,7 @@ def _allowed(owner, key, value):
     FREE[key].check(value, key, owner)
 
 
-def tables(algorithms):
+def tables(algorithms: Any) -> dict[str, dict[str, Any]]:
     """The algorithms of a specification, where they are {name: {key: values}}."""
     if not isinstance(algorithms, dict) or not algorithms:
         raise ExperimentError(f"algorithms of a comparison must be a table of at least one. Got {algorithms}.")
@@ -140,16 +145,17 @@ def tables(algorithms):
     return algorithms
 
 
-def specification(values):
+def specification(values: Mapping[str, Any]) -> Specification:
     """A specification out of what JSON or TOML gives."""
     known = {each.name for each in fields(Specification)}
     for key in values:
         if key not in known:
             raise ExperimentError(f"a comparison has no setting {key}. It has {', '.join(sorted(known))}.")
-    return Specification(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    return Specification(**given)
 
 
-def contents(path):
+def contents(path: Path | str) -> dict[str, Any]:
     """What a specification in a JSON or TOML file says."""
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -161,25 +167,25 @@ def contents(path):
 # ---- Settings
 
 
-def chosen(name, values=()):
+def chosen(name: str, values: Values = ()) -> Strategy:
     """The strategy of an algorithm's name, or of `learner + rule`."""
     values = {key: value for key, value in dict(values).items() if key not in FREE}
     learner, plus, rule = name.partition("+")
     return strategy(None, learner.strip(), rule.strip(), values) if plus else strategy(name, values=values)
 
 
-def powers(value):
+def powers(value: Any) -> list[Any]:
     """The values that one of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
-    if found:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
+    if match:
         try:
-            return [float(found[1]) ** k for k in range(int(found[2]), int(found[3]) + 1)]
+            return [float(match[1]) ** k for k in range(int(match[2]), int(match[3]) + 1)]
         except ArithmeticError:
             raise ExperimentError(f"powers must be within the numbers of a computer. Got {value}.") from None
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def typed(text, key):
+def typed(text: str, key: str) -> str | list[float | str]:
     """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
     if "^" in text:
         return text
@@ -191,17 +197,17 @@ def typed(text, key):
         ) from None
 
 
-def grid(name, values, tune):
+def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
     """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
-    about = chosen(name)
+    strategy = chosen(name)
     if tune != "none" and not values:
-        values = {key: spec.grid for key, spec in declared(about.learner, about.rule).items() if spec.grid}
-    if "rho" in values and about.rho is not None:
-        raise ExperimentError(f"rho of {name} is fixed at {about.rho:g}. Got {values['rho']}.")
+        values = {key: spec.grid for key, spec in declared(strategy.learner, strategy.rule).items() if spec.grid}
+    if "rho" in values and strategy.rho is not None:
+        raise ExperimentError(f"rho of {name} is fixed at {strategy.rho:g}. Got {values['rho']}.")
     return {key: _checked(name, key, powers(value)) for key, value in values.items()}
 
 
-def _checked(name, key, values):
+def _checked(name: str, key: str, values: list[Any]) -> list[float | str]:
     if not values:
         raise ExperimentError(f"{key} of {name} needs at least one value.")
     for value in values:
@@ -214,27 +220,27 @@ def _checked(name, key, values):
     return list(dict.fromkeys(values))
 
 
-def has(name, key):
+def has(name: str, key: str) -> bool:
     """Whether an algorithm has a parameter, or a setting that every one has."""
-    about = chosen(name)
-    both = key == "delta" and {"delta_plus", "delta_minus"} <= about.parameters.keys()
-    return key in FREE or key in about.parameters or both
+    parameters = chosen(name).parameters
+    both = key == "delta" and {"delta_plus", "delta_minus"} <= parameters.keys()
+    return key in FREE or key in parameters or both
 
 
-def settings(found):
+def settings(grid: Grid) -> list[Setting]:
     """Every combination of the values of a grid."""
-    return [dict(zip(found, values)) for values in product(*found.values())]
+    return [dict(zip(grid, values)) for values in product(*grid.values())]
 
 
-def smoothing(name):
+def smoothing(name: str) -> dict[str, Parameter]:
     """The parameters of an algorithm's rule by key that decide how much it asks: the larger, the more."""
-    about = chosen(name)
-    found = {key: spec for key, spec in declared(about.learner, about.rule).items() if spec.smoothing}
-    if not found:
+    strategy = chosen(name)
+    scales = {key: spec for key, spec in declared(strategy.learner, strategy.rule).items() if spec.smoothing}
+    if not scales:
         raise ExperimentError(f"{name} has no smoothing that could hit a number of labels.")
-    return found
+    return scales
 
 
-def outlined(setting):
+def outlined(setting: Setting) -> str:
     """A setting in words: C=0.1, delta=1."""
     return ", ".join(f"{key}={value:g}" if _is_number(value) else f"{key}={value}" for key, value in setting.items())

@@ -1,13 +1,19 @@
 """The published algorithms by name: learner + query rule + what the paper fixes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import learners, query_rules
-from .learners import LEARNERS
-from .parameters import checked, named, parameters
+from .learners import LEARNERS, Learner
+from .metrics import Weights
+from .parameters import Parameter, Values, checked, named, parameters
 from .query_rules import QUERY_RULES
+
+T = TypeVar("T")
 
 OAAL = "Zhang, Yang, Srinivasan: Online asymmetric active learning with imbalanced data (KDD 2016)"
 PAA = "Lu, Zhao, Hoi: Online passive-aggressive active learning (Machine Learning 2016)"
@@ -17,6 +23,13 @@ ACOG = "Zhao et al.: Adaptive cost-sensitive online classification (TKDE 2019)"
 OA3 = "Zhang et al.: Online adaptive asymmetric active learning with limited budgets (TKDE 2021)"
 SOAL = "Hao et al.: Second-order online active learning and its applications (TKDE 2018)"
 DADA = "Zhai et al.: Online active classification via margin-based and feature-based label queries (ML 2022)"
+ROSENBLATT = "Rosenblatt: The perceptron, a probabilistic model (Psychological Review 1958)"
+ROMMA = "Li, Long: The relaxed online maximum margin algorithm (Machine Learning 2002)"
+PASSIVE_AGGRESSIVE = "Crammer et al.: Online passive-aggressive algorithms (JMLR 2006)"
+PAUM = "Li et al.: The perceptron algorithm with uneven margins (ICML 2002)"
+AROW = "Crammer, Kulesza, Dredze: Adaptive regularization of weight vectors (NIPS 2009)"
+CW = "Dredze, Crammer, Pereira: Confidence-weighted linear classification (ICML 2008)"
+COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
 @dataclass(frozen=True)
@@ -26,12 +39,8 @@ class Algorithm:
     learner: str
     rule: str
     paper: str
-    fixed: dict = field(default_factory=dict)
+    fixed: dict[str, float] = field(default_factory=dict)
     rho: float | None = None
-
-
-def _supervised(*names):
-    return {name: Algorithm(name.lower(), "all", ACOG) for name in names}
 
 
 ALGORITHMS = {
@@ -91,11 +100,26 @@ ALGORITHMS = {
     "MR-AMD": Algorithm("m-ada-md", "random", DADA),
     "MDA": Algorithm("m-ada-da", "all", DADA),
     "MMD": Algorithm("m-ada-md", "all", DADA),
-    **_supervised(
-        "Perceptron", "ROMMA", "PA", "PA-I", "PA-II", "PAUM", "CPA", "AROW", "CW", "COG-I", "COG-II",
-        "ACOG-I", "ACOG-II", "ACOG-I-diag", "ACOG-II-diag", "SACOG-I", "SACOG-II", "SSACOG-I", "SSACOG-II",
-    ),
-}  # fmt: skip
+    "Perceptron": Algorithm("perceptron", "all", ROSENBLATT),
+    "ROMMA": Algorithm("romma", "all", ROMMA),
+    "PA": Algorithm("pa", "all", PASSIVE_AGGRESSIVE),
+    "PA-I": Algorithm("pa-i", "all", PASSIVE_AGGRESSIVE),
+    "PA-II": Algorithm("pa-ii", "all", PASSIVE_AGGRESSIVE),
+    "PAUM": Algorithm("paum", "all", PAUM),
+    "CPA": Algorithm("cpa", "all", PASSIVE_AGGRESSIVE),
+    "AROW": Algorithm("arow", "all", AROW),
+    "CW": Algorithm("cw", "all", CW),
+    "COG-I": Algorithm("cog-i", "all", COG),
+    "COG-II": Algorithm("cog-ii", "all", COG),
+    "ACOG-I": Algorithm("acog-i", "all", ACOG),
+    "ACOG-II": Algorithm("acog-ii", "all", ACOG),
+    "ACOG-I-diag": Algorithm("acog-i-diag", "all", ACOG),
+    "ACOG-II-diag": Algorithm("acog-ii-diag", "all", ACOG),
+    "SACOG-I": Algorithm("sacog-i", "all", ACOG),
+    "SACOG-II": Algorithm("sacog-ii", "all", ACOG),
+    "SSACOG-I": Algorithm("ssacog-i", "all", ACOG),
+    "SSACOG-II": Algorithm("ssacog-ii", "all", ACOG),
+}
 
 
 @dataclass(frozen=True)
@@ -105,16 +129,16 @@ class Strategy:
     algorithm: str
     learner: str
     rule: str
-    learner_parameters: dict
-    rule_parameters: dict
+    learner_parameters: dict[str, float]
+    rule_parameters: dict[str, float]
     rho: float | None
 
     @property
-    def multiclass(self):
+    def multiclass(self) -> bool:
         """Whether it tells K classes apart, not -1 from +1."""
         return learners.is_multiclass(self.learner)
 
-    def build(self, features, classes=0):
+    def build(self, features: int, classes: int = 0) -> tuple[Learner, NamedTuple]:
         """A fresh learner and rule for rows with so many features, in so many classes if it is multi-class."""
         return (
             learners.build(self.learner, features, self.learner_parameters, classes),
@@ -122,11 +146,11 @@ class Strategy:
         )
 
     @property
-    def parameters(self):
+    def parameters(self) -> dict[str, float]:
         """All parameters by key: plain names, or learner.NAME and rule.NAME where both have one."""
         return _merge(self.learner_parameters, self.rule_parameters)
 
-    def known_rho(self, rho, weights, metric, y=()):
+    def known_rho(self, rho: float | str, weights: Weights, metric: str, y: ArrayLike = ()) -> float:
         """The rho of a run: what the paper fixes, a number, or by 'auto' the class ratio of the labels y weighed as the
         metric does (cost: its weights alone); 0 where the label counts are to say it on the way ('laplace')."""
         ratio = weights.ratio(metric)
@@ -145,24 +169,30 @@ class Strategy:
             raise ValueError(f"rho must be auto, laplace or a number. Got {rho}.") from None
 
 
-def _merge(of_learner, of_rule):
+def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T]:
     both = of_learner.keys() & of_rule.keys()
     sides = (("learner", of_learner), ("rule", of_rule))
     return {f"{side}.{name}" if name in both else name: value for side, part in sides for name, value in part.items()}
 
 
-def declared(learner, rule):
+def declared(learner: str, rule: str) -> dict[str, Parameter]:
     """The declared parameters of a learner and a rule by key, as `Strategy.parameters` names them."""
     return _merge(parameters(LEARNERS[learner]), parameters(QUERY_RULES[rule]))
 
 
-def strategy(algorithm=None, learner=None, rule=None, values=()):
+def strategy(
+    algorithm: str | None = None,
+    learner: str | None = None,
+    rule: str | None = None,
+    values: Values = (),
+) -> Strategy:
     """The strategy of a published name, or of a learner and a rule, with some parameters set by key.
 
     A key is a parameter's name, or learner.NAME or rule.NAME where both have it; `delta` also sets delta_plus and
     delta_minus of a rule that has only these (as SOAL does).
     """
-    values, fixed, rho = dict(values), {}, None
+    given, rho = dict(values), None
+    fixed: dict[str, float] = {}
     if algorithm:
         if learner or rule:
             raise ValueError(
@@ -176,10 +206,10 @@ def strategy(algorithm=None, learner=None, rule=None, values=()):
     learner, rule = named(LEARNERS, learner, "learner"), named(QUERY_RULES, rule, "rule")
     name = algorithm or f"{learner} + {rule}"
     keys = declared(learner, rule)
-    if "delta" in values and "delta" not in keys and {"delta_plus", "delta_minus"} <= keys.keys():
-        values = {"delta_plus": values["delta"], "delta_minus": values.pop("delta")} | values
-    sides = {"learner": {}, "rule": dict(fixed)}
-    for key, value in values.items():
+    if "delta" in given and "delta" not in keys and {"delta_plus", "delta_minus"} <= keys.keys():
+        given = {"delta_plus": given["delta"], "delta_minus": given.pop("delta")} | given
+    sides: dict[str, dict[str, float | str]] = {"learner": {}, "rule": dict(fixed)}
+    for key, value in given.items():
         side, _, parameter = key.rpartition(".")
         homes = [
             home

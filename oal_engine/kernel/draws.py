@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from .dispatch import METHOD
+from .jit import METHOD
 
 
 @njit(**METHOD)

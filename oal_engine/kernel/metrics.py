@@ -8,7 +8,9 @@ With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2)
 item passes as the class that was predicted. push_query: one that was asked passes as the class that it has.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -18,7 +20,7 @@ COUNTS = (2, 3, 2)  # the shape of the table
 EVALUATIONS = ("push", "push_query")
 
 
-def empty(classes=0):
+def empty(classes: int = 0) -> np.ndarray:
     """A table of counts without any: (2, 3, 2), or (K, K + 1, 2) for K classes."""
     return np.zeros((classes, classes + 1, 2) if classes else COUNTS, np.int64)
 
@@ -30,23 +32,23 @@ class Weights:
     alpha_p: float = 0.5
     c_p: float = 0.9
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("alpha_p", "c_p"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} of the metric weights must be > 0 and < 1. Got {getattr(self, name)}.")
 
-    def ratio(self, metric):
+    def ratio(self, metric: str) -> float:
         """The weight of a positive against a negative: alpha_p / alpha_n for sum, c_p / c_n for cost."""
         shares = {"sum": self.alpha_p, "cost": self.c_p}
         share = shares[named(shares, metric, "metric")]
         return share / (1 - share)
 
 
-def _ratio(part, whole):
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) != 0)
 
 
-METRICS = {
+METRICS: dict[str, Callable[..., np.ndarray]] = {
     "sensitivity": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fn),
     "specificity": lambda tp, fp, tn, fn, w: _ratio(tn, tn + fp),
     "precision": lambda tp, fp, tn, fn, w: _ratio(tp, tp + fp),
@@ -58,7 +60,7 @@ METRICS = {
 }
 
 
-def confusion(counts, evaluation):
+def confusion(counts: np.ndarray, evaluation: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """tp, fp, tn, fn of one evaluation; counts may have leading axes (a curve)."""
     shown = counts[..., 1, :, :].sum(-1)
     if evaluation == "push_query":
@@ -67,14 +69,15 @@ def confusion(counts, evaluation):
     return shown[..., 2], shown[..., 0], hidden[..., 0], hidden[..., 2]
 
 
-def evaluate(counts, evaluation, weights=Weights()):
+def evaluate(counts: np.ndarray, evaluation: str, weights: Weights = Weights()) -> dict[str, np.ndarray]:
     """Confusion counts and every metric of one evaluation ('push' or 'push_query') by name."""
     table = confusion(np.asarray(counts), evaluation)
-    found = dict(zip(("tp", "fp", "tn", "fn"), table))
-    return found | {name: metric(*table, weights) for name, metric in METRICS.items()}
+    return dict(zip(("tp", "fp", "tn", "fn"), table)) | {
+        name: metric(*table, weights) for name, metric in METRICS.items()
+    }
 
 
-def class_confusion(counts, evaluation):
+def class_confusion(counts: np.ndarray, evaluation: str) -> np.ndarray:
     """How often each class (first of the last two axes) passed as each class, of items whose class is known."""
     passed = counts[..., :, 1:, :].sum(-1)
     if evaluation == "push_query":
@@ -83,7 +86,7 @@ def class_confusion(counts, evaluation):
     return np.swapaxes(passed, -1, -2)
 
 
-def evaluate_classes(counts, evaluation):
+def evaluate_classes(counts: np.ndarray, evaluation: str) -> dict[str, np.ndarray]:
     """Metrics of K classes in one evaluation by name: accuracy, macro_f1 and balanced accuracy (macro_recall), and for
     each class (last axis) its items, recall, precision and f1; averages are over the classes that occurred."""
     table = class_confusion(np.asarray(counts), evaluation)
@@ -100,26 +103,30 @@ def evaluate_classes(counts, evaluation):
     }
 
 
-def told(counts, evaluation, weights=Weights(), classes=()):
+def as_json(
+    counts: np.ndarray, evaluation: str, weights: Weights = Weights(), classes: Sequence[str] = ()
+) -> dict[str, Any]:
     """The metrics of one table of counts as JSON has them: plain numbers, and those of each class by its name."""
     if not classes:
         return {name: value.item() for name, value in evaluate(counts, evaluation, weights).items()}
-    found = evaluate_classes(counts, evaluation)
-    return {key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in found.items()}
+    values = evaluate_classes(counts, evaluation)
+    return {
+        key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in values.items()
+    }
 
 
-def over(runs, statistic):
+def over(runs: Sequence[Any], statistic: Callable[[Sequence[float]], SupportsFloat]) -> Any:
     """A statistic over runs of everything that they measured, however it is nested."""
     if isinstance(runs[0], dict):
         return {key: over([run[key] for run in runs], statistic) for key in runs[0]}
     return float(statistic(runs))
 
 
-def spread(runs):
+def spread(runs: Sequence[Any]) -> Any:
     """The sample standard deviation of everything that runs measured, None of a single one."""
     return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None
 
 
-def more_is_better(metric):
+def more_is_better(metric: str) -> bool:
     """Whether a larger value of a metric is a better one."""
     return metric != "cost"

@@ -1,8 +1,14 @@
 """Parameters of learners and query rules, declared once: validation, command line, forms and docs read this."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from math import isfinite
-from typing import get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_type_hints
+
+import numpy as np
+
+Values: TypeAlias = Mapping[str, float | str] | tuple[()]  # of some parameters, by name
 
 TENS = "10^-5..10^5"  # the grid of the papers
 
@@ -22,17 +28,17 @@ class Parameter:
     high: float | None = None
     below: float | None = None
     whole: bool = False
-    grid: str | tuple | None = None
+    grid: str | tuple[float, ...] | None = None
     smoothing: bool = False
 
     @property
-    def range(self):
+    def range(self) -> str:
         """The allowed values in words, e.g. '> 0' or '>= 0 and <= 1'."""
         bounds = ((">", self.above), (">=", self.low), ("<=", self.high), ("<", self.below))
         words = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "any finite number"
         return "a whole number " * self.whole + words
 
-    def check(self, value, name, owner):
+    def check(self, value: float | str, name: str, owner: str) -> float:
         """Return value as a float, or an int if whole; raise ValueError that says what is allowed and what came."""
         try:
             number = float(value)
@@ -50,44 +56,52 @@ class Parameter:
         return int(number) if self.whole else number
 
 
-def from_parameters(make):
-    """Mark a function that makes a state array from the number of features, the parameters and the sizes."""
-    make.reads_parameters = True
+def from_parameters(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Mark a function that makes a state array from what its arguments name: `features`, `classes` or parameters."""
+    make.arguments = tuple(signature(make).parameters)  # type: ignore[attr-defined]  # `made` reads it
     return make
 
 
-def state(kind):
+@from_parameters
+def counter() -> np.ndarray:
+    """A state array that counts."""
+    return np.zeros(1)
+
+
+def state(kind: type[NamedTuple]) -> dict[str, Callable[..., np.ndarray]]:
     """The functions that make the state arrays of a learner or rule class, by field."""
     return {name: make for name, make in get_type_hints(kind).items() if name not in parameters(kind)}
 
 
-def made(kind, features, numbers, **sizes):
+def made(kind: type[NamedTuple], features: int, numbers: Mapping[str, float], **sizes: int) -> Any:
     """A learner or rule for rows with so many features, with its parameters as numbers; sizes: classes, if any."""
-    arrays = {
-        field: make(features, **numbers, **sizes) if hasattr(make, "reads_parameters") else make(features)
-        for field, make in state(kind).items()
-    }
-    return kind(**arrays, **numbers)
+    values = {"features": features, **numbers, **sizes}
+    arrays = {}
+    for field, make in state(kind).items():
+        names = getattr(make, "arguments", None)
+        arrays[field] = make(features) if names is None else make(**{name: values[name] for name in names})
+    return kind(**arrays, **numbers)  # type: ignore[call-overload]  # each class has fields of its own
 
 
-def parameters(kind):
+def parameters(kind: type[NamedTuple]) -> dict[str, Parameter]:
     """The declared parameters of a learner or rule class, by name."""
     return {name: value for name, value in kind._field_defaults.items() if isinstance(value, Parameter)}
 
 
-def checked(kind, owner, values):
+def checked(kind: type[NamedTuple], owner: str, values: Values) -> dict[str, float]:
     """All parameters of `kind` as numbers: the given values, checked, and the defaults of the others."""
     declared = parameters(kind)
-    for name in values:
+    given = dict(values)
+    for name in given:
         if name not in declared:
             allowed = ", ".join(declared) or "no parameters"
             raise ValueError(f"{owner} has no parameter {name}. It has {allowed}.")
-    return {name: spec.check(values.get(name, spec.default), name, owner) for name, spec in declared.items()}
+    return {name: spec.check(given.get(name, spec.default), name, owner) for name, spec in declared.items()}
 
 
-def named(registry, name, what):
+def named(registry: Iterable[str], name: object, what: str) -> str:
     """The entry of a registry, whatever the case of its name; raise ValueError that lists the names there are."""
-    found = {key.lower(): key for key in registry}.get(str(name).lower())
-    if found is None:
+    by_lower_case = {key.lower(): key for key in registry}
+    if str(name).lower() not in by_lower_case:
         raise ValueError(f"{what} must be one of {', '.join(registry)}. Got {name}.")
-    return found
+    return by_lower_case[str(name).lower()]

@@ -2,41 +2,30 @@
 
 A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
 round t (from 1).
-Its `sentence` says which rows it asks about, to people who watch it. A rule with `needs` works with the learners that
-keep that state, and `look`s at the variance v of every row; a `signed` one reads the sign of the margin, and a
-multi-class learner's (the gap between its two best classes) has none. A `deterministic` one says yes or no: its
-probability is 0 or 1; one that says yes to every row is `exhaustive` too.
+Its `sentence` says which rows it asks about, to people who watch it. Traits say more about it: a rule that `requires` a
+state works with the learners that provide it; one with `needs_variance` is given the variance v of every row, others 0.
+A `signed` one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has
+none. A `deterministic` one says yes or no: its probability is 0 or 1; one that says yes to every row is `exhaustive`
+too.
 To add a rule: write the class here and name it in QUERY_RULES.
 """
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from .dispatch import always, method
-from .learners import LEARNERS, gain, is_multiclass, variance
-from .parameters import TENS, Parameter, checked, made, named, parameters
+from .jit import always, method
+from .learners import LEARNERS, gain, is_multiclass
+from .parameters import TENS, Parameter, Values, checked, counter, made, named, parameters
 from .rows import squared
 
 DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
-SMOOTHING = {"grid": TENS, "smoothing": True}
+SMOOTHING: dict[str, Any] = {"grid": TENS, "smoothing": True}
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # as the papers tune q
 
 
-def _look(self, learner, x):
-    return variance(learner, x)
-
-
-look = method("look", default=lambda self, learner, x: 0.0)
-looks = method("looks", default=lambda self: False)
+needs_variance = method("needs_variance", default=lambda self: False)
 probability = method("probability")
 observe = method("observe", default=lambda self, mistaken: None)
-
-
-def one(features):
-    """A counter."""
-    return np.zeros(1)
 
 
 class All(NamedTuple):
@@ -131,7 +120,7 @@ class Decaying(NamedTuple):
 class ErrorAdaptive(NamedTuple):
     """Symmetric with delta_t = beta sqrt(1 + mistakes on the rounds asked) (SEL-ada, Cesa-Bianchi et al. 2006)."""
 
-    mistakes: one
+    mistakes: counter
     beta: float = Parameter(0.1, above=0, help="Smoothing before the first mistake.", **SMOOTHING)
 
     sentence = "Asks near its line, in a band that widens with every mistake."
@@ -166,8 +155,8 @@ class Variance(NamedTuple):
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
 
     sentence = "Asks near its line, and where it has seen little."
-    needs, signed = "covariance", True
-    look, looks = _look, always
+    requires, signed = "covariance", True
+    needs_variance = always
 
     def probability(self, learner, x, p, v, rho, theta, t):
         q = abs(p) - max(1.0, rho) * gain(learner, v)
@@ -185,8 +174,8 @@ class Discriminative(NamedTuple):
     )  # fmt: skip
 
     sentence = "Asks near its line, and about items with rare features."
-    needs = "adaptive"
-    look, looks = _look, always
+    requires = "adaptive"
+    needs_variance = always
 
     def probability(self, learner, x, p, v, rho, theta, t):
         a = 1 / max(1.0, squared(x)) if self.a < 0 else self.a
@@ -194,7 +183,7 @@ class Discriminative(NamedTuple):
         return self.b / (self.b + q) if q > 0 else 1.0
 
 
-QUERY_RULES = {
+QUERY_RULES: dict[str, type[NamedTuple]] = {
     "all": All,
     "first": First,
     "random": Random,
@@ -210,36 +199,37 @@ QUERY_RULES = {
 }
 
 
-def paceable():
+def paceable() -> list[str]:
     """The names of the rules that draw: only these can be asked more or less of."""
     return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "deterministic", False)]
 
 
-def leaves_out(rule):
+def leaves_out(rule: str) -> bool:
     """Whether a rule (by name) gives some rows no chance of being asked."""
     kind = QUERY_RULES[rule]
     return getattr(kind, "deterministic", False) and not getattr(kind, "exhaustive", False)
 
 
-def smoothing(rule):
+def smoothing(rule: str) -> dict[str, Parameter]:
     """The parameters of a rule (by name) that decide how much it asks: the larger, the more."""
     return {name: spec for name, spec in parameters(QUERY_RULES[rule]).items() if spec.smoothing}
 
 
-def partners(rule):
+def partners(rule: str) -> list[str]:
     """The names of the learners that a rule works with."""
     kind = QUERY_RULES[named(QUERY_RULES, rule, "rule")]
-    needs, signed = getattr(kind, "needs", None), getattr(kind, "signed", False)
+    requires, signed = getattr(kind, "requires", None), getattr(kind, "signed", False)
     return [
         name
         for name, learner in LEARNERS.items()
-        if needs in (None, getattr(learner, "keeps", None)) and not (signed and is_multiclass(name))
+        if requires in (None, getattr(learner, "provides", None)) and not (signed and is_multiclass(name))
     ]
 
 
-def build(name, learner, values=()):
+def build(name: str, learner: str, values: Values = ()) -> NamedTuple:
     """A rule with the given parameters and the defaults of the others, for a learner (by name) that it works with."""
     name = named(QUERY_RULES, name, "rule")
     if named(LEARNERS, learner, "learner") not in partners(name):
         raise ValueError(f"rule {name} works with the learners {', '.join(partners(name))}. Got {learner}.")
-    return made(QUERY_RULES[name], 0, checked(QUERY_RULES[name], name, dict(values)))
+    rule: NamedTuple = made(QUERY_RULES[name], 0, checked(QUERY_RULES[name], name, values))
+    return rule

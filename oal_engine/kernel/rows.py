@@ -4,27 +4,36 @@ Rows that come later are written behind those in the files, whose headers keep t
 are is for the caller to say. Maps of fewer rows stay as they are, and what a crash left behind is overwritten.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import ArrayLike, DTypeLike
 
-from .dispatch import INLINE, method
+from .jit import INLINE, method
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Matrix: TypeAlias = "csr_array | np.ndarray"
 
 AHEAD = 12
 CACHE_LINE = 64  # bytes
-ABOUT = "rows.json"  # the file that says of which kind saved rows are
+KIND_FILE = "rows.json"  # the file that says of which kind saved rows are
 
 
 @intrinsic
-def prefetch(typing, array, index):
+def prefetch_line(typing, array, index):
     """Ask for the cache line of a flat array's element; out of range is harmless."""
 
     def codegen(context, builder, signature, arguments):
@@ -55,15 +64,15 @@ class SparseRows(NamedTuple):
         k = np.uintp(k)  # an unsigned index spares the check for a negative one
         return self.indices[k], self.values[k]
 
-    def hurry(self, order, t):
+    def prefetch(self, order, t):
         if t + 2 * AHEAD < order.size:
-            prefetch(self.indptr, order[t + 2 * AHEAD])
+            prefetch_line(self.indptr, order[t + 2 * AHEAD])
         if t + AHEAD < order.size:
             i = order[t + AHEAD]
             for k in range(self.indptr[i], self.indptr[i + 1], CACHE_LINE // 4):
-                prefetch(self.indices, k)
-                prefetch(self.values, k)
-                prefetch(self.values, k + CACHE_LINE // 8)
+                prefetch_line(self.indices, k)
+                prefetch_line(self.values, k)
+                prefetch_line(self.values, k + CACHE_LINE // 8)
 
 
 class DenseRows(NamedTuple):
@@ -78,23 +87,26 @@ class DenseRows(NamedTuple):
     def entry(self, i, k):
         return np.uintp(k - i * self.columns), self.values[np.uintp(k)]
 
-    def hurry(self, order, t):
+    def prefetch(self, order, t):
         if t + AHEAD < order.size:
             start = order[t + AHEAD] * self.columns
             for k in range(start, start + self.columns, CACHE_LINE // 8):
-                prefetch(self.values, k)
+                prefetch_line(self.values, k)
+
+
+Rows: TypeAlias = SparseRows | DenseRows
 
 
 class Row(NamedTuple):
     """Row i of rows: the x of the papers."""
 
-    rows: tuple
+    rows: Rows
     i: int
 
 
 span = method("span")
 entry = method("entry")
-hurry = method("hurry")
+prefetch = method("prefetch")
 
 
 @njit(**INLINE)
@@ -149,21 +161,21 @@ def squared(x):
     return total
 
 
-def read_only(array, dtype):
+def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
     """A C-contiguous read-only view: to numba a writable array is another type and another compilation."""
     view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
-def as_rows(matrix):
+def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:
     """SparseRows or DenseRows of a scipy sparse matrix, a 2-D array, or rows; finite numbers only."""
     if isinstance(matrix, (SparseRows, DenseRows)):
         return matrix
     if hasattr(matrix, "tocsr"):
         csr = matrix.tocsr(copy=True)
         csr.sum_duplicates()
-        rows = _sparse(csr.indptr, csr.indices, csr.data, csr.shape[1])
+        rows: Rows = _sparse(csr.indptr, csr.indices, csr.data, csr.shape[1])
     else:
         array = np.asarray(matrix, dtype=np.float64)
         if array.ndim != 2:
@@ -174,22 +186,22 @@ def as_rows(matrix):
     return rows
 
 
-def _sparse(indptr, indices, values, columns):
+def _sparse(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, columns: int) -> SparseRows:
     return SparseRows(
         read_only(indptr, np.int64), read_only(indices, np.uint32), read_only(values, np.float64), int(columns)
     )
 
 
-def _dense(values, columns):
+def _dense(values: np.ndarray, columns: int) -> DenseRows:
     return DenseRows(read_only(values, np.float64), int(columns))
 
 
-def length(rows):
+def length(rows: Rows) -> int:
     """How many rows there are."""
     return rows.indptr.size - 1 if isinstance(rows, SparseRows) else rows.values.size // max(1, rows.columns)
 
 
-def matrix(rows):
+def matrix(rows: Rows) -> Matrix:
     """The rows as a scipy CSR array or a 2-D array, sharing memory."""
     if isinstance(rows, DenseRows):
         return rows.values.reshape(-1, rows.columns)
@@ -201,27 +213,27 @@ def matrix(rows):
     return csr_array((rows.values, indices, indptr), shape=(length(rows), rows.columns))
 
 
-def take(rows, places):
+def take(rows: Rows, places: np.ndarray) -> Rows:
     """Some of the rows, copied, in the order of their places."""
     return as_rows(matrix(rows)[places])
 
 
-def save(rows, folder):
+def save(rows: Rows, folder: Path | str) -> None:
     """Write rows as .npy files that `load` maps into memory."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in arrays(rows).items():
         np.save(folder / f"{name}.npy", value)
     kind = "sparse" if isinstance(rows, SparseRows) else "dense"
-    (folder / ABOUT).write_text(json.dumps({"kind": kind, "columns": rows.columns}))
+    (folder / KIND_FILE).write_text(json.dumps({"kind": kind, "columns": rows.columns}))
 
 
-def load(folder, items):
+def load(folder: Path | str, items: int) -> Rows:
     """Map the first rows that were saved into memory: opens in milliseconds, read-only, shared between processes."""
     folder = Path(folder)
-    about = json.loads((folder / ABOUT).read_text())
-    if about["kind"] == "dense":
-        return _dense(mapped(folder / "values.npy", np.float64, items * about["columns"]), about["columns"])
+    saved = json.loads((folder / KIND_FILE).read_text())
+    if saved["kind"] == "dense":
+        return _dense(mapped(folder / "values.npy", np.float64, items * saved["columns"]), saved["columns"])
     indptr = mapped(folder / "indptr.npy", np.int64, items + 1)
     if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():  # compiled loops follow it blindly
         raise ValueError("indptr.npy is damaged: its numbers must begin with 0 and never fall")
@@ -229,31 +241,31 @@ def load(folder, items):
         mapped(folder / name, dtype, int(indptr[-1]))
         for name, dtype in (("indices.npy", np.uint32), ("values.npy", np.float64))
     )
-    return _sparse(indptr, indices, values, about["columns"])
+    return _sparse(indptr, indices, values, saved["columns"])
 
 
-def extend(more, folder, items):
+def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
     """Write rows of the same kind behind the first that were saved; the arrays that were written, by name."""
     saved, written = load(folder, items), arrays(more)
-    if "indptr" in written:
+    if isinstance(more, SparseRows) and isinstance(saved, SparseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]
     for name, value in written.items():
         write_behind(Path(folder) / f"{name}.npy", value, getattr(saved, name).size)
     return written
 
 
-def arrays(rows):
+def arrays(rows: Rows) -> dict[str, np.ndarray]:
     """The arrays of rows by name: each has a file of its own."""
     return {name: value for name, value in rows._asdict().items() if name != "columns"}
 
 
-def checksums(arrays, before=None):
+def checksums(arrays: Mapping[str, np.ndarray], before: Mapping[str, int] | None = None) -> dict[str, int]:
     """The CRC-32 of each array, by name; where they are written behind others, it goes on from those of `before`."""
     before = before or {}
-    return {name: zlib.crc32(np.ascontiguousarray(array), before.get(name, 0)) for name, array in arrays.items()}
+    return {name: zlib.crc32(np.ascontiguousarray(array).data, before.get(name, 0)) for name, array in arrays.items()}
 
 
-def mapped(path, dtype, size):
+def mapped(path: Path | str, dtype: DTypeLike, size: int) -> np.ndarray:
     """The first numbers of a .npy file, mapped into memory; there may be more than its header tells of."""
     with open(path, "rb") as file:
         start = _start(file, dtype)
@@ -261,22 +273,22 @@ def mapped(path, dtype, size):
         return read_only(np.memmap(file, dtype, "r", start, (size,)), dtype)
 
 
-def extent(array):
+def extent(array: np.ndarray) -> tuple[str, int]:
     """The file that an array is mapped from, and how long it must be."""
-    held = array
+    held: Any = array
     while not isinstance(held, np.memmap):
         held = held.base
-    return held.filename, held.offset + held.nbytes
+    return str(held.filename), held.offset + held.nbytes
 
 
-def check_length(path, size):
+def check_length(path: Path | str, size: int) -> None:
     """Refuse a file that is shorter than what is mapped from it: to read behind its end would end the process."""
-    found = os.stat(path).st_size
-    if found < size:
-        raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {found:,}")
+    length = os.stat(path).st_size
+    if length < size:
+        raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {length:,}")
 
 
-def write_behind(path, array, size):
+def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
     """Write an array behind the first numbers of a .npy file, and wait until it is on the disk."""
     with open(path, "r+b") as file:
         file.seek(_start(file, array.dtype) + size * array.itemsize)
@@ -285,22 +297,22 @@ def write_behind(path, array, size):
         os.fsync(file.fileno())
 
 
-def _start(file, dtype):
+def _start(file: BinaryIO, dtype: DTypeLike) -> int:
     """Where the numbers of an open .npy file begin, which must be of this kind."""
     np.lib.format.read_magic(file)
-    *_, found = np.lib.format.read_array_header_1_0(file)
-    if found != dtype:
-        raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {found}")
+    *_, stored = np.lib.format.read_array_header_1_0(file)
+    if stored != dtype:
+        raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {stored}")
     return file.tell()
 
 
-def check_columns(rows):
+def check_columns(rows: Rows) -> None:
     """Refuse sparse rows that name a column which is not there: compiled loops follow every index blindly."""
     if isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:
         raise ValueError(f"indices.npy is damaged: columns must be < {rows.columns:,}. Got {rows.indices.max():,}")
 
 
-def nonzero(rows, i):
+def nonzero(rows: Rows, i: int) -> tuple[np.ndarray, np.ndarray]:
     """The columns of row i that are not zero, and their values."""
     if isinstance(rows, DenseRows):
         row = rows.values[i * rows.columns : (i + 1) * rows.columns]
@@ -310,7 +322,7 @@ def nonzero(rows, i):
     return rows.indices[held].astype(np.int64), rows.values[held]
 
 
-def content(rows, i):
+def content(rows: Rows, i: int) -> bytes:
     """The bytes that tell row i from all others."""
     if isinstance(rows, DenseRows):
         return (rows.values[i * rows.columns : (i + 1) * rows.columns] + 0.0).tobytes()  # -0.0 is 0.0

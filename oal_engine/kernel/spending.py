@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .dispatch import METHOD, method
+from .jit import METHOD, method
 from .query_rules import paceable
 
 RECENT = 256  # rounds whose chances a pace is set by
@@ -99,7 +99,9 @@ def _paced(plan, t, pi, left):
     return _eased(pi, force[0], force[1])
 
 
-def plan(rule, budget, horizon, audit=0.0, trains=True, pace=None):
+def plan(
+    rule: str, budget: int | None, horizon: int, audit: float = 0.0, trains: bool = True, pace: float | None = None
+) -> Plan | None:
     """The plan of a budget over so many rounds for a rule (by name), or None where nothing is planned.
 
     audit: share of the budget for checks, >= 0 and < 1. pace: share of the horizon in which the rest is spent evenly,
@@ -113,12 +115,12 @@ def plan(rule, budget, horizon, audit=0.0, trains=True, pace=None):
         raise ValueError(f"a pace needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
     if budget is None and (audit or pace):
         raise ValueError("audits and a pace need a budget. Got none.")
-    if not audit and pace is None:
+    if budget is None or (not audit and pace is None):
         return None
     return Plan(
-        int(budget),
+        budget,
         round(audit * budget),
-        int(horizon),
+        horizon,
         max(1, round(pace * horizon)) if pace else 0,
         bool(trains),
         np.zeros(2, np.int64),

@@ -5,20 +5,21 @@ of (seed, t): a run can be resumed anywhere, and every rule sees the same chance
 """
 
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
-from .dispatch import INLINE
 from .draws import draw, draws
-from .learners import cell, classes, everywhere, predict, put, score, update, variance, weight
+from .jit import INLINE
+from .learners import Learner, classes, count_index, dense_update, predict, put, score, update, variance, weight
 from .metrics import empty
-from .query_rules import look, looks, observe, probability
-from .rows import Row, entry, hurry, length, read_only, span
-from .spending import chances, is_open, spend, teaches
+from .query_rules import needs_variance, observe, probability
+from .rows import Row, Rows, entry, length, prefetch, read_only, span
+from .spending import Plan, chances, is_open, spend, teaches
 
-COMPILE = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
+COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
 
 
 class Objective(NamedTuple):
@@ -54,7 +55,7 @@ class Question(NamedTuple):
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # of a Question that there is not
 
 
-def objective(theta=0.0, rho=0.0, ratio=1.0):
+def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objective:
     """An objective before the first label; rho = 0 means unknown."""
     if not np.isfinite(theta):
         raise ValueError(f"theta must be a finite number. Got {theta}.")
@@ -63,12 +64,12 @@ def objective(theta=0.0, rho=0.0, ratio=1.0):
     return Objective(float(theta), float(rho), float(ratio), np.zeros(2, np.int64))
 
 
-def average(learner, wanted):
+def average(learner: Learner, wanted: bool) -> Average:
     """The average of a learner's weights over the rounds so far, or an empty one where it is not wanted."""
     return Average(np.zeros(learner.w.size * wanted), np.zeros(learner.w.size * wanted, np.int64))
 
 
-def shuffled(rounds, seed):
+def shuffled(rounds: int, seed: int) -> np.ndarray:
     """An order of visit by seed: the ranks of its draws, so that it is the same with every version of every library."""
     return np.argsort(draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
 
@@ -86,15 +87,15 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
     """Run to the next question, or, if `every` is True, through the one round t."""
     rho, theta = _rho(objective), objective.theta
     while t < stop:
-        hurry(rows, order, t)
+        prefetch(rows, order, t)
         i = order[t]
         x = Row(rows, i)
         p, predicted = predict(learner, x, theta)
-        v = look(rule, learner, x)
+        v = variance(learner, x) if needs_variance(rule) else 0.0
         check, pi = chances(asking, t, probability(rule, learner, x, p, v, rho, theta, t + 1))
         u = draw(seed, t)
         asked = u < pi
-        a, b = cell(learner, predicted, y[i])
+        a, b = count_index(learner, predicted, y[i])
         counts[a, b, int(asked)] += 1
         if asked or every:
             return Question(t, p, v, pi, u, int(u < check), predicted)
@@ -106,9 +107,9 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
 def _predict(rows, y, order, learner, objective, t, stop, counts):
     """Run rounds t .. stop - 1 without asking: the budget is spent."""
     while t < stop:
-        hurry(rows, order, t)
+        prefetch(rows, order, t)
         i = order[t]
-        a, b = cell(learner, predict(learner, Row(rows, i), objective.theta)[1], y[i])
+        a, b = count_index(learner, predict(learner, Row(rows, i), objective.theta)[1], y[i])
         counts[a, b, 0] += 1
         t += 1
     return Question(stop, *NOTHING)
@@ -133,7 +134,7 @@ def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
     """Learn the label y (0: nothing) of a row in round t, its margin p, class predicted and variance v known; after the
     last label of the budget, put the averaged weights in place if wanted."""
     if average.total.size:
-        _remember(average, learner, x, t, last or everywhere(learner))
+        _remember(average, learner, x, t, last or dense_update(learner))
     if y != 0:
         observe(rule, predicted != y)
         objective.seen[int(y > 0)] += 1
@@ -154,13 +155,14 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 
 
 @njit(**COMPILE)
-def passed(rows, y, order, learner, rule, objective, seed, t, asking, counts, found):
-    """Look at the rounds from t on, for which a learner and a rule stay as they are: fill found, a round a line, with
-    (margin, probability of asking, draw, class predicted), and count the predictions in counts. asking: True, or the
-    plan of spending as it was."""
-    for k in range(found.shape[0]):
+def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, counts, inspected):
+    """Fill `inspected` with (margin, probability of asking, draw, class predicted) of the rounds from t on, a round a
+    line, in which a learner and a rule stay as they are, and count the predictions in counts. asking: True, or the plan
+    of spending as it was."""
+    for k in range(inspected.shape[0]):
         q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, asking, counts, True)
-        found[k, 0], found[k, 1], found[k, 2], found[k, 3] = q.margin, q.probability, q.draw, q.predicted
+        inspected[k, 0], inspected[k, 1] = q.margin, q.probability
+        inspected[k, 2], inspected[k, 3] = q.draw, q.predicted
 
 
 @njit(**INLINE)
@@ -180,37 +182,38 @@ def teach(rows, items, y, rounds, learner, rule, objective, average, last):
     """Learn the labels y (0: nothing) of the rows `items` one after the other, each as in a round (not falling),
     whatever the rule would have asked; last says that the last one is the last of the budget."""
     for k in range(items.size):
-        hurry(rows, items, k)
+        prefetch(rows, items, k)
         done = k == items.size - 1
         _teach(Row(rows, items[k]), rounds[k], learner, rule, objective, average, y[k], last and done)
 
 
 @njit(**COMPILE)
-def decide(rows, order, learner, theta, t, stop, margins, predicted):
+def predict_rounds(rows, order, learner, theta, t, stop, margins, predicted):
     """Write the margins and the classes predicted in rounds t .. stop - 1, in which a learner stays as it is."""
     while t < stop:
-        hurry(rows, order, t)
+        prefetch(rows, order, t)
         margins[t], predicted[t] = predict(learner, Row(rows, order[t]), theta)
         t += 1
 
 
 @njit(**COMPILE)
-def scores(rows, learner, theta, found):
-    """Write the margin of every row, or its score for each class, into found of shape (n, 1) or (n, K)."""
-    for i in range(found.shape[0]):
+def scores(rows, learner, theta, out):
+    """Write the margin of every row, or its score for each class, into `out` of shape (n, 1) or (n, K)."""
+    for i in range(out.shape[0]):
         p = predict(learner, Row(rows, i), theta)[0]
-        for k in range(found.shape[1]):
-            found[i, k] = score(learner, p, k)
+        for k in range(out.shape[1]):
+            out[i, k] = score(learner, p, k)
 
 
 @njit(**COMPILE)
-def probabilities(rows, learner, rule, objective, t, found):
-    """Write the probability of asking for the label of every row, if it came in round t, into found of shape (n,)."""
+def probabilities(rows, learner, rule, objective, t, out):
+    """Write the probability of asking for the label of every row, if it came in round t, into `out` of shape (n,)."""
     rho, theta = _rho(objective), objective.theta
-    for i in range(found.size):
+    for i in range(out.size):
         x = Row(rows, i)
         p = predict(learner, x, theta)[0]
-        found[i] = probability(rule, learner, x, p, look(rule, learner, x), rho, theta, t + 1)
+        v = variance(learner, x) if needs_variance(rule) else 0.0
+        out[i] = probability(rule, learner, x, p, v, rho, theta, t + 1)
 
 
 @njit(**COMPILE)
@@ -225,7 +228,7 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
             t = asked.t
             if t < marks[m]:
                 x = Row(rows, order[t])
-                v = asked.variance if looks(rule) else variance(learner, x)
+                v = asked.variance if needs_variance(rule) else variance(learner, x)
                 if spent < log.shape[0]:
                     log[spent, 0] = t
                     log[spent, 1] = asked.margin
@@ -249,17 +252,29 @@ class Replay(NamedTuple):
     queried: int
     log: np.ndarray
     decided: np.ndarray
-    learner: tuple
+    learner: Learner
     seconds: float
 
     @property
-    def counts(self):
+    def counts(self) -> np.ndarray:
         return self.curve[-1]
 
 
 def replay(
-    rows, y, order, learner, rule, objective, *, budget=None, seed=0, averaged=False, marks=None, log=False, plan=None
-):
+    rows: Rows,
+    y: ArrayLike,
+    order: ArrayLike,
+    learner: Learner,
+    rule: NamedTuple,
+    objective: Objective,
+    *,
+    budget: int | None = None,
+    seed: int = 0,
+    averaged: bool = False,
+    marks: ArrayLike | None = None,
+    log: bool = False,
+    plan: Plan | None = None,
+) -> Replay:
     """Run a whole stream whose labels are known; the learner and the objective given are used up.
 
     order: row numbers in the order of visit. budget: labels that may be asked (None: no limit). averaged: after the
@@ -267,7 +282,8 @@ def replay(
     counts are kept, ending with the number of rounds. log: keep what is known of every question. plan: of the spending
     of a budget, from `spending.plan`; it is used up too.
     """
-    rounds = len(order)
+    visits = checked_order(order, rows)
+    rounds = visits.size
     budget = plan.budget if plan else rounds if budget is None else int(budget)
     if budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
@@ -282,14 +298,14 @@ def replay(
     decided = np.zeros((len(questions), 2), np.int8)
     start = perf_counter()
     queried = _replay(
-        rows, read_only(y, np.int8), checked_order(order, rows), learner, rule, objective,
+        rows, read_only(y, np.int8), visits, learner, rule, objective,
         average(learner, averaged), seed, budget, plan or True, marks, questions, decided, curve,
     )  # fmt: skip
     seconds = perf_counter() - start
     return Replay(curve.cumsum(0), queried, questions[:queried], decided[:queried], learner, seconds)
 
 
-def checked_order(order, rows):
+def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
     """An order of visit as the kernel takes it: row numbers within the rows."""
     order = read_only(order, np.int64)
     if order.size and (order.min() < 0 or order.max() >= length(rows)):

@@ -1,6 +1,7 @@
 """Pages of HTML that need neither scripts nor a network, and the tables in them."""
 
 import html
+from collections.abc import Iterable, Sequence
 
 TABLE_STYLE = """.oal-table{overflow-x:auto}.oal-table table{border-collapse:collapse;width:100%;font-size:.92rem;
 font-variant-numeric:tabular-nums}.oal-table td,.oal-table th{padding:.28rem .5rem;text-align:right;
@@ -25,7 +26,7 @@ INK = "#010203"  # of figures: `inline` puts the colour of the page in its place
 NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def html_table(head, rows):
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of HTML; what is in the rows must be escaped."""
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     heads = "".join(f'<th scope="col" dir="auto"{WORDS.get(each, "")}>{html.escape(each)}</th>' for each in head)
@@ -33,32 +34,32 @@ def html_table(head, rows):
     return f'<div class="oal-table" tabindex="0">{table}</div>'
 
 
-def word_cell(text):
+def word_cell(text: object) -> str:
     """A cell of words."""
     return f'<td class="words">{html.escape(str(text))}</td>'
 
 
-def head_cell(text):
+def head_cell(text: object) -> str:
     """The first cell of a row, which names it."""
     return f'<th scope="row" dir="auto">{html.escape(str(text))}</th>'
 
 
-def figure_cell(text):
+def figure_cell(text: object) -> str:
     """A cell of a figure."""
     return f"<td>{html.escape(str(text))}</td>"
 
 
-def sentence(words):
+def sentence(words: str) -> str:
     """A paragraph of words."""
     return f'<p class="about">{html.escape(words)}</p>'
 
 
-def inline(svg):
+def inline(svg: bytes) -> str:
     """An SVG file drawn in INK as a part of HTML, in the colour of the words around it."""
     return svg[svg.index(b"<svg") :].decode().replace(INK, "currentColor")
 
 
-def document(title, parts):
+def document(title: str, parts: Iterable[str]) -> bytes:
     """A page of HTML of some parts, which needs neither scripts nor a network; what is in the parts must be escaped."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

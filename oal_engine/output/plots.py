@@ -4,6 +4,8 @@ import io
 import re
 import threading
 import warnings
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 TITLES = {
     "sum": "Weighted sum", "f1": "F1", "cost": "Cost", "sensitivity": "Sensitivity", "specificity": "Specificity",
@@ -12,8 +14,9 @@ TITLES = {
 METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:]}  # by whether there are K classes
 NAMES = {"push": "push", "push_query": "push-and-query"}
 ON_PAGE = (4.8, 3.0)  # inches of a figure on a page: its words are read on a telephone too
-# Okabe and Ito's colours with a dash and a mark of their own: each line is told without its colour too.
-STYLES = (
+# Okabe and Ito's colours with a dash and a mark of their own: each line is known without its colour too.
+Style: TypeAlias = tuple[str, str, Any, str, str]
+STYLES: tuple[Style, ...] = (
     ("#0072B2", "solid", "-", "circle", "o"),
     ("#D55E00", "dash", "--", "square", "s"),
     ("#009E73", "dashdot", "-.", "diamond", "D"),
@@ -24,26 +27,34 @@ STYLES = (
     ("#7A5C99", "2px 2px", (0, (1, 1)), "star", "*"),
 )  # colour, plotly's dash, matplotlib's, plotly's mark, matplotlib's
 LOCK = threading.Lock()  # matplotlib's settings are one for all threads
-LOOK = {
+LOOK: dict[Any, Any] = {
     "text.parse_math": False, "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "savefig.dpi": 200,
 }  # fmt: skip
 
 
-def number(metric, value):
+def number(metric: str, value: float) -> str:
     """A value of a metric in digits that mean something: a cost counts items, all else are fractions."""
     return f"{value:,.1f}" if metric == "cost" else f"{value:.3f}"
 
 
-def drawn(kind, draw, *arguments, size=(6.4, 3.8), ink=None):
+def drawn(
+    kind: str,
+    draw: Callable[..., None],
+    *arguments: object,
+    size: tuple[float, float] = (6.4, 3.8),
+    ink: str | None = None,
+) -> bytes:
     """The bytes of a figure as png or svg; draw is given its axes and the arguments. ink: its colour on no ground."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    look = LOOK | {"svg.hashsalt": f"{draw.__name__}{arguments[1:]}"}
+    settings = LOOK | {"svg.hashsalt": f"{draw.__name__}{arguments[1:]}"}
     if ink:
-        look |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
-    with LOCK, rc_context(look), warnings.catch_warnings():
+        settings |= dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink
+        )
+    with LOCK, rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a viewer of SVG has more fonts
         figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
         draw(figure.add_subplot(), *arguments)
@@ -51,6 +62,6 @@ def drawn(kind, draw, *arguments, size=(6.4, 3.8), ink=None):
     return file.getvalue()
 
 
-def plain(words):
+def plain(words: object) -> str:
     """Words of the data on one line, without what XML cannot hold."""
     return " ".join(re.sub(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]", " ", str(words)).split())

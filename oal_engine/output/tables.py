@@ -12,12 +12,15 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Lots: TypeAlias = Iterator[list[tuple[Any, ...]]]  # some rows at a time
 
 CHUNK = 2000  # rows that are in memory at a time
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
@@ -29,30 +32,30 @@ HEADS = {  # how the tables of sessions and models begin, by which an import kno
 }
 
 
-class Table(NamedTuple):
+class OutputTable(NamedTuple):
     """Columns {name: int, float or str}, rows as tuples, and how many there are (None: nobody knows)."""
 
-    columns: dict
-    rows: Iterable
+    columns: dict[str, type]
+    rows: Iterable[tuple[Any, ...]]
     total: int | None = None
 
 
-def chunks(size):
+def chunks(size: int) -> Iterator[range]:
     """Ranges that cut so many rows into parts."""
     return (range(start, min(start + CHUNK, size)) for start in range(0, size, CHUNK))
 
 
-def guarded(cell):
+def guarded(cell: T) -> T | str:
     """A cell of a CSV file: a text that begins as a formula does gets an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
-def unguarded(cells):
+def unguarded(cells: Iterable[str]) -> list[str]:
     """Cells of a table that was written here, as they were."""
     return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
 
 
-def _csv(table, lots, file):
+def _csv(table: OutputTable, lots: Lots, file: BinaryIO) -> None:
     with text(file) as words:
         writer = csv.writer(words)
         writer.writerow(table.columns)
@@ -61,7 +64,7 @@ def _csv(table, lots, file):
             words.flush()
 
 
-def _jsonl(table, lots, file):
+def _jsonl(table: OutputTable, lots: Lots, file: BinaryIO) -> None:
     with text(file) as words:
         for lot in lots:
             words.writelines(json.dumps(dict(zip(table.columns, row)), ensure_ascii=False) + "\n" for row in lot)
@@ -69,7 +72,7 @@ def _jsonl(table, lots, file):
 
 
 @contextmanager
-def text(file):
+def text(file: BinaryIO) -> Iterator[io.TextIOWrapper]:
     """An open binary file as one of text, which leaves it open."""
     words = io.TextIOWrapper(file, "utf-8", newline="")
     try:
@@ -78,7 +81,7 @@ def text(file):
         words.detach()
 
 
-def _parquet(table, lots, file):
+def _parquet(table: OutputTable, lots: Lots, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -93,13 +96,15 @@ def _parquet(table, lots, file):
 FORMATS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
 
 
-def write(table, kind, file, progress=None, lot=CHUNK):
+def write(
+    table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None, lot: int = CHUNK
+) -> None:
     """Write a table to an open binary file as csv, jsonl or parquet; progress: a function of (rows done, in all).
 
     lot: rows that are kept back before some are written.
     """
 
-    def lots():
+    def lots() -> Lots:
         done, left = 0, iter(table.rows)
         while some := list(islice(left, lot)):
             yield some
@@ -111,7 +116,7 @@ def write(table, kind, file, progress=None, lot=CHUNK):
 
 
 @contextmanager
-def whole(path):
+def whole(path: Path | str | None) -> Iterator[BinaryIO]:
     """An open binary file that becomes the one at path, or goes to the standard output (None), once all of it is made;
     where that fails, nothing has changed."""
     if path is None:

@@ -5,19 +5,23 @@ zero_rows_as_mistakes) that gives a `line` for each part and algorithm.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from math import ceil, sqrt
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from .. import datasets
 from ..datasets import formats, sources
 from ..kernel import algorithms, metrics, query_rules, rows, stream
+
+Choice: TypeAlias = dict[str, float]  # the settings of an algorithm
+ResultLine: TypeAlias = dict[str, Any]  # see `line`
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
@@ -33,13 +37,13 @@ class Figure:
     digits: int = 3
     evaluation: str = "push"
 
-    def of(self, counts):
+    def of(self, counts: np.ndarray) -> np.ndarray:
         """The figure of each table of counts, of two classes or more than two; counts may have leading axes."""
         evaluate = metrics.evaluate if counts.shape[-3:] == metrics.COUNTS else metrics.evaluate_classes
         return self.factor * evaluate(counts, self.evaluation)[self.metric]
 
     @property
-    def sign(self):
+    def sign(self) -> int:
         """+1 where more is better, -1 where less is."""
         return -1 if self.metric == "cost" else 1
 
@@ -48,7 +52,7 @@ class Part(NamedTuple):
     """A column of a table: the figure and its published mean and standard deviation by algorithm."""
 
     figure: Figure
-    published: dict
+    published: dict[str, tuple[float, float] | None]
 
 
 @dataclass(frozen=True)
@@ -62,18 +66,18 @@ class Block:
 
     paper: str
     table: str
-    files: tuple
+    files: tuple[str, ...]
     protocol: str
-    parts: dict
-    run: Callable
+    parts: dict[str, Part]
+    run: Callable[..., Iterator[ResultLine]]
     tolerance: float = 2.0
     unit: str = "sd"
     orders: int = 20
     nearest: bool = False
     asks: bool = True
-    ranking: tuple = ()
+    ranking: tuple[str, ...] = ()
     notes: str = ""
-    task: dict = field(default_factory=dict)
+    task: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,13 @@ class Stream:
     missed: counts added to every run, of the rows that no order visits.
     """
 
-    table: datasets.Table
-    visits: list
+    table: datasets.FeatureTable
+    visits: list[np.ndarray]
     rho: float
     budget: int | None = None
     missed: np.ndarray | int = 0
 
-    def counts(self, algorithm, choices, orders=None):
+    def counts(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> np.ndarray:
         """The counts (choices, orders, ...) of an algorithm under each choice of settings, over the first orders.
 
         A choice may set rho beside the algorithm's parameters.
@@ -100,7 +104,7 @@ class Stream:
             for choice in choices
         ]
 
-        def run(job):
+        def run(job: tuple[int, int]) -> np.ndarray:
             number, order = job
             chosen = strategies[number]
             rho = choices[number].get("rho", self.rho if chosen.rho is None else chosen.rho)
@@ -111,20 +115,20 @@ class Stream:
             return done.counts + self.missed
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            found = list(threads.map(run, product(range(len(choices)), range(len(visits)))))
-        return np.reshape(found, (len(choices), len(visits), *found[0].shape))
+            counts = list(threads.map(run, product(range(len(choices)), range(len(visits)))))
+        return np.reshape(counts, (len(choices), len(visits), *counts[0].shape))
 
-    def means(self, figure, algorithm, choices, orders=None):
+    def means(self, figure: Figure, algorithm: str, choices: list[Choice], orders: int | None = None) -> np.ndarray:
         """The figure under each choice, averaged over the first orders."""
         return figure.of(self.counts(algorithm, choices, orders)).mean(1)
 
-    def best(self, figure, algorithm, choices, orders=None):
+    def best(self, figure: Figure, algorithm: str, choices: list[Choice], orders: int | None = None) -> Choice:
         """The choice with the best figure over the first orders."""
         if len(choices) == 1:
             return choices[0]
         return choices[int(np.argmax(figure.sign * self.means(figure, algorithm, choices, orders)))]
 
-    def descend(self, figure, algorithm, keys, orders):
+    def descend(self, figure: Figure, algorithm: str, keys: tuple[str, ...], orders: int) -> Choice:
         """A good choice of several parameters out of TENS, found by turning one at a time, all of them twice."""
         choice = dict.fromkeys(keys, 0.1)
         for key in keys * min(2, len(keys)):
@@ -132,21 +136,29 @@ class Stream:
         return choice
 
 
-def grid(**values):
+def grid(**values: list[float]) -> list[Choice]:
     """Every combination of the values of some parameters."""
     return [dict(zip(values, combination)) for combination in product(*values.values())]
 
 
-def read(folder, file, scale="l2", positive=(), first=None, vocabulary=(), **columns):
+def read(
+    folder: Path,
+    file: str,
+    scale: str = "l2",
+    positive: tuple[str, ...] = (),
+    first: int | None = None,
+    vocabulary: Mapping[str, Any] | tuple[()] = (),
+    **columns: Any,
+) -> datasets.FeatureTable:
     """The table of a published data file, or of its first rows; texts get a vocabulary with these settings."""
-    columns = replace(formats.peek(folder / file).guess, positive=positive, features=None, **columns)
-    items = formats.read(folder / file, columns)
-    if first:
+    guess = formats.peek(folder / file).guess
+    items = formats.read(folder / file, replace(guess, positive=positive, features=None, **columns))
+    if first and items.vectors is not None:
         items = replace(items, vectors=items.vectors[:first], y=items.y[:first])
     return datasets.table(items, scale, **dict(vocabulary))
 
 
-def standardised(table):
+def standardised(table: datasets.FeatureTable) -> datasets.FeatureTable:
     """The table with every column of deviation 1, and of mean 0 unless that would fill sparse rows."""
     from sklearn.preprocessing import StandardScaler
 
@@ -155,12 +167,12 @@ def standardised(table):
     return replace(table, rows=rows.as_rows(scaler.fit_transform(matrix)))
 
 
-def shuffles(rounds, count):
+def shuffles(rounds: int, count: int) -> list[np.ndarray]:
     """Random orders of our own, the same every time."""
     return [stream.shuffled(rounds, seed) for seed in range(count)]
 
 
-def recorded(path, rounds):
+def recorded(path: Path, rounds: int) -> list[np.ndarray]:
     """The orders of visit of a file, one a line, rows counted from 1."""
     try:
         with sources.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
@@ -178,29 +190,29 @@ def recorded(path, rounds):
     return orders
 
 
-def imbalance(y):
+def imbalance(y: np.ndarray) -> float:
     """T_n / T_p."""
     return float((y < 0).sum() / (y > 0).sum())
 
 
-def line(block, part, algorithm, choice, counts):
+def line(block: Block, part: str, algorithm: str, choice: Choice, counts: np.ndarray) -> ResultLine:
     """One line of a result: ours over the orders, the published figure, and how far apart they are."""
     figure, published = block.parts[part].figure, block.parts[part].published.get(algorithm)
     values = figure.of(counts)
     ours, queried = float(values.mean()), float(counts[..., 1].sum() / counts.sum())
-    found = {
+    result: ResultLine = {
         "part": part, "algorithm": algorithm, "settings": choice, "ours": ours,
         "std": float(values.std(ddof=1)) if values.size > 1 else None,
         "queried": queried, "published": None, "published_std": None, "difference": None, "verdict": None,
     }  # fmt: skip
     if published:
         mean, std = published
-        found |= {"published": mean, "published_std": std, "difference": (ours - mean) / std}
-        found["verdict"] = _verdict(block, figure, ours, found["std"], mean, std)
-    return found
+        result |= {"published": mean, "published_std": std, "difference": (ours - mean) / std}
+        result["verdict"] = _verdict(block, figure, ours, result["std"], mean, std)
+    return result
 
 
-def _verdict(block, figure, ours, spread, mean, std):
+def _verdict(block: Block, figure: Figure, ours: float, spread: float | None, mean: float, std: float) -> str:
     apart = (ours - mean) / (std if block.unit == "sd" else 1)
     if (round(ours, figure.digits), round(spread or 0, figure.digits)) == (mean, std):
         return "exact"
@@ -211,19 +223,19 @@ def _verdict(block, figure, ours, spread, mean, std):
 
 # ---- ACOG: supervised, one parameter, the sum and the cost
 
-ACOG_GRIDS = {
+ACOG_GRIDS: dict[str, list[Choice]] = {
     "Perceptron": [{}], "ROMMA": [{}], "PAUM": [{}], "PA-I": grid(C=TENS), "CPA": grid(C=TENS), "AROW": grid(r=TENS),
 }  # fmt: skip
 
 
-def acog(block, folder, orders, _):
+def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
     """Every label is learned, and every setting of the grid is tried."""
     data = read(folder, block.files[0], **block.task)
     rounds = data.y.size
     visits = recorded(folder / block.files[1], rounds)[:orders] if block.files[1:] else shuffles(rounds, orders)
     for part, (figure, published) in block.parts.items():
         run = Stream(data, visits, imbalance(data.y) if figure.metric == "sum" else 9.0)
-        for algorithm, (mean, _) in published.items():
+        for algorithm, (mean, _) in cast(dict[str, tuple[float, float]], published).items():  # none is missing
             choices = ACOG_GRIDS.get(algorithm, grid(eta=TENS))
             if algorithm == "PAUM":  # its margin is the rho of the sum in both halves of the table
                 choices = [{"rho": imbalance(data.y)}]
@@ -253,17 +265,18 @@ OA3_PARAMETERS = {
 }
 
 
-def without_zero_rows(run):
+def without_zero_rows(run: Stream) -> Stream:
     """The same stream where each row of zeros is a mistake that is neither asked nor learned: a margin divided by the
     norm of such a row is not a number, and equals no label."""
-    empty = abs(rows.matrix(run.table.rows)).sum(1) == 0
+    matrix: Any = rows.matrix(run.table.rows)
+    empty = abs(matrix).sum(1) == 0
     y = run.table.y[empty]
     missed = metrics.empty()
     missed[1, 0, 0], missed[0, 2, 0] = (y < 0).sum(), (y > 0).sum()
     return replace(run, visits=[order[~empty[order]] for order in run.visits], missed=missed)
 
 
-def oa3(block, folder, orders, zero_rows_as_mistakes):
+def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
     """A budget of labels, zero rows as the publication has them and, unless that is all, as the rule has them."""
     data = read(folder, block.files[0])
     run = Stream(data, recorded(folder / block.files[1], data.y.size)[:orders], 9.0, budget=32000)
@@ -282,7 +295,7 @@ def oa3(block, folder, orders, zero_rows_as_mistakes):
 # ---- PAA: the share of labels is given, delta is found for it
 
 
-def smoothing(run, algorithm, share, orders, choice):
+def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, choice: Choice) -> Choice:
     """The choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
     [(key, spec)] = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
     if spec.high == 1:
@@ -295,18 +308,18 @@ def smoothing(run, algorithm, share, orders, choice):
     return choice | {key: 2 ** ((low + high) / 2)}
 
 
-def smoothed(run, algorithm, share, orders, choices):
+def smoothed(run: Stream, algorithm: str, share: float, orders: int | None, choices: list[Choice]) -> list[Choice]:
     """The choices with the smoothing that each needs."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(partial(smoothing, run, algorithm, share, orders), choices))
 
 
-def wanted(part):
+def wanted(part: str) -> float:
     """The share of labels in the name of a part, such as `10 % of labels`."""
     return float(part.split()[0]) / 100
 
 
-def paa(block, folder, orders, _):
+def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
     """A share of the labels, two classes."""
     data = read(folder, block.files[0], "standardize+l2", **block.task)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
@@ -325,7 +338,7 @@ DADA_GRIDS = {"eta": [0.001, 0.01, 0.1, 1.0], "delta": [0.001, 0.01, 0.1, 1.0, 1
 NEAR = 0.05  # how far from the share of labels wanted, as a part of it, a setting may end
 
 
-def nearby(run, figure, algorithm, share, choices):
+def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: list[Choice]) -> Choice:
     """The choice with the best figure of those that ask about a share of the labels, or that which asks nearest to it.
 
     A first order, cut off where its labels are spent, gives the smoothing; TRIALS orders give the figure.
@@ -339,7 +352,7 @@ def nearby(run, figure, algorithm, share, choices):
     return choices[int(np.argmax(worth))]
 
 
-def dada(block, folder, orders, _):
+def dada(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
     """A share of the labels, more than two classes; settings one at a time."""
     data = standardised(read(folder, block.files[0], "none", multiclass=True, **block.task))
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
@@ -354,7 +367,7 @@ def dada(block, folder, orders, _):
 
 # ---- OAAL: in kind, for the figures give curves and other data
 
-OAAL_CHOICES = {
+OAAL_CHOICES: dict[str, list[Choice]] = {
     "Q_F": [{}],
     "Q_R": grid(q=[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]),
     "Q_D": grid(tau=TENS),
@@ -363,13 +376,13 @@ OAAL_CHOICES = {
 }
 
 
-def oaal(block, folder, orders, _):
+def oaal(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
     """A budget of labels; settings from other rows than those that are reported."""
     data = read(folder, block.files[0], **block.task)
     mixed, third = stream.shuffled(data.y.size, 0), data.y.size // 3
     validation, test = mixed[:-third], mixed[-third:]
 
-    def visits(part, count):
+    def visits(part: np.ndarray, count: int) -> list[np.ndarray]:
         return [part[order][:third] for order in shuffles(part.size, count)]
 
     rho = imbalance(data.y[validation])

@@ -3,6 +3,8 @@
 To add a table, or the part of one that a data file serves, name it in BLOCKS.
 """
 
+from typing import Any
+
 from ..kernel import algorithms
 from .protocols import TRIALS, Block, Figure, Part, acog, dada, oa3, oaal, paa
 
@@ -10,7 +12,7 @@ SUM, COST, COST_100, F1 = Figure("sum", 100), Figure("cost"), Figure("cost", 0.0
 ACCURACY = Figure("accuracy", 100, 2)
 
 
-def tables(text, **figures):
+def tables(text: str, **figures: Figure) -> dict[str, Part]:
     """Parts from lines of an algorithm and, for each part, its published mean and standard deviation."""
     cells = [row.split() for row in text.strip().splitlines()]
     return {
@@ -56,7 +58,7 @@ OAAL_PROTOCOL = (
 )
 
 
-def _budgets(*budgets):
+def _budgets(*budgets: int) -> dict[str, Part]:
     return {
         f"{budget} labels, {name}": Part(Figure("f1", evaluation=evaluation), {})
         for budget in budgets
@@ -64,7 +66,7 @@ def _budgets(*budgets):
     }
 
 
-def _cover(number, kind):
+def _cover(number: int, kind: str) -> Block:
     return Block(
         algorithms.OAAL, "figures 3 and 4", ("covtype_sample20k.csv.xz",),
         f"{kind} against the rest on 20,000 random rows of 581,012; columns standardised, then rows of unit length. "
@@ -74,7 +76,7 @@ def _cover(number, kind):
     )  # fmt: skip
 
 
-def _dada(name, file, task, data, notes, text):
+def _dada(name: str, file: str, task: dict[str, Any], data: str, notes: str, text: str) -> Block:
     parts = tables(text, **{"10_%_of_labels": ACCURACY, "20_%_of_labels": ACCURACY})
     parts["20 % of labels"].published.update(dict.fromkeys(("MD-ADA-I", "MD-AMD-I")))
     parts["100 % of labels"] = Part(ACCURACY, dict.fromkeys(("MDA", "MMD")))

@@ -16,7 +16,7 @@ from .. import __version__
 from ..datasets import Dataset
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
-from ..output.jsonlines import LONGEST_LINE, LinesError, checked, lines, number, or_none, time, whole, words
+from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .settings import Options, create
 
@@ -54,7 +54,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     head = {
         "oal_session": FORMAT,
         "engine": __version__,
-        "dataset": {key: dataset.about[key] for key in DATASET} | fingerprint(dataset),
+        "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
         "settings": {key: settings[key] for key in HEAD},
     }
     rows = (
@@ -103,32 +103,32 @@ HEAD = {
 BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
 
 
-def read(file: IO[str]) -> tuple[Row, History]:
+def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     """The head and the history of a published session, each line checked by itself."""
     entries, nothing = lines(file), dict[str, Any]()
     at, head = next(entries, (1, nothing))
     if head.get("oal_session") != FORMAT:
-        raise LinesError(f"the first line must say that this is a published session of version {FORMAT}.")
+        raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = checked(head.get("settings"), HEAD, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if settings["items"] > bound["items"]:
-        raise LinesError(f"invalid value for items in the settings. Got {settings['items']}.")
+        raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
     parts: dict[str, list[Row]] = {kind: [] for kind in KINDS}
     end = None
     for at, line in entries:
         if end is not None:
-            raise LinesError(f"line {at} comes after the end of the session.")
+            raise JsonLinesError(f"line {at} comes after the end of the session.")
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise LinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
+            raise JsonLinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
         checked(line, kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
-        raise LinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
+        raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
     questions, labels, notes, marks, digests = parts.values()
     return head, History(questions, labels, notes, marks, {line["answers"]: line["digest"] for line in digests})
 
@@ -148,13 +148,13 @@ def _match(store: Store, wanted: Row) -> int:
                 return int(row["id"])
             if "rows" not in wrong:
                 problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
-    raise LinesError(
+    raise JsonLinesError(
         f"the session runs over the data set {wanted['name']} ({items:,} items, {wanted['features']:,} features): "
         f"{problem}. Import it with the same settings, then adopt this file again."
     )
 
 
-def adopt(store: Store, file: IO[str]) -> int:
+def adopt(store: Store, file: IO[str] | IO[bytes]) -> int:
     """Store a published session, read from an open file, over the same data set here, or nothing; its id.
 
     Whether it verifies is for `look_back.verify` to find out.
@@ -169,15 +169,15 @@ def adopt(store: Store, file: IO[str]) -> int:
         with store.transaction():
             here = [known["question"] for label in history.labels[:1] if (known := store.event(label["event"]))]
             if here:
-                raise LinesError(f"this session is here already, as session {store.session_of(here[0])}.")
+                raise JsonLinesError(f"this session is here already, as session {store.session_of(here[0])}.")
             session = _create(store, dataset, settings)
             store.put_history(session, history)
             if store.length(dataset) > items:
                 store.drop_last_digests("id", session)
     except ConflictError:
-        raise LinesError("the file names a question, a number or an event twice.") from None
+        raise JsonLinesError("the file names a question, a number or an event twice.") from None
     except OverflowError:
-        raise LinesError("the file holds a number that is too large for the database.") from None
+        raise JsonLinesError("the file holds a number that is too large for the database.") from None
     return session
 
 
@@ -185,22 +185,22 @@ def _check_questions(history: History, items: int, allowed: Sequence[int]) -> No
     """Check the questions, notes and marks against each other and the items of their data set."""
     for place, question in enumerate(history.questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
-            raise LinesError(f"the questions are not in order at question {place}.")
+            raise JsonLinesError(f"the questions are not in order at question {place}.")
         if max(question["item"], question["round"]) >= items:
-            raise LinesError(f"question {place} is about an item that the data set does not have.")
+            raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
-            raise LinesError(f"question {place} has a class that the session does not have.")
+            raise JsonLinesError(f"question {place} has a class that the session does not have.")
     if any(line["item"] >= items for line in history.notes + history.marks):
-        raise LinesError("a note or a mark is about an item that the data set does not have.")
+        raise JsonLinesError("a note or a mark is about an item that the data set does not have.")
     numbers = sorted(question["number"] for question in history.questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
-        raise LinesError("the numbers of the questions have gaps.")
+        raise JsonLinesError("the numbers of the questions have gaps.")
     standing = {label["question"] for label in history.labels if label["undone_at"] is None}
     if any(question["number"] is None and question["id"] in standing for question in history.questions):
-        raise LinesError("a label stands for a question that is not in the log.")
+        raise JsonLinesError("a label stands for a question that is not in the log.")
     waiting = [row["number"] for row in history.questions if row["number"] and row["id"] not in standing]
     if waiting not in ([], numbers[-1:]):
-        raise LinesError(f"question {waiting[0]} has no answer, but later ones have.")
+        raise JsonLinesError(f"question {waiting[0]} has no answer, but later ones have.")
 
 
 def _check_labels(history: History, allowed: Sequence[int]) -> None:
@@ -209,12 +209,14 @@ def _check_labels(history: History, allowed: Sequence[int]) -> None:
     for label in history.labels:
         question, position = label["question"], label["position"]
         if question > len(history.questions) or label["label"] not in allowed:
-            raise LinesError(f"the label of question {question} is not one of the session.")
+            raise JsonLinesError(f"the label of question {question} is not one of the session.")
         if (label["undone_at"] is None) != (label["undone_by"] is None):
-            raise LinesError(f"the label of question {question} must have both undone_at and undone_by, or neither.")
+            raise JsonLinesError(
+                f"the label of question {question} must have both undone_at and undone_by, or neither."
+            )
         corrects = replaced.get(label["event"])
         if corrects != (None if position is None else question):
-            raise LinesError(f"the label of question {question} corrects no label that it had.")
+            raise JsonLinesError(f"the label of question {question} corrects no label that it had.")
 
 
 def _create(store: Store, dataset: int, settings: Row) -> int:
@@ -235,5 +237,6 @@ def _create(store: Store, dataset: int, settings: Row) -> int:
     made = store.session(session)
     wrong = [key for key in HEAD if made[key] != settings[key]]
     if wrong:
-        raise LinesError(f"invalid value for {wrong[0]} in the settings. Got {json.dumps(settings[wrong[0]])[:80]}.")
+        got = json.dumps(settings[wrong[0]])[:80]
+        raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")
     return session

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..kernel import rows
-from ..output.tables import Table, chunks, whole, write
+from ..output.tables import OutputTable, chunks, whole, write
 from ..store import Row, Store
 from . import model, report
 from .log import read_entries
@@ -21,7 +21,7 @@ LABELS = {
 }  # fmt: skip
 
 
-def labels(store: Store, session: int) -> Table:
+def labels(store: Store, session: int) -> OutputTable:
     """Every question of a session in order; rounds count from 1.
 
     class and first are the names of the label that stands and of the one first given: "skipped", which has no label, or
@@ -42,7 +42,7 @@ def labels(store: Store, session: int) -> Table:
                 }  # fmt: skip
                 yield tuple(row[name] for name in LABELS)
 
-    return Table(LABELS, each(), len(log))
+    return OutputTable(LABELS, each(), len(log))
 
 
 DECISIONS = {
@@ -51,7 +51,7 @@ DECISIONS = {
 }  # fmt: skip
 
 
-def decisions(session: Session, texts: bool = False) -> tuple[Table, None]:
+def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     """Every round of the stream so far, as it was decided when it passed, with the label that stands."""
     decided, words = session.decided, session.settings.answers
     answers = {entry.round: (entry.audit, entry.label) for entry in session.log}
@@ -70,10 +70,10 @@ def decisions(session: Session, texts: bool = False) -> tuple[Table, None]:
                 }  # fmt: skip
                 yield tuple(row[name] for name in columns)
 
-    return Table(columns, each(), decided[0].size), None
+    return OutputTable(columns, each(), decided[0].size), None
 
 
-def predictions(session: Session, texts: bool = False) -> tuple[Table, str]:
+def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     """Every item of the stream under the model as it is now, the highest margins first; and a sentence that says what
     its probabilities are."""
     made, dataset, order = model.of_session(session), session.dataset, session.order
@@ -95,7 +95,7 @@ def predictions(session: Session, texts: bool = False) -> tuple[Table, str]:
 
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
-    return Table(columns, each(), order.size), str(made.calibration)
+    return OutputTable(columns, each(), order.size), str(made.calibration)
 
 
 def _items(store: Store, dataset: int, positions: Collection[int], texts: bool) -> Iterator[Row]:
@@ -112,7 +112,7 @@ WHATS = (*TABLES, "model", "report")
 
 def export(
     store: Store, session: int, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> str | None:  # fmt: skip
     """Write what there is of a session to a file, or the standard output (None), all or nothing; a sentence on it, or
     None. kind: the format of a table. progress: called with the rows done and all rows."""

@@ -18,7 +18,7 @@ import numpy as np
 from .. import __version__
 from ..datasets import Dataset, relabelled
 from ..kernel import metrics, rows, spending, stream
-from ..kernel.learners import weights
+from ..kernel.learners import Learner, weights
 from ..store import Row, Store
 from .log import (
     Answered,
@@ -53,7 +53,7 @@ class LogMismatch(SessionError):
 class State:
     """Everything that an event changes, and the waiting question: its round is `rounds` where none is left."""
 
-    learner: tuple[Any, ...]
+    learner: Learner
     rule: tuple[Any, ...]
     objective: stream.Objective
     average: stream.Average
@@ -272,11 +272,11 @@ class Run:
         t = state.question.t
         if state.question.predicted == 0:
             margins, predicted = np.zeros(t), np.zeros(t, np.int8)
-            stream.decide(
+            stream.predict_rounds(
                 self.dataset.rows, self.order, state.learner, state.objective.theta, t - 1, t, margins, predicted
             )
         else:
-            stream.passed(
+            stream.inspect_rounds(
                 self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
                 t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts), np.zeros((1, 4)),
             )  # fmt: skip
@@ -342,7 +342,7 @@ class Run:
         return Place(asked, progress, weights(state.learner), state.counts)
 
     @property
-    def learner(self) -> tuple[Any, ...]:
+    def learner(self) -> Learner:
         """The learner as it is now."""
         return self.state.learner
 

@@ -215,7 +215,7 @@ class Trace(Run):
                 counts = next(before, np.zeros_like(state.counts)).copy()
             if t < end:
                 own = state.copy()  # a rule may use the learner's scratch arrays
-                stream.passed(
+                stream.inspect_rounds(
                     self.dataset.rows, self.y, self.order, own.learner, own.rule, own.objective, self.settings.seed,
                     t, own.before or True, counts, facts[t - first : end - first],
                 )  # fmt: skip

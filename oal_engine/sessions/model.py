@@ -23,8 +23,9 @@ from ..datasets import scaling, vectorizer
 from ..datasets.readers import some
 from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
-from ..output.jsonlines import LinesError, checked, lines, number, or_none, whole, words
-from ..output.tables import CHUNK, Table
+from ..kernel.learners import Learner
+from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
+from ..output.tables import CHUNK, OutputTable
 from ..store import Row
 from . import calibration
 from .calibration import Calibration
@@ -67,7 +68,7 @@ class Model:
         return Calibration(**self.head["calibration"])
 
     @property
-    def learner(self) -> Any:
+    def learner(self) -> Learner:
         """A learner that predicts with the weights; with scratch arrays of its own, as threads may share a model."""
         if self.multiclass:
             return learners.build("m-perceptron", 1, classes=len(self.classes))._replace(w=self.weights)
@@ -139,7 +140,7 @@ def of_session(session: Session) -> Model:
             f"{settings.learner} predicts with a matrix over all pairs of features, which is no list of terms and "
             "weights: it has no model file. Publish the session instead."
         )
-    vocabulary, scaled = dataset.vocabulary, json.loads(dataset.about["scaling"])
+    vocabulary, scaled = dataset.vocabulary, json.loads(dataset.record["scaling"])
     if vocabulary is None:
         numbers = {key: scaled[key] for key in ("mean", "deviation") if key in scaled}
     else:
@@ -173,9 +174,9 @@ def calibrated(session: Session) -> Calibration:
 def predicted(
     model: Model, table: Any, entries: Iterable[tuple[int, Any, int]], skipped: dict[str, tuple[int, int]],
     texts: bool = False, lot: int = CHUNK,
-) -> Table:  # fmt: skip
-    """The Table of predictions of entries as `formats.open_entries` gives them, so many worked on at a time; why some
-    are skipped is counted in `skipped`, {reason: (count, first line)}."""
+) -> OutputTable:  # fmt: skip
+    """The predictions of entries as `formats.open_entries` gives them, so many worked on at a time; why some are
+    skipped is counted in `skipped`, {reason: (count, first line)}."""
     if model.text and table.vectors is not None:
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
@@ -197,7 +198,7 @@ def predicted(
             for (line, (id, text, *_), _), prediction in zip(good, model.predictions(model.scores(model.rows(items)))):
                 yield line, id, *prediction, *([text] if texts else ())
 
-    return Table({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
+    return OutputTable({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
 
 
 # Files
@@ -253,7 +254,7 @@ def read(path: Path | str) -> Model:
     try:
         with gzip.open(path, "rb") as file:
             return _read(lines(file))
-    except LinesError as error:
+    except JsonLinesError as error:
         raise ModelError(f"{path} is not a usable model: {error}") from None
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
@@ -275,7 +276,7 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
         or (not head["multiclass"] and len(head["classes"]) != 2)
         or fitted != [head["calibration"]["reason"] is not None] * 2
     ):
-        raise LinesError("the parts of its first line do not fit together.")
+        raise JsonLinesError("the parts of its first line do not fit together.")
     size = len(head["classes"]) if head["multiclass"] else 1
     wanted = ["document_frequency"] * text + ["mean", "deviation"] * scaled
     feature: dict[str, Check] = {
@@ -287,10 +288,11 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
     for at, line in entries:
         checked(line, feature, at, "feature of this model")
         if line["feature"] in features:
-            raise LinesError(f"line {at} names the feature {line['feature'][:40]} again.")
+            raise JsonLinesError(f"line {at} names the feature {line['feature'][:40]} again.")
         features[line["feature"]] = line
     if len(features) != head["features"]:
-        raise LinesError(f"it has {len(features):,} of its {head['features']:,} features: it is cut short or altered.")
+        count = f"{len(features):,} of its {head['features']:,} features"
+        raise JsonLinesError(f"it has {count}: it is cut short or altered.")
     numbers = {key: np.array([line[key] for line in features.values()]) for key in wanted}
     weights = np.array([line["weights"] for line in features.values()], dtype=np.float64)
     return Model(head, [*features], numbers, weights)

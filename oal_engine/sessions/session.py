@@ -102,7 +102,7 @@ class Session(Run):
     def _record_decisions(self) -> None:
         """Record what was decided in the rounds up to the waiting question, before the learner changes."""
         made, t, rounds = self._decisions, self.state.question.t, self.state.streamed
-        stream.decide(
+        stream.predict_rounds(
             self.dataset.rows, self.order, self.learner, self.state.objective.theta, made.rounds, rounds,
             made.margins, made.predicted,
         )  # fmt: skip

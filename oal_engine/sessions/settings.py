@@ -1,7 +1,7 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from .. import __version__
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy, strategy
+from ..kernel.parameters import Values
 from ..store import Row, Store
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
@@ -142,7 +143,7 @@ def create(
     *,
     learner: str | None = None,
     rule: str | None = None,
-    parameters: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
+    parameters: Values = (),
     **options: Any,
 ) -> int:
     """Check the settings of a new session, with `Options` by keyword, and store it; its id."""

@@ -77,7 +77,7 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     found = experiments.load(kept, 2)
     rows = len(found.lines) * found.spec.permutations
     assert rows == len(pandas.read_parquet(files["parquet"])) == len(pandas.read_csv(files["csv"]))
-    assert json.loads(json.dumps(found.told())) == json.loads(files["json"].read_text())
+    assert json.loads(json.dumps(found.as_json())) == json.loads(files["json"].read_text())
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     assert r"\toprule" in files["tex"].read_text()
     for suffix in ("html", "svg"):

@@ -127,7 +127,7 @@ def test_algorithms_are_listed_with_what_can_be_set(ok):
     by_name = {entry["name"]: entry for entry in found["algorithms"]}
     assert {"eta", "delta", "b"} == {spec["name"] for spec in by_name["D-ADA"]["parameters"]}
     assert ({"a": -1}, 1.0) == (by_name["D-ADA"]["fixed"], by_name["SOAL"]["rho"])
-    covariances = [name for name, kind in LEARNERS.items() if getattr(kind, "keeps", None) == "covariance"]
+    covariances = [name for name, kind in LEARNERS.items() if getattr(kind, "provides", None) == "covariance"]
     assert {"arow", "acog-ii", "acog-ii-diag", "ssacog-ii"} < set(covariances)
     assert covariances == next(rule for rule in found["rules"] if rule["name"] == "variance")["learners"]
     for entry in (*found["algorithms"], *found["learners"], *found["rules"]):

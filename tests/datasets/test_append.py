@@ -18,7 +18,7 @@ from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.datasets.feeds import Taken
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.output.jsonlines import LinesError
+from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import bundle
 from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.session import Session
@@ -98,7 +98,7 @@ def test_lines_of_json_become_items(store, texts):
     assert [*((i, t, w, 1 if w == "pos" else -1) for i, t, w in TEXTS), ("7", "so sad", "neg", -1),
             ("5", "a day unheardof", "", 0)] == stored(store, texts)  # fmt: skip
     seen = Dataset(Store(store.path), "texts")
-    assert (5, 2, 2) == tuple(seen.about[key] for key in ("items", "positives", "negatives"))
+    assert (5, 2, 2) == tuple(seen.record[key] for key in ("items", "positives", "negatives"))
     assert array(seen)[3:].tolist() == array(texts)[3:].tolist()
     assert texts.transform(["so sad"]).values.tolist() == seen.rows.values[slice(*seen.rows.indptr[3:5])].tolist()
     assert [1, -1, 1, -1, 0] == seen.y.tolist()
@@ -520,7 +520,7 @@ def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, t
     if there:
         later(other, stream, FIRST, FIRST + there)
     else:
-        with pytest.raises(LinesError, match="the data set first here has fewer items"):
+        with pytest.raises(JsonLinesError, match="the data set first here has fewer items"):
             bundle.adopt(other, file)
         return
     again = Session(other, bundle.adopt(other, file))

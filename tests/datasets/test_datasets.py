@@ -1,5 +1,6 @@
 """Data sets: what is imported is kept whole, scaled as told, and opens as it was."""
 
+import gzip
 import json
 import re
 
@@ -11,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, formats, scaling
+from oal_engine.datasets import Dataset, formats, scaling, sources
 from oal_engine.kernel import rows
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store, StoreError
@@ -77,13 +78,13 @@ def test_an_import_keeps_everything(store, tweets):
     assert LABELS == [item["label"] for item in found]
     assert [1, 1, -1, 0, -1] == [item["y"] for item in found] == kept.y.tolist()
     assert ("text", "tweets.jsonl", 5, 2, 2, "pos", {"name": "none"}) == (
-        kept.about["kind"],
-        kept.about["source"],
-        kept.about["items"],
-        kept.about["positives"],
-        kept.about["negatives"],
-        kept.about["positive"],
-        json.loads(kept.about["scaling"]),
+        kept.record["kind"],
+        kept.record["source"],
+        kept.record["items"],
+        kept.record["positives"],
+        kept.record["negatives"],
+        kept.record["positive"],
+        json.loads(kept.record["scaling"]),
     )
     assert not kept.labelled
     assert "tweets" == kept.vocabulary.settings["tokenizer"]
@@ -103,8 +104,8 @@ def test_vectors_keep_their_numbers_and_names(store, make):
     assert isinstance(kept.rows, rows.DenseRows if make is np.asarray else rows.SparseRows)
     assert (["f0", "f1", "f2"], "vectors", "x.npy", None, True) == (
         kept.feature_names,
-        kept.about["kind"],
-        kept.about["source"],
+        kept.record["kind"],
+        kept.record["source"],
         kept.vocabulary,
         kept.labelled,
     )
@@ -154,8 +155,8 @@ def test_classes_are_kept_in_order(store, tmp_path):
     datasets.import_file(store, path, "kinds", columns, min_df=1)
     kept = Dataset(Store(store.path), "kinds")
     assert ("a", "b", "C2", "C10") == kept.classes
-    assert [("a", 1), ("b", 1), ("C2", 2), ("C10", 1)] == list(kept.about["classes"].items())
-    assert (0, 0, False) == (kept.about["positives"], kept.about["negatives"], kept.labelled)
+    assert [("a", 1), ("b", 1), ("C2", 2), ("C10", 1)] == list(kept.record["classes"].items())
+    assert (0, 0, False) == (kept.record["positives"], kept.record["negatives"], kept.labelled)
     assert [4, 3, 1, 2, 3, 0] == kept.y.tolist() == [kept.item(position)["y"] for position in range(6)]
     assert ["C10", "C2", "a", "b", "C2", ""] == [kept.item(position)["label"] for position in range(6)]
     path.write_text(path.read_text().rpartition("so be it")[0])
@@ -169,7 +170,7 @@ def test_two_classes_have_no_list(store, tweets):
     """A data set of positive and negative items is what it was."""
     read(store, tweets)
     kept = Dataset(store, "tweets")
-    assert ((), None) == (kept.classes, kept.about["classes"])
+    assert ((), None) == (kept.classes, kept.record["classes"])
 
 
 # All or nothing
@@ -329,7 +330,7 @@ def test_happy_moments_import_whole(store, shared):
     columns = formats.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
     number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
     kept = Dataset(store, number)
-    assert (27_775, 1_393) == (kept.about["items"], kept.about["positives"])
+    assert (27_775, 1_393) == (kept.record["items"], kept.record["positives"])
     assert kept.labelled
     assert items.texts[12_345] == kept.item(12_345)["text"]
     one = kept.transform([items.texts[12_345]])
@@ -343,3 +344,13 @@ def test_the_columns_of_a_row_that_are_not_zero(kind):
     table = rows.as_rows(kind(np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])))
     found = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
     assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == found
+
+
+@pytest.mark.parametrize(("name", "pack"), [("x.csv", bytes), ("x.data", bytes), ("x.data.gz", gzip.compress)])
+def test_an_import_opens_its_file_once(store, tmp_path, monkeypatch, name, pack):
+    """The format, the columns and the items are read in one pass."""
+    path, opened, open_file = tmp_path / name, [], sources.open_file
+    path.write_bytes(pack(b"x,label\n" + b"1,1\n2,-1\n" * 2000))
+    monkeypatch.setattr(sources, "open_file", lambda path: opened.append(path) or open_file(path))
+    _, items = datasets.import_file(store, path, "once")
+    assert (4000, [path]) == (len(items.ids), opened)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy import sparse
 
-from oal_engine.datasets.formats import READERS, Columns, DataError, peek, read, reader_for
+from oal_engine.datasets.formats import READERS, Columns, DataError, open_source, peek, read, reader_for
 from tests.harness import SHARED
 from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
 
@@ -370,8 +370,9 @@ def test_right_encoding():
 )
 def test_reader_for(name, content, reader):
     """The suffix below a compression decides, else the content; what is asked for comes first."""
-    assert reader_for(upload(content, name)) == reader
-    assert reader_for(upload(content, name), "txt") == "txt"
+    with open_source(upload(content, name), None) as source:
+        assert reader == reader_for(source)
+        assert "txt" == reader_for(source, "txt")
 
 
 def test_no_reader():

@@ -63,7 +63,7 @@ def test_ohsumed_is_streamed():
     """The first record is there when hardly more than its lines have been read."""
     file = upload(OHSUMED * 1000, "x.ohsumed")
     with open_source(file, None) as source:
-        line, cells = next(iter(READERS["ohsumed"].table(source).rows))
+        line, cells = next(iter(READERS["ohsumed"].parse(source).rows))
         assert (line, cells[1]) == (1, "87000001")
         assert file.tell() < len(file.getvalue()) / 10
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
-from oal_engine.experiments import contests
+from oal_engine.experiments import tuned_runs
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.reproduction import protocols, published
@@ -57,7 +57,7 @@ def test_the_curve_is_over_the_runs(store):
     assert 10 == asked[-1]
     assert (values.mean(0).tolist(), values.std(0, ddof=1).tolist()) == (mean.tolist(), std.tolist())
     assert values[:, -1].tolist() == found.values(line, "sum", "push_query").tolist()
-    assert values[:, -1].mean() == found.told()["results"][0]["mean"]["push_query"]["sum"]
+    assert values[:, -1].mean() == found.as_json()["results"][0]["mean"]["push_query"]["sum"]
 
 
 def test_several_classes(store):
@@ -65,8 +65,8 @@ def test_several_classes(store):
     many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
     found = experiments.compare(many, store)
     assert [("x", "y", "z")] * 2 == [line.classes for line in found.lines]
-    assert {"x", "y", "z"} == set(found.told()["results"][0]["mean"]["push"]["recall"])
-    assert found.values(found.lines[0]).mean() == found.told()["results"][0]["mean"]["push"]["macro_f1"]
+    assert {"x", "y", "z"} == set(found.as_json()["results"][0]["mean"]["push"]["recall"])
+    assert found.values(found.lines[0]).mean() == found.as_json()["results"][0]["mean"]["push"]["macro_f1"]
     (line,) = experiments.run(spec(data=["letters=y"]), store)
     made = table(2, classes=("x", "y", "z"))
     y = np.where(made.y == 2, 1, -1)
@@ -89,8 +89,8 @@ def test_two_thirds_tune_and_one_third_tests(store):
     )
     (line,) = experiments.run(wanted, store)
     data, mixed = table(0), stream.shuffled(ROUNDS, 0)
-    tuning = [contests.order(ROUNDS, ("tune", k)) for k in range(3)]
-    testing = [contests.order(ROUNDS, ("test", k)) for k in range(3)]
+    tuning = [tuned_runs.order(ROUNDS, ("tune", k)) for k in range(3)]
+    testing = [tuned_runs.order(ROUNDS, ("test", k)) for k in range(3)]
     assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
     assert {30} == {order.size for order in tuning + testing}
     validation, test = mixed[:-30], mixed[-30:]
@@ -161,8 +161,8 @@ def test_held_out_measures_the_final_model(store):
         assert [90, 90] == line.counts.reshape(2, 5, -1).sum((1, 2)).tolist()
         expected = [held_out(data, line.algorithm, line.setting, seed).tolist() for seed in range(10)]
         assert expected == line.counts[:, 0].tolist()
-    assert "queried" not in found.told()["results"][0]["runs"][0]
-    firsts = [set(contests.folds(ROUNDS, seed)[1]) for seed in range(10)]
+    assert "queried" not in found.as_json()["results"][0]["runs"][0]
+    firsts = [set(tuned_runs.folds(ROUNDS, seed)[1]) for seed in range(10)]
     assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
     assert firsts[0] != firsts[5]
 
@@ -187,7 +187,7 @@ def test_a_cost_is_tuned_to_be_low(store):
 
 def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     """Beyond MOST_SETTINGS each parameter is turned in turn, all of them twice, from the middle of the grid."""
-    monkeypatch.setattr(contests, "MOST_SETTINGS", 12)
+    monkeypatch.setattr(tuned_runs, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
     scores = {tuple(setting.values()): score for setting, score in line.trials}
@@ -200,7 +200,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     assert list(dict.fromkeys(tried)) == list(scores)
     assert len(scores) > 5 + 4 - 1  # the second time finds others
     assert best == line.setting
-    monkeypatch.setattr(contests, "MOST_SETTINGS", 20)
+    monkeypatch.setattr(tuned_runs, "MOST_SETTINGS", 20)
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
     assert 20 == len(line.trials)
 

@@ -13,7 +13,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.datasets import formats
-from oal_engine.experiments import contests
+from oal_engine.experiments import tuned_runs
 from oal_engine.store import Store
 from oal_engine.versions import versions
 from tests.harness import ROOT
@@ -55,7 +55,7 @@ def store(tmp_path):
 
 
 def told(store, name, executor=None, **options):
-    return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).told())
+    return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).as_json())
 
 
 def test_a_worker_that_is_killed_changes_nothing(local, store):
@@ -86,13 +86,13 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     """What is seen by path is not sent; else each worker, also a later one, gets it once into its own folder."""
     (source,) = experiments.sources(SPECIFICATION, store)
-    jobs = [experiments.Contest(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
-    expected = [counts.tolist() for counts in contests.replayed(source, jobs)]
+    jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
+    expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]
     monkeypatch.chdir(store.path.parent)
     unseen = source._replace(folder=os.path.relpath(source.folder))  # seen from here, not from where the workers are
     for known, count in ((source, 0), (unseen, 2), (unseen, 2)):
         with cluster.executor(local.scheduler_address, [known]) as executor:
-            futures = [executor.submit(contests.replayed, known, [job]) for job in jobs]
+            futures = [executor.submit(tuned_runs.replayed, known, [job]) for job in jobs]
             assert expected == [future.result()[0].tolist() for future in futures]
         assert count == len(places(local))
     monkeypatch.undo()  # a new process starts where this one is
@@ -105,7 +105,7 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 def places(local):
     """The folders of rows that were uploaded, of all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        return {folder for found in client.run(lambda: contests.PLACES).values() for folder in found.values()}
+        return {folder for found in client.run(lambda: tuned_runs.PLACES).values() for folder in found.values()}
 
 
 def test_only_the_same_rows_are_seen(store):

@@ -11,7 +11,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
-from oal_engine.experiments import contests, specifications
+from oal_engine.experiments import specifications, tuned_runs
 from oal_engine.experiments.specifications import Specification, specification
 from oal_engine.kernel import metrics
 from oal_engine.store import Store
@@ -46,29 +46,29 @@ def counted(monkeypatch):
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
     """Threads by default, one, four, in another database, or read again: not a bit differs."""
     wanted = specification(SEVERAL | {"tune": tune, "permutations": 3})
-    first = json.dumps(experiments.compare(wanted, store, "first").told())
+    first = json.dumps(experiments.compare(wanted, store, "first").as_json())
     for name, workers in (("one", 1), ("four", 4)):
         with ThreadPoolExecutor(workers) as threads:
-            assert first == json.dumps(experiments.compare(wanted, store, name, threads).told())
+            assert first == json.dumps(experiments.compare(wanted, store, name, threads).as_json())
     other = Store(tmp_path / "other.db")
     for name, seed, rounds in (("a", 0, ROUNDS), ("b", 1, 70)):
         datasets.add(other, name, table(seed, rounds), name)
-    assert first == json.dumps(experiments.compare(wanted, other).told())
-    assert first == json.dumps(experiments.load(store, "first").told())
+    assert first == json.dumps(experiments.compare(wanted, other).as_json())
+    assert first == json.dumps(experiments.load(store, "first").as_json())
 
 
 def test_processes_give_the_same_json(store):
     """Workers that share nothing but the rows on disk come to the same."""
     wanted = specification(SEVERAL)
     with ProcessPoolExecutor(2, get_context("spawn")) as processes:
-        found = experiments.compare(wanted, store, "processes", processes).told()
-    assert experiments.compare(wanted, store, "threads").told() == found
+        found = experiments.compare(wanted, store, "processes", processes).as_json()
+    assert experiments.compare(wanted, store, "threads").as_json() == found
 
 
 def test_a_comparison_that_is_stopped_goes_on(store, counted):
     """What was finished is kept, nothing of it is run again, and the result is that of one that was never stopped."""
     wanted = specification(SEVERAL)
-    never = experiments.compare(wanted, store, "never stopped").told()
+    never = experiments.compare(wanted, store, "never stopped").as_json()
     every = list(counted)
     assert len(set(every)) == len(every)
     for stop_at in (10, 40):
@@ -79,10 +79,10 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
         assert stop_at <= len(kept) < len(every)
         assert len(experiments.load(store, "stopped").lines) < len(SEVERAL["budgets"]) * 4
     counted.clear()
-    assert never == experiments.compare(wanted, store, "stopped").told()
+    assert never == experiments.compare(wanted, store, "stopped").as_json()
     assert set(every) - kept == set(counted)
     counted.clear()
-    assert never == experiments.compare(wanted, store, "stopped").told()
+    assert never == experiments.compare(wanted, store, "stopped").as_json()
     assert [] == counted
 
 
@@ -102,8 +102,8 @@ def test_progress_comes_to_its_end(store):
         ({}, 3),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}}, 6),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}, "tune": "2:1", "trials": 2}, 2 * 2 + 3),
-        ({"algorithms": {"PAA-I": {"C": [1, 2]}}, "tune": "cv", "hit": 0.2}, 2 * 5 * (1 + contests.STEPS) + 3),
-        ({"hit": 0.2}, 3 * (1 + contests.STEPS)),
+        ({"algorithms": {"PAA-I": {"C": [1, 2]}}, "tune": "cv", "hit": 0.2}, 2 * 5 * (1 + tuned_runs.STEPS) + 3),
+        ({"hit": 0.2}, 3 * (1 + tuned_runs.STEPS)),
         ({"algorithms": {"PAA-I": {"C": "10^-9..10^9", "delta": "10^-9..10^9"}}, "tune": "2:1"}, 2 * 38 * 3 + 3),
     ):
         told = []
@@ -117,7 +117,7 @@ def test_a_name_stands_for_one_specification(store):
     experiments.compare(spec(), store, "mine")
     with pytest.raises(experiments.ExperimentError, match="a comparison named mine exists with other settings"):
         experiments.compare(spec(seed=1), store, "mine")
-    assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").told()["results"][0]["runs"]]
+    assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").as_json()["results"][0]["runs"]]
 
 
 def test_the_list_leaves_the_lines_out(store):
@@ -191,7 +191,7 @@ def test_tests_and_ranks_are_over_the_lines(store):
 
 def test_one_run_is_told_without_a_test(store):
     """JSON has no not-a-number: of a single run there is no p-value."""
-    told = experiments.compare(spec(algorithms={"PAA-I": {}, "OAAL": {}}, permutations=1), store).told()
+    told = experiments.compare(spec(algorithms={"PAA-I": {}, "OAAL": {}}, permutations=1), store).as_json()
     assert json.dumps(told, allow_nan=False)
     assert {None} == {about["t"] for about in told["tests"][0]["algorithms"].values()}
 
@@ -281,7 +281,7 @@ def test_compare_and_results(command, store):
         tune="2:1", criterion="sum", rho=2.0,
     )  # fmt: skip
     told = json.loads(out)
-    assert json.loads(json.dumps(experiments.compare(wanted, store, "same").told())) == told
+    assert json.loads(json.dumps(experiments.compare(wanted, store, "same").as_json())) == told
     assert ["specification", "versions", "results", "tests", "ranks"] == list(told)
     assert out == command("results", "mine", "--json")[1] == command(*line, "--workers", 1, "--json")[1]
     text = command(*line)[1]
@@ -327,7 +327,7 @@ def test_tune(command, store):
         (row["settings"], row["score"]) for row in told["trials"]
     ]
     assert told["trials"][0]["settings"] == told["result"]["settings"] == found.lines[0].setting
-    assert json.loads(json.dumps(found.told()["results"][0])) == told["result"]
+    assert json.loads(json.dumps(found.as_json()["results"][0])) == told["result"]
     text = command(*line)[1]
     best = specifications.outlined(found.lines[0].setting)
     assert text.index(best) < text.index(specifications.outlined(found.trials()[-1]["settings"]))

@@ -59,7 +59,7 @@ def test_a_job_gives_what_a_run_in_this_process_gives(store):
     done = ended(store, comparison)
     assert ("finished", 8, 8, None) == (done["state"], done["done"], done["total"], done["message"])
     here = experiments.compare(experiments.specification(SHORT), store, "here")
-    assert here.told()["results"] == experiments.load(store, comparison).told()["results"]
+    assert here.as_json()["results"] == experiments.load(store, comparison).as_json()["results"]
 
 
 def test_a_job_goes_on_where_another_run_stopped(store):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from oal_engine import experiments
-from oal_engine.experiments import Comparison, Line, figures, report
+from oal_engine.experiments import Comparison, Result, figures, report
 from oal_engine.output.plots import METRICS
 from tests.harness.markup import EVIL, Page
 
@@ -39,7 +39,7 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
     )  # fmt: skip
     rng = np.random.default_rng(7)
     lines = [
-        Line(each, algorithm, budget, classes, setting, [[setting, 0.5]] if spec.tune != "none" else [], ["job"],
+        Result(each, algorithm, budget, classes, setting, [[setting, 0.5]] if spec.tune != "none" else [], ["job"],
              counts(rng, permutations, 9, len(classes), 8 - k))
         for each in data
         for budget in budgets
@@ -75,7 +75,7 @@ def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
     found = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
     assert len(comparison.lines) * comparison.spec.permutations == len(found)
     metric = "macro_f1" if comparison.lines[0].classes else "f1"
-    runs = [run for line in comparison.told()["results"] for run in line["runs"]]
+    runs = [run for line in comparison.as_json()["results"] for run in line["runs"]]
     assert [run["push_query"][metric] for run in runs] == found[f"push_query_{metric}"].tolist()
     assert [run["queried"] for run in runs] == found["queried"].tolist()
     again = pandas.read_csv(io.BytesIO(report.csv(comparison)))
@@ -85,8 +85,8 @@ def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
 
 def test_json_is_what_every_parser_reads(comparison):
     """No NaN, which JSON does not have, even where a single run leaves nothing to test."""
-    found = json.loads(report.told(comparison), parse_constant=pytest.fail)
-    assert json.loads(json.dumps(comparison.told())) == found
+    found = json.loads(report.as_json(comparison), parse_constant=pytest.fail)
+    assert json.loads(json.dumps(comparison.as_json())) == found
 
 
 def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):

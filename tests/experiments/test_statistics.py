@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oal_engine.experiments import statistics
+from oal_engine.experiments import significance
 
 TESTS = ("friedman", "critical_difference")
 
 
 def test_holm_by_hand():
     """The smallest p is times the number of tests, the next times one less, never below one before it, never over 1."""
-    assert [0.03, 0.06, 0.06, 0.02] == pytest.approx(statistics.holm([0.01, 0.04, 0.03, 0.005]))
-    assert [1.0, 0.8, 1.0] == pytest.approx(statistics.holm([0.9, 0.8 / 3, 0.6]))
-    assert [] == statistics.holm([]).tolist()
+    assert [0.03, 0.06, 0.06, 0.02] == pytest.approx(significance.holm([0.01, 0.04, 0.03, 0.005]))
+    assert [1.0, 0.8, 1.0] == pytest.approx(significance.holm([0.9, 0.8 / 3, 0.6]))
+    assert [] == significance.holm([]).tolist()
 
 
 @pytest.mark.parametrize("more", [True, False])
@@ -24,11 +24,11 @@ def test_against_best_equals_scipy(seed, more):
     values = {name: rng.normal(loc, 1, 12) for name, loc in zip("abcd", rng.normal(size=4))}
     best = (max if more else min)(values, key=lambda name: values[name].mean())
     others = [name for name in values if name != best]
-    found = statistics.against_best(values, more)
+    found = significance.against_best(values, more)
     assert list(values) == list(found)
     assert {"mean": values[best].mean(), "best": True, "t": None, "wilcoxon": None, "level": True} == found[best]
     for kind, test in (("t", stats.ttest_rel), ("wilcoxon", stats.wilcoxon)):
-        corrected = statistics.holm([test(values[best], values[name]).pvalue for name in others])
+        corrected = significance.holm([test(values[best], values[name]).pvalue for name in others])
         assert corrected.tolist() == pytest.approx([found[name][kind] for name in others])
     assert all(found[name]["level"] == (found[name]["t"] >= 0.05) for name in others)
 
@@ -37,14 +37,14 @@ def test_a_difference_that_is_clear_is_not_level():
     """Ten runs that are each about 0.1 better are distinguishable, ten of noise are not."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=10)
-    found = statistics.against_best({"a": base, "b": base - 0.1 + rng.normal(0, 0.01, 10), "c": base[::-1] - 0.001})
+    found = significance.against_best({"a": base, "b": base - 0.1 + rng.normal(0, 0.01, 10), "c": base[::-1] - 0.001})
     assert (True, False, True) == tuple(found[name]["level"] for name in "abc")
 
 
 def test_runs_without_a_spread():
     """Always the same: p is 1; always better by the same: the t-test's p is 0 and Wilcoxon's is that of ten signs."""
     base = np.linspace(0.1, 0.7, 10)
-    found = statistics.against_best({"a": base, "same": base.copy(), "below": base - 0.1})
+    found = significance.against_best({"a": base, "same": base.copy(), "below": base - 0.1})
     assert (1.0, 1.0, True) == tuple(found["same"][key] for key in ("t", "wilcoxon", "level"))
     assert (0.0, False) == (found["below"]["t"], found["below"]["level"])
     assert 0 < found["below"]["wilcoxon"] < 0.02
@@ -52,17 +52,17 @@ def test_runs_without_a_spread():
 
 def test_one_run_cannot_be_tested():
     """Of a single run there is a mean and a best one, and nothing to test."""
-    found = statistics.against_best({"a": [0.2], "b": [0.1]})
+    found = significance.against_best({"a": [0.2], "b": [0.1]})
     assert {"mean": 0.1, "best": False, "t": None, "wilcoxon": None, "level": True} == found["b"]
     assert found["a"]["best"]
-    assert [True] == [about["best"] for about in statistics.against_best({"a": [0.2, 0.3]}).values()]
+    assert [True] == [about["best"] for about in significance.against_best({"a": [0.2, 0.3]}).values()]
 
 
 def test_ranks_by_hand():
     """Ranks within each of four blocks, averaged; Friedman's chi square is 12 / (4 * 3 * 4) times the sum of squared
     rank sums (4.5, 7.5, 12), less 3 * 4 * 4, corrected for the one tie; its p-value with 2 degrees of freedom."""
     table = {"a": [0.9, 0.8, 0.7, 0.6], "b": [0.8, 0.7, 0.6, 0.6], "c": [0.7, 0.6, 0.5, 0.5]}
-    found = statistics.average_ranks(table)
+    found = significance.average_ranks(table)
     assert {"a": 4.5 / 4, "b": 7.5 / 4, "c": 12 / 4} == found["ranks"]
     chi = (12 / (4 * 3 * 4) * (4.5**2 + 7.5**2 + 12**2) - 48) / (1 - 6 / (4 * 24))
     assert (4, pytest.approx(np.exp(-chi / 2))) == (found["blocks"], found["friedman"])
@@ -75,21 +75,21 @@ def test_critical_differences_of_demsar(level, q):
     """Nemenyi's critical values for 2 to 6 names are those of Demsar (2006), table 5."""
     for names, value in enumerate(q, 2):
         table = {name: np.random.default_rng(name).random(14) for name in range(names)}
-        difference = statistics.average_ranks(table, level=level)["critical_difference"]
+        difference = significance.average_ranks(table, level=level)["critical_difference"]
         assert value == pytest.approx(difference / np.sqrt(names * (names + 1) / (6 * 14)), abs=1e-3)
 
 
 def test_ranks_where_less_is_better():
     """Of costs the lowest is first, and ties share a rank."""
-    found = statistics.average_ranks({"a": [1, 3], "b": [2, 3], "c": [3, 1]}, more_is_better=False)
+    found = significance.average_ranks({"a": [1, 3], "b": [2, 3], "c": [3, 1]}, more_is_better=False)
     assert {"a": 1.75, "b": 2.25, "c": 2.0} == found["ranks"]
 
 
 def test_what_cannot_be_ranked():
     """One block or one name has ranks and no test, two names no Friedman test; all tied is no difference at all."""
-    assert (None, None) == tuple(statistics.average_ranks({"a": [1], "b": [2]})[key] for key in TESTS)
-    assert ({}, 0, None, None) == tuple(statistics.average_ranks({}).values())
-    assert ({"a": 1.0}, 2, None, None) == tuple(statistics.average_ranks({"a": [1, 2]}).values())
-    two = statistics.average_ranks({"a": [1, 2], "b": [2, 3]})
+    assert (None, None) == tuple(significance.average_ranks({"a": [1], "b": [2]})[key] for key in TESTS)
+    assert ({}, 0, None, None) == tuple(significance.average_ranks({}).values())
+    assert ({"a": 1.0}, 2, None, None) == tuple(significance.average_ranks({"a": [1, 2]}).values())
+    two = significance.average_ranks({"a": [1, 2], "b": [2, 3]})
     assert (None, 1.960 / np.sqrt(2)) == (two["friedman"], pytest.approx(two["critical_difference"], abs=1e-3))
-    assert 1.0 == statistics.average_ranks({name: [1, 2] for name in "abc"})["friedman"]
+    assert 1.0 == significance.average_ranks({name: [1, 2] for name in "abc"})["friedman"]

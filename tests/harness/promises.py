@@ -273,7 +273,7 @@ def another_unit_of_the_rows_changes_no_prediction(learner, rule):
     margins, or margins times the square of the unit (the perceptrons, which have no parameter)."""
     X, y, order = data_for(learner)
     unit, kind = 1024.0, LEARNERS[learner]
-    units = ADAPTIVE_UNITS if getattr(kind, "keeps", None) == "adaptive" else UNITS
+    units = ADAPTIVE_UNITS if getattr(kind, "provides", None) == "adaptive" else UNITS
     values = {name: spec.default * unit ** units.get(name, 0) for name, spec in parameters(kind).items()}
     one = run(csr_array(X), y, order, learner, rule, rule_values=SURELY)
     other = run(csr_array(X * unit), y, order, learner, rule, values, SURELY)

@@ -14,7 +14,7 @@ from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness.promises import assert_twins, data_for, fitting, replay, run
 
 assert config.DISABLE_JIT
-rows.prefetch = lambda array, index: None  # an instruction of the processor, none of Python
+rows.prefetch_line = lambda array, index: None  # an instruction of the processor, none of Python
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 

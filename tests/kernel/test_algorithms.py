@@ -1,9 +1,12 @@
 """The published names: each is what its paper fixes, builds, and runs."""
 
+from typing import NamedTuple
+
+import numpy as np
 import pytest
 
-from oal_engine.kernel.algorithms import declared, strategy
-from oal_engine.kernel.parameters import Parameter
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel.parameters import Parameter, checked, from_parameters, made
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
 
@@ -87,3 +90,34 @@ def test_a_wrong_strategy_is_refused(call, message):
     """One sentence names what there is and what came."""
     with pytest.raises(ValueError, match=message):
         strategy(**call)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("Perceptron", "The perceptron"),
+        ("ROMMA", "The relaxed online maximum margin algorithm"),
+        ("PA-II", "Online passive-aggressive algorithms"),
+        ("CPA", "Online passive-aggressive algorithms"),
+        ("PAUM", "The perceptron algorithm with uneven margins"),
+        ("AROW", "Adaptive regularization of weight vectors"),
+        ("CW", "Confidence-weighted linear classification"),
+        ("COG-II", "Cost-sensitive online classification"),
+        ("SSACOG-I", "Adaptive cost-sensitive online classification"),
+    ],
+)
+def test_a_supervised_algorithm_is_credited_to_its_paper(name, title):
+    """What the papers compare with is named by the paper that it is from."""
+    assert f": {title}" in ALGORITHMS[name].paper
+
+
+def test_a_state_array_is_made_from_what_it_names():
+    """A function of parameters is given those that its arguments name, and no others."""
+
+    class Steps(NamedTuple):
+        state: from_parameters(lambda classes, step: np.full(classes, step))
+        step: float = Parameter(0.5, "A step.")
+        other: float = Parameter(2.0, "Nothing to it.")
+
+    made_one = made(Steps, 7, checked(Steps, "steps", {"step": 0.25}), classes=2)
+    assert [0.25, 0.25] == made_one.state.tolist()

@@ -38,7 +38,7 @@ def test_every_pair_equals_its_dense_twin():
     [
         (name, rule)
         for rule, kind in QUERY_RULES.items()
-        if hasattr(kind, "needs")
+        if hasattr(kind, "requires")
         for name in query_rules.partners(rule)
     ],
 )

@@ -33,7 +33,7 @@ def command(command):
 
 def table(matrix, y, classes=()):
     """A table as a file would give it."""
-    return datasets.Table(rows.as_rows(matrix), np.array(y, np.int8), None, None, {"name": "none"}, classes)
+    return datasets.FeatureTable(rows.as_rows(matrix), np.array(y, np.int8), None, None, {"name": "none"}, classes)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oal_engine import datasets
 from oal_engine.output import jsonlines
-from oal_engine.output.jsonlines import LinesError
+from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import bundle
 from oal_engine.sessions.bundle import adopt
 from oal_engine.sessions.look_back import verify
@@ -82,7 +82,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 def test_it_is_kept_once(empty, text):
     """The same answers are not taken twice."""
     session = adopt(empty, io.StringIO(text))
-    with pytest.raises(LinesError, match=rf"^this session is here already, as session {session}\.$"):
+    with pytest.raises(JsonLinesError, match=rf"^this session is here already, as session {session}\.$"):
         adopt(empty, io.StringIO(text))
     assert 1 == len(empty.sessions())
 
@@ -99,7 +99,7 @@ def test_data_that_is_missing_or_differs_is_said(tmp_path, text, name, changes, 
     """Without the same rows, terms and labels the sentence says what is wrong, and nothing is kept."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
-    with pytest.raises(LinesError, match=sentence):
+    with pytest.raises(JsonLinesError, match=sentence):
         adopt(store, io.StringIO(text))
     assert [] == store.sessions()
 
@@ -187,9 +187,9 @@ def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_pat
 def test_a_file_is_limited_in_size(empty, text, monkeypatch):
     """The whole file counts, and bytes that are no text are refused."""
     monkeypatch.setattr(jsonlines, "LONGEST_FILE", 2000)
-    with pytest.raises(LinesError, match="the file is too large in line"):
+    with pytest.raises(JsonLinesError, match="the file is too large in line"):
         adopt(empty, io.StringIO(text))
-    with pytest.raises(LinesError, match=r"^line 1 is not UTF-8\.$"):
+    with pytest.raises(JsonLinesError, match=r"^line 1 is not UTF-8\.$"):
         adopt(empty, io.BytesIO(b"\xff\xfe"))
 
 

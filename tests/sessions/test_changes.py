@@ -75,7 +75,7 @@ def passed_item(opened, predicted=1):
 def growing(store, data):
     """A data set that begins with some items of another: its name, and what appends the next ones."""
     known, name, lots = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
-    X, names, classes = rows.matrix(known.rows), list("abcdefgh"), tuple(known.about["classes"] or ())
+    X, names, classes = rows.matrix(known.rows), list("abcdefgh"), tuple(known.record["classes"] or ())
 
     def items(first, stop):
         ids = [f"i{k}" for k in range(first, stop)]

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from oal_engine import datasets
 from oal_engine.cli import main as cli
-from oal_engine.datasets import formats
+from oal_engine.datasets import formats, readers
 from oal_engine.output import tables
 from oal_engine.sessions import export, model
 from oal_engine.sessions.session import Session
@@ -105,7 +105,7 @@ def test_an_import_knows_every_table_that_is_written_here(store, data):
     """Each begins with columns by which its apostrophes are known."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
     made = [table(opened, what) for what in export.TABLES]
-    made.append(model.predicted(model.of_session(opened), formats.Table([], []), [], {}))
+    made.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], {}))
     assert [] == [list(each.columns) for each in made if tuple(each.columns)[:5] not in tables.HEADS]
 
 
@@ -120,7 +120,7 @@ def test_any_text_comes_back_from_csv(words):
     """Whatever a text begins with, apostrophes of its own before a formula too, it is read as it was."""
     columns = export.DECISIONS | {"text": str}
     rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", word) for k, word in enumerate(words)]
-    file = io.BytesIO(written(tables.Table(columns, rows), "csv"))
+    file = io.BytesIO(written(tables.OutputTable(columns, rows), "csv"))
     file.name = "x.csv"
     kept = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
     if kept:
@@ -202,7 +202,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
 def test_any_table_comes_back_unchanged(kind, rows):
     """Texts, whole numbers, numbers and nothing at all, in every format."""
     columns = {"text": str, "whole": int, "number": float}
-    found = read(kind, written(tables.Table(columns, iter(rows)), kind))
+    found = read(kind, written(tables.OutputTable(columns, iter(rows)), kind))
     expected = [dict(zip(columns, row)) for row in rows]
     assert (plain(expected) if kind == "csv" else expected) == found
 
@@ -216,10 +216,10 @@ def test_a_table_is_never_in_memory(kind, tmp_path):
 
     columns, seen = {"a": int, "b": str, "c": float}, []
     with (tmp_path / "small").open("wb") as file:  # imports what it needs
-        tables.write(tables.Table(columns, rows(10), 10), kind, file)
+        tables.write(tables.OutputTable(columns, rows(10), 10), kind, file)
     tracemalloc.start()
     with (tmp_path / "large").open("wb") as file:
-        tables.write(tables.Table(columns, rows(20_000), 20_000), kind, file, lambda *done: seen.append(done))
+        tables.write(tables.OutputTable(columns, rows(20_000), 20_000), kind, file, lambda *done: seen.append(done))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6e6 < 20_000 * 500

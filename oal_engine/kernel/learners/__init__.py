@@ -9,13 +9,29 @@ A multi-class learner is marked so, and tells K classes 1 .. K apart; all others
 """
 
 import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, Self
 
-from ..dispatch import method
-from ..parameters import checked, made, named
-from ..rows import dot
+import numpy as np
+
+from ..jit import method
+from ..parameters import Values, checked, made, named
+from ..rows import Row, dot
 from . import adaptive, first_order, multiclass, second_order, sketched
 
-LEARNERS = {
+
+class Learner(Protocol):
+    """A named tuple of state arrays, of which `w` are the weights, and parameters."""
+
+    @property
+    def w(self) -> np.ndarray: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def _replace(self, **parts: Any) -> Self: ...
+
+
+LEARNERS: dict[str, type[NamedTuple]] = {
     name: kind
     for module in (first_order, second_order, sketched, adaptive, multiclass)
     for name, kind in module.LEARNERS.items()
@@ -24,11 +40,11 @@ LEARNERS = {
 MEMORY_LIMIT = 2 * 2**30  # bytes of a full covariance; the environment's OAL_MEMORY_LIMIT overrides it
 
 
-def _put(self, j, value):
+def _put(self: Learner, j: int, value: float) -> None:
     self.w[j] = value
 
 
-def _predict(self, x, theta):
+def _predict(self: Learner, x: Row, theta: float) -> tuple[float, int]:
     p = margin(self, x)
     return p, 1 if p >= theta else -1
 
@@ -36,44 +52,45 @@ def _predict(self, x, theta):
 margin = method("margin", default=lambda self, x: dot(self.w, x))
 predict = method("predict", default=_predict)  # the margin and the predicted class
 score = method("score", default=lambda self, p, k: p)  # of class k, in the row predicted last
-cell = method("cell", default=lambda self, predicted, y: (int(predicted > 0), y + 1))  # of the table of counts
+# The place of a prediction in the table of counts.
+count_index = method("count_index", default=lambda self, predicted, y: (int(predicted > 0), y + 1))
 # Of the row that was predicted last: a learner may keep what it computed then.
 variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
 update = method("update")
-everywhere = method("everywhere", default=lambda self: False)  # whether an update may change every weight
+dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])
 
 
-def weights(learner):
+def weights(learner: Learner) -> np.ndarray:
     """The weights that a learner predicts with: (d,), or (d, K) of a multi-class one."""
     return learner.weights() if hasattr(learner, "weights") else learner.w
 
 
-def linear(learner):
+def linear(learner: Learner) -> bool:
     """Whether the margin is the inner product of those weights and the row."""
     return not hasattr(learner, "margin") or hasattr(learner, "weights")
 
 
-def is_multiclass(name):
+def is_multiclass(name: str) -> bool:
     """Whether a learner (by name) tells K classes apart."""
     return getattr(LEARNERS[name], "multiclass", False)
 
 
-def classes(learner):
+def classes(learner: Learner) -> int:
     """The number of classes of a multi-class learner, 0 of one that tells -1 from +1."""
     return learner.w.shape[1] if learner.w.ndim == 2 else 0
 
 
-def build(name, features, values=(), classes=0):
+def build(name: str, features: int, values: Values = (), classes: int = 0) -> Learner:
     """A fresh learner for rows with so many features, with the given parameters and the defaults of the others.
 
     classes: how many a multi-class learner tells apart (>= 2); 0 for all other learners.
     """
     name = named(LEARNERS, name, "learner")
     kind = LEARNERS[name]
-    numbers = checked(kind, name, dict(values))
+    numbers = checked(kind, name, values)
     if is_multiclass(name) != bool(classes):
         fitting = ", ".join(other for other in LEARNERS if is_multiclass(other) == bool(classes))
         what = f"{classes} classes" if classes else "positives and negatives"
@@ -90,4 +107,5 @@ def build(name, features, values=(), classes=0):
             + "Use a diagonal learner (acog-ii-diag), a sketch (ssacog-ii), " * wide
             + f"{'i' if wide else 'I'}mport with fewer terms, or raise OAL_MEMORY_LIMIT (bytes)."
         )
-    return made(kind, features, numbers, **({"classes": classes} if classes else {}))
+    learner: Learner = made(kind, features, numbers, **({"classes": classes} if classes else {}))
+    return learner

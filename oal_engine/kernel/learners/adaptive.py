@@ -38,7 +38,7 @@ class AdaDA(NamedTuple):
     eta: float = ETA
     delta: float = DELTA
 
-    keeps = "adaptive"
+    provides = "adaptive"
     variance, gain = _variance, gain
 
     def update(self, x, y, p, v, rho, theta):
@@ -58,7 +58,7 @@ class AdaMD(NamedTuple):
     eta: float = ETA
     delta: float = DELTA
 
-    keeps = "adaptive"
+    provides = "adaptive"
     variance, gain = _variance, gain
 
     def update(self, x, y, p, v, rho, theta):

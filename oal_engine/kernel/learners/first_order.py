@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dispatch import always
+from ..jit import always
 from ..parameters import TENS, Parameter
 from ..rows import add, squared
 
@@ -31,7 +31,7 @@ class ROMMA(NamedTuple):
 
     w: np.zeros
 
-    everywhere = always
+    dense_update = always
 
     def update(self, x, y, p, v, rho, theta):
         xx = squared(x)

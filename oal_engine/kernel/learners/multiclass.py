@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..dispatch import INLINE, always
+from ..jit import INLINE, always
 from ..parameters import from_parameters
 from ..rows import entry, span, squared
 from .adaptive import DELTA, gain
@@ -20,13 +20,13 @@ from .first_order import ETA, SMALLEST, C
 
 
 @from_parameters
-def per_weight(features, classes, **_):
+def per_weight(features, classes):
     """A zero for each feature of each class."""
     return np.zeros((features, classes))
 
 
 @from_parameters
-def per_class(features, classes, **_):
+def per_class(classes):
     """A zero for each class."""
     return np.zeros(classes)
 
@@ -57,7 +57,7 @@ def _score(self, p, k):
     return self.scores[k]
 
 
-def _cell(self, predicted, y):
+def _count_index(self, predicted, y):
     return predicted - 1, y
 
 
@@ -72,8 +72,8 @@ def _put(self, j, value):
 def multiclass(kind):
     """Mark a learner of K classes and give it the methods that they share."""
     kind.multiclass = True
-    kind.predict, kind.score, kind.cell = _predict, _score, _cell
-    kind.weight, kind.put, kind.everywhere = _weight, _put, always
+    kind.predict, kind.score, kind.count_index = _predict, _score, _count_index
+    kind.weight, kind.put, kind.dense_update = _weight, _put, always
     return kind
 
 
@@ -175,7 +175,7 @@ class MAdaDA(NamedTuple):
     eta: float = ETA
     delta: float = DELTA
 
-    keeps = "adaptive"
+    provides = "adaptive"
     variance, gain = _variance, gain
 
     def update(self, x, y, p, v, rho, theta):
@@ -200,7 +200,7 @@ class MAdaMD(NamedTuple):
     eta: float = ETA
     delta: float = DELTA
 
-    keeps = "adaptive"
+    provides = "adaptive"
     variance, gain = _variance, gain
 
     def update(self, x, y, p, v, rho, theta):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..dispatch import INLINE, always
+from ..jit import INLINE, always
 from ..parameters import TENS, Parameter, from_parameters
 from ..rows import add, dot, entry, quadratic, span
 from .first_order import ETA, SMALLEST
@@ -20,7 +20,7 @@ R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn fas
 
 
 @from_parameters
-def quantile(features, confidence):
+def quantile(confidence):
     """phi, the quantile of the normal distribution at the confidence."""
     from scipy.special import ndtri
 
@@ -94,8 +94,8 @@ class Full(NamedTuple):
     eta: float = ETA
     gamma: float = GAMMA
 
-    keeps = "covariance"
-    everywhere = always
+    provides = "covariance"
+    dense_update = always
 
     def variance(self, x):
         multiply(self.Sigma, x, self.u)
@@ -128,7 +128,7 @@ class Diagonal(NamedTuple):
     eta: float = ETA
     gamma: float = GAMMA
 
-    keeps = "covariance"
+    provides = "covariance"
 
     def variance(self, x):
         return quadratic(self.s, x)
@@ -160,8 +160,8 @@ class AROW(NamedTuple):
     Sigma: np.eye
     r: float = R
 
-    keeps = "covariance"
-    everywhere = always
+    provides = "covariance"
+    dense_update = always
     variance = Full.variance
 
     def gain(self, v):
@@ -185,7 +185,7 @@ class CW(NamedTuple):
     phi: quantile
     confidence: float = Parameter(0.9, above=0.5, below=1, help="Probability of a right prediction after the update.")
 
-    keeps = "covariance"
+    provides = "covariance"
 
     variance = Diagonal.variance
 
@@ -212,7 +212,7 @@ class SOP(NamedTuple):
     Sigma: inverse
     a: float = Parameter(1.0, above=0, help="The matrix A starts as a times the identity.")
 
-    everywhere = always
+    dense_update = always
 
     def margin(self, x):
         multiply(self.Sigma, x, self.u)

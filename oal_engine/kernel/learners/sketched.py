@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..dispatch import INLINE, always
 from ..draws import draws
-from ..parameters import Parameter, from_parameters
+from ..jit import INLINE, always
+from ..parameters import Parameter, counter, from_parameters
 from ..rows import add, dot, entry, span, squared
 from .first_order import ETA
 from .second_order import GAMMA, acog_gain
@@ -24,7 +24,7 @@ SEED = Parameter(0, low=0, whole=True, help="Seed of the directions at the start
 
 
 @from_parameters
-def directions(features, m, seed, **_):
+def directions(features, m, seed):
     """m orthonormal rows at random."""
     m = min(m, features)
     V = 2 * draws(seed, m * features).reshape(m, features) - 1
@@ -33,21 +33,15 @@ def directions(features, m, seed, **_):
 
 
 @from_parameters
-def per_direction(features, m, **_):
+def per_direction(features, m):
     """A zero for each direction."""
     return np.zeros(min(m, features))
 
 
 @from_parameters
-def identity(features, m, **_):
+def identity(features, m):
     """The identity over the directions."""
     return np.eye(min(m, features))
-
-
-@from_parameters
-def count(features, **_):
-    """A counter."""
-    return np.zeros(1)
 
 
 @njit(cache=True, error_model="numpy")
@@ -127,14 +121,14 @@ class Sketch(NamedTuple):
     V: directions
     L: per_direction
     z: per_direction
-    t: count
+    t: counter
     eta: float = ETA
     gamma: float = GAMMA
     m: int = M
     seed: int = SEED
 
-    keeps = "covariance"
-    everywhere = always
+    provides = "covariance"
+    dense_update = always
 
     def variance(self, x):
         _multiply(self.V, x, self.z)
@@ -262,14 +256,14 @@ class SparseSketch(NamedTuple):
     c: per_direction
     z: per_direction
     Kf: per_direction
-    t: count
+    t: counter
     eta: float = ETA
     gamma: float = GAMMA
     m: int = M
     seed: int = SEED
 
-    keeps = "covariance"
-    everywhere = always
+    provides = "covariance"
+    dense_update = always
 
     def margin(self, x):
         _multiply(self.U, x, self.c)

@@ -1,15 +1,16 @@
-"""Contests: an algorithm on a data set with a budget asks for replays, is sent their counts, and ends with a line.
+"""Tuned runs: an algorithm on a data set with a budget asks for replays, is sent their counts, ends with a result.
 
-A contest is a generator, so that all of a comparison share one pool of workers however each tunes itself. A replay is a
-pure function of its job, which names rows on disk and holds numbers: any executor runs it, anywhere, in any order.
+A tuned run is a generator, so that all of a comparison share one pool of workers however each tunes itself. A replay is
+a pure function of its job, which names rows on disk and holds numbers: any executor runs it, anywhere, in any order.
 """
 
 import hashlib
 import json
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import inf, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,7 +18,13 @@ from .. import __version__
 from ..datasets import mapped, relabelled
 from ..kernel import metrics, stream
 from ..kernel.algorithms import Strategy
-from .specifications import ESTIMATES, FREE, Specification, chosen, outlined, settings, smoothing
+from ..kernel.parameters import Parameter
+from ..kernel.rows import Rows
+from .specifications import ESTIMATES, FREE, Grid, Setting, Specification, chosen, outlined, settings, smoothing
+
+T = TypeVar("T")
+Part: TypeAlias = tuple[str, int]  # what is streamed, and a seed
+Trial: TypeAlias = list[Any]  # a setting and its criterion
 
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
@@ -27,19 +34,19 @@ STEPS = 12  # of the bisection that scales it
 # ---- Replays, wherever they run
 
 
-class Source(NamedTuple):
+class RowSource(NamedTuple):
     """Rows with labels, as a worker finds them: their folder, and the fingerprint of everything in it."""
 
     name: str
     folder: str
     fingerprint: str
     rounds: int
-    classes: tuple
+    classes: tuple[str, ...]
     positive: str | None
 
     @property
-    def told_apart(self):
-        """The names of the classes that are told apart, none for one against the rest."""
+    def distinct_classes(self) -> tuple[str, ...]:
+        """The names of the classes that a run distinguishes, none for one against the rest."""
         return self.classes if self.positive is None else ()
 
 
@@ -52,42 +59,42 @@ class Job(NamedTuple):
 
     learner: str
     rule: str
-    learner_parameters: dict
-    rule_parameters: dict
+    learner_parameters: dict[str, float]
+    rule_parameters: dict[str, float]
     rho: float
     ratio: float
     theta: float
     budget: int | None
     average: bool
-    part: tuple
+    part: Part
     points: int
 
 
-PLACES = {}  # fingerprint: the folder of rows that were uploaded to this worker
+PLACES: dict[str, str] = {}  # fingerprint: the folder of rows that were uploaded to this worker
 
 
 @lru_cache(maxsize=8)
-def opened(source):
+def opened(source: RowSource) -> tuple[Rows, np.ndarray]:
     """The rows and labels of a source, opened once in each worker."""
     table, y = mapped(PLACES.get(source.fingerprint, source.folder), source.rounds)
     return table, y if source.positive is None else relabelled(y, source.classes, positive=source.positive)
 
 
-def split(rounds):
+def split(rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """A 2:1 split of the items: those that settings are tuned over, and those that test them."""
     mixed, third = stream.shuffled(rounds, 0), rounds // 3
     return mixed[:-third], mixed[-third:]
 
 
-def folds(rounds, seed):
+def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The items that are streamed, and the fold that is held out; five seeds in a row hold out each item once."""
-    found = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
-    held = found.pop(seed % FOLDS)
-    return np.concatenate(found), held
+    parts = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
+    held = parts.pop(seed % FOLDS)
+    return np.concatenate(parts), held
 
 
 @lru_cache(maxsize=32)
-def order(rounds, part):
+def order(rounds: int, part: Part) -> np.ndarray:
     """The items of a part in the order of visit."""
     kind, seed = part
     if kind == "all":
@@ -99,7 +106,7 @@ def order(rounds, part):
 
 
 @lru_cache(maxsize=64)
-def imbalance(source, part):
+def imbalance(source: RowSource, part: Part) -> float:
     """T_n / T_p of the items that a run over a part may know: none that only test it."""
     kind, seed = part
     y = opened(source)[1]
@@ -108,14 +115,15 @@ def imbalance(source, part):
     return float((y < 0).sum() / max(1, (y > 0).sum()))
 
 
-def replayed(source, jobs):
+def replayed(source: RowSource, jobs: Iterable[Job]) -> list[np.ndarray]:
     """The tables of counts of each job: at marks over its stream, or one of the items that are held out."""
-    return [_replayed(*opened(source), len(source.told_apart), job) for job in jobs]
+    return [_replayed(*opened(source), len(source.distinct_classes), job) for job in jobs]
 
 
-def _replayed(table, y, classes, job):
+def _replayed(table: Rows, y: np.ndarray, classes: int, job: Job) -> np.ndarray:
     visits, seed = order(y.size, job.part), job.part[1]
-    parts = Strategy("", *job[:4], None).build(table.columns, classes)
+    strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
+    parts = strategy.build(table.columns, classes)
     goal = stream.objective(job.theta, job.rho, job.ratio)
     marks = np.linspace(0, visits.size, min(job.points, visits.size) + 1).astype(np.int64)[1:]
     done = stream.replay(
@@ -128,111 +136,118 @@ def _replayed(table, y, classes, job):
     return counts[None]
 
 
-# ---- Contests
+# ---- Tuned runs
+
+Replays: TypeAlias = Generator[list[Job], list[np.ndarray], T]  # asks for jobs, is sent their counts
 
 
-def evaluate(spec, classes, setting, counts, evaluation):
+def evaluate(
+    spec: Specification, classes: tuple[str, ...], setting: Setting, counts: np.ndarray, evaluation: str
+) -> dict[str, np.ndarray]:
     """The metrics of tables of counts, under the weights of a setting where it has any."""
     if classes:
         return metrics.evaluate_classes(counts, evaluation)
     return metrics.evaluate(counts, evaluation, weights_of(spec, setting))
 
 
-def weights_of(spec, setting):
+def weights_of(spec: Specification, setting: Setting) -> metrics.Weights:
     """The weights of a setting, where it has any, or of the specification."""
-    return metrics.Weights(*(setting.get(key, getattr(spec, key)) for key in ("alpha_p", "c_p")))
+    return metrics.Weights(*(float(setting.get(key, getattr(spec, key))) for key in ("alpha_p", "c_p")))
 
 
-def asked_of(counts):
+def asked_of(counts: np.ndarray) -> np.ndarray:
     """How many labels were asked, of tables of counts."""
     return counts[..., 1].sum((-2, -1))
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of a result: a setting of an algorithm on a data set with a budget, and what its runs counted.
+class Result:
+    """A setting of an algorithm on a data set with a budget, and what its runs counted.
 
-    classes: the names of those told apart, none for one against the rest. trials: what was tried when it was tuned, as
-    (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts).
+    classes: the names of those distinguished, none for one against the rest. trials: what was tried when it was tuned,
+    as (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts).
     """
 
     data: str
     algorithm: str
     budget: int | None
-    classes: tuple
-    setting: dict
-    trials: list
-    jobs: list
+    classes: tuple[str, ...]
+    setting: Setting
+    trials: list[Trial]
+    jobs: list[str]
     counts: np.ndarray = field(compare=False, repr=False)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The algorithm, with the setting where there is one."""
         return f"{self.algorithm} {outlined(self.setting)}".strip()
 
     @property
-    def asked(self):
+    def asked(self) -> np.ndarray:
         """The labels that each run asked for."""
         return asked_of(self.counts[:, -1])
 
 
 @dataclass(frozen=True)
-class Contest:
-    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Line.
+class TunedRun:
+    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Result.
 
     grid: the values of each parameter that are tried; a single one where nothing is tuned.
     """
 
     spec: Specification
-    source: Source
+    source: RowSource
     algorithm: str
     budget: int | None
-    grid: dict
+    grid: Grid
 
     @cached_property
-    def sizes(self):
+    def sizes(self) -> tuple[int, int]:
         """How many settings the grid has, and how many a search one parameter at a time would try."""
         sizes = [len(values) for values in self.grid.values()]
         return prod(sizes), 2 * sum(sizes)
 
     @property
-    def searched(self):
+    def searched(self) -> bool:
         """Whether the grid is too large to be tried as a whole."""
         full, one_by_one = self.sizes
         return full > max(MOST_SETTINGS, one_by_one)
 
     @property
-    def shown(self):
+    def shown(self) -> list[Part]:
         """The parts that the result is over."""
         spec = self.spec
         kind = "held" if spec.held_out else "test" if spec.tune == "2:1" else "all"
         return [(kind, spec.seed + k) for k in range(spec.permutations)]
 
     @property
-    def tried(self):
+    def tried(self) -> list[Part]:
         """The parts that settings are tuned over."""
-        kind, count = {"2:1": ("tune", self.spec.trials), "cv": ("held", FOLDS)}.get(self.spec.tune, (None, 0))
-        return [(kind, k) for k in range(count)] or self.shown
+        if self.spec.tune == "2:1":
+            return [("tune", k) for k in range(self.spec.trials)]
+        return [("held", k) for k in range(FOLDS)] if self.spec.tune == "cv" else self.shown
 
-    def work(self):
+    def work(self) -> int:
         """About how many replays there are in all."""
         full, one_by_one = self.sizes
         tried = 0 if self.spec.tune == "none" else one_by_one if self.searched else full
         scaled = max(1, tried) * STEPS if self.spec.hit else 0
         return (tried + scaled) * len(self.tried) + len(self.shown)
 
-    def job(self, setting, part, points=1, budget=True):
+    def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
         """The replay of a setting over a part, with the counts at so many marks; without a limit of labels if asked."""
-        about, spec = chosen(self.algorithm, setting), self.spec
-        free = {key: setting.get(key, getattr(spec, key)) for key in FREE}
+        strategy, spec = chosen(self.algorithm, setting), self.spec
+        free: dict[str, Any] = {key: setting.get(key, getattr(spec, key)) for key in FREE}
         weights = weights_of(spec, setting)
-        rho = 1.0 if about.multiclass else self._rho(free["rho"], weights, part) if about.rho is None else about.rho
+        rho = 1.0 if strategy.multiclass else strategy.rho
+        if rho is None:
+            rho = self._rho(free["rho"], weights, part)
         return Job(
-            about.learner, about.rule, about.learner_parameters, about.rule_parameters, rho, weights.ratio("sum"),
-            free["theta"], self.budget if budget else None, spec.average, part, points,
+            strategy.learner, strategy.rule, strategy.learner_parameters, strategy.rule_parameters,
+            rho, weights.ratio("sum"), free["theta"], self.budget if budget else None, spec.average, part, points,
         )  # fmt: skip
 
-    def _rho(self, rho, weights, part):
+    def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float:
         """The weight of positives: of the cost, estimated (0), or as a number; auto takes it from the labels."""
         if rho in ESTIMATES and self.spec.metric == "cost":
             return weights.ratio("cost")
@@ -240,23 +255,27 @@ class Contest:
             return weights.ratio("sum") * imbalance(self.source, part)
         return 0.0 if rho == "laplace" else float(rho)
 
-    def run(self):
-        """The line of the only setting, or of the one that is best where settings are tuned."""
-        trials = []
+    def run(self) -> Replays[Result]:
+        """The result of the only setting, or of the one that is best where settings are tuned."""
+        trials: list[Trial] = []
         if self.spec.tune == "none":
             [best] = yield from self._hitting(settings(self.grid))
         else:
             best = yield from self._tuned(trials)
         [counts] = yield from self._over([best], self.shown, self.spec.points)
         keys = [job_key(self.source, self.job(best, part, self.spec.points)) for part in self.shown]
-        return Line(self.source.name, self.algorithm, self.budget, self.source.told_apart, best, trials, keys, counts)
+        return Result(
+            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, keys, counts
+        )
 
-    def _over(self, choices, parts, points=1, budget=True):
+    def _over(
+        self, choices: list[Setting], parts: list[Part], points: int = 1, budget: bool = True
+    ) -> Replays[np.ndarray]:
         """The counts (choices, parts, marks, ...); jobs over the same part are neighbours, for they share its order."""
         counts = yield [self.job(choice, part, points, budget) for part in parts for choice in choices]
         return np.reshape(counts, (len(parts), len(choices), *counts[0].shape)).swapaxes(0, 1)
 
-    def _tuned(self, trials):
+    def _tuned(self, trials: list[Trial]) -> Replays[Setting]:
         """The best choice of the grid; all that are tried are noted in trials."""
         if not self.searched:
             return (yield from self._best(settings(self.grid), trials))
@@ -265,20 +284,20 @@ class Contest:
             best = yield from self._best([best | {key: value} for value in values], trials)
         return best
 
-    def _best(self, choices, trials):
+    def _best(self, choices: list[Setting], trials: list[Trial]) -> Replays[Setting]:
         """The choice with the best criterion over the parts that are tried."""
         choices = yield from self._hitting(choices)
         counts = yield from self._over(choices, self.tried)
-        scores = [self._score(choice, found) for choice, found in zip(choices, counts)]
+        scores = [self._score(choice, each) for choice, each in zip(choices, counts)]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
         return choices[int(np.argmax(self.spec.sign * np.array(scores)))]
 
-    def _score(self, setting, counts):
+    def _score(self, setting: Setting, counts: np.ndarray) -> float:
         """The criterion, on average over the parts."""
-        found = evaluate(self.spec, self.source.told_apart, setting, counts[:, -1], self.spec.evaluation)
-        return float(found[self.spec.criterion].mean())
+        values = evaluate(self.spec, self.source.distinct_classes, setting, counts[:, -1], self.spec.evaluation)
+        return float(values[self.spec.criterion].mean())
 
-    def _hitting(self, choices):
+    def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
         """The choices with the smoothing of the query rule scaled so that `hit` labels (or their share) are asked."""
         hit = self.spec.hit
         if hit is None:
@@ -296,13 +315,13 @@ class Contest:
         return scaled
 
 
-def _scaled(scales, base, power):
+def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: float) -> Setting:
     """The values of some parameters times 2^power, none above what is allowed."""
     most = {key: inf if spec.high is None else float(spec.high) for key, spec in scales.items()}
     return {key: min(most[key], value * 2.0**power) for key, value in base.items()}
 
 
-def job_key(source, job):
+def job_key(source: RowSource, job: Job) -> str:
     """What tells a replay from every other: rows, labels, job and engine."""
-    told = json.dumps([source.fingerprint, source.positive, *job, __version__], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    key = json.dumps([source.fingerprint, source.positive, *job, __version__], sort_keys=True)
+    return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -1,58 +1,88 @@
 """Who is better, and is it chance: paired tests against the best, and ranks over several data sets (Demsar 2006)."""
 
+from collections.abc import Mapping, Sequence
 from math import sqrt
+from typing import TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def holm(p):
+class PairedTest(TypedDict):
+    """A mean, whether it is the best, the p-values against the best, and whether it is level with the best."""
+
+    mean: float
+    best: bool
+    t: float | None
+    wilcoxon: float | None
+    level: bool
+
+
+class Ranks(TypedDict):
+    """Average ranks by name, over how many blocks, Friedman's p-value and Nemenyi's critical difference."""
+
+    ranks: dict[str, float]
+    blocks: int
+    friedman: float | None
+    critical_difference: float | None
+
+
+def holm(p: ArrayLike) -> np.ndarray:
     """p-values corrected for being several (Holm 1979), in the order given."""
     p = np.asarray(p, float)
     order = np.argsort(p, kind="stable")
     corrected = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    found = np.empty_like(p)
-    found[order] = np.minimum(1, corrected)
-    return found
+    unsorted = np.empty_like(p)
+    unsorted[order] = np.minimum(1, corrected)
+    return unsorted
 
 
-def against_best(values, more_is_better=True, level=0.05):
+def against_best(
+    values: Mapping[str, ArrayLike], more_is_better: bool = True, level: float = 0.05
+) -> dict[str, PairedTest]:
     """For each name in {name: a value for each run}, runs paired by their place: its mean, whether it is the best, and
     the p-values against the best of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method.
 
     A name is `level` with the best unless its t-test says otherwise below the level; of a single run p is None.
     """
     sign = 1 if more_is_better else -1
-    means = {name: float(np.mean(runs)) for name, runs in values.items()}
+    runs_of = {name: np.asarray(runs) for name, runs in values.items()}
+    means = {name: float(runs.mean()) for name, runs in runs_of.items()}
     best = max(means, key=lambda name: sign * means[name])
     others = [name for name in values if name != best]
     tests = {
-        kind: holm([test(np.subtract(values[best], values[name])) for name in others])
+        kind: holm([test(runs_of[best] - runs_of[name]) for name in others])
         for kind, test in (("t", _t), ("wilcoxon", _wilcoxon))
-        if len(values[best]) > 1
+        if runs_of[best].size > 1
     }
-    found = {best: {"mean": means[best], "best": True, "t": None, "wilcoxon": None, "level": True}}
-    for k, name in enumerate(others):
-        p = dict.fromkeys(("t", "wilcoxon")) | {kind: float(each[k]) for kind, each in tests.items()}
-        found[name] = {"mean": means[name], "best": False, **p, "level": p["t"] is None or p["t"] >= level}
-    return {name: found[name] for name in values}
+
+    def compared(name: str) -> PairedTest:
+        if name == best or not tests:
+            t = wilcoxon = None
+        else:
+            t, wilcoxon = (float(tests[kind][others.index(name)]) for kind in ("t", "wilcoxon"))
+        is_level = t is None or t >= level
+        return {"mean": means[name], "best": name == best, "t": t, "wilcoxon": wilcoxon, "level": is_level}
+
+    return {name: compared(name) for name in values}
 
 
-def _t(apart):
+def _t(apart: np.ndarray) -> float:
     """The p-value of a paired t-test; without a spread it is one of always the same, or of never."""
     from scipy.stats import ttest_1samp
 
     if np.allclose(apart, apart[0], rtol=1e-9, atol=1e-12):
         return float(abs(apart[0]) <= 1e-12)
-    return ttest_1samp(apart, 0).pvalue
+    return float(ttest_1samp(apart, 0).pvalue)
 
 
-def _wilcoxon(apart):
+def _wilcoxon(apart: np.ndarray) -> float:
     from scipy.stats import wilcoxon
 
-    return wilcoxon(apart).pvalue if np.any(apart) else 1.0
+    return float(wilcoxon(apart).pvalue) if np.any(apart) else 1.0
 
 
-def average_ranks(table, more_is_better=True, level=0.05):
+def average_ranks(table: Mapping[str, Sequence[float]], more_is_better: bool = True, level: float = 0.05) -> Ranks:
     """Average ranks (1 is best) of {name: a mean for each block}, the p-value of Friedman's test, and the critical
     difference of Nemenyi's: ranks that are further apart differ. None where there are too few blocks or names."""
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
