@@ -209,11 +209,10 @@ def _guess(words: Words, numeric: Collection[str]) -> Columns:
 
 def _guess_id(words: Words, prose: list[str]) -> str | None:
     """The first column called id whose words are all different."""
-    for column, cells in words.items():
-        different = len(set(cells)) == len(cells) and all(cell.isdigit() or not is_number(cell) for cell in cells)
-        if different and column not in prose and re.search(r"(?i)ids?$", column):
-            return column
-    return None
+    called = [column for column in words if re.search(r"(?i)ids?$", column) and column not in prose]
+    different = [column for column in called if len(set(words[column])) == len(words[column])]
+    fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
+    return next(fitting, None)
 
 
 def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
