@@ -7,8 +7,8 @@ import streamlit as st
 from oal_engine.sessions import bundle, look_back
 from ui import charts, replay
 from ui.downloads import downloads
-from ui.figures import figures, table, told
 from ui.forms import choose_strategy
+from ui.metric_table import describe, metric_lines, table
 from ui.page import chosen_session, complain, guarded, heading, note, open_page
 from ui.page import store as open_store
 
@@ -44,7 +44,7 @@ def what_if(player):
 def compare(trace, found):
     """The figures and curves of both."""
     run, asked = found.run, found.asked
-    st.text(f"This session: {told(trace.strategy)}\nThe other: {told(run.strategy)}")
+    st.text(f"This session: {describe(trace.strategy)}\nThe other: {describe(run.strategy)}")
     answered = sum(label != 0 for *_, label in asked)
     if found.exact:
         wrong = f" {found.different:,} of this session's answers differ from them." * bool(found.different)
@@ -67,7 +67,7 @@ def compare(trace, found):
         for label, name in list(trace.names.items())[: 1 if not trace.multiclass else 12]:
             lines.append((f"Answers: {name}", f"{trace.labels.count(label):,}", f"{run.labels.count(label):,}"))
     if found.exact:
-        both = zip(figures(trace, trace.counts), figures(run, run.counts))
+        both = zip(metric_lines(trace, trace.counts), metric_lines(run, run.counts))
         for (title, *own), (_, *new) in both:
             lines += [(f"{title}, {name}", a, b) for name, a, b in zip(charts.NAMES.values(), own, new)]
     table(("", "session", "other"), lines, "24rem")
@@ -141,7 +141,7 @@ with guarded():
     player.refresh()
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
-        heading(trace.settings.name, f"{told(trace.strategy)} on {trace.settings.dataset_name}")
+        heading(trace.settings.name, f"{describe(trace.strategy)} on {trace.settings.dataset_name}")
         downloads(store, session)
     if trace.mismatch:
         complain(f"{trace.mismatch} It is shown as far as it verifies.")

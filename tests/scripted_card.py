@@ -2,8 +2,8 @@
 
 import pytest
 
-from ui.card import SCRIPTS
-from ui.component import text
+from ui.components import text
+from ui.components.card import SCRIPTS
 
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {

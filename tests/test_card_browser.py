@@ -7,7 +7,7 @@ from test_browser import app, bounds, button, fits, history, keep, label, store,
 
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from ui.desk import KEYS
+from ui.card_server import KEYS
 
 
 def notes(store, session):  # noqa: F811

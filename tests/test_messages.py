@@ -130,7 +130,7 @@ def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
     """A view that cannot be read is said, an unknown choice shows nothing, and neither ends the page."""
     at = listed(work().session.id, name, view=view)
     assert not at.exception
-    shown = mounted(at, "feed")
+    shown = mounted(at, "item_list")
     assert shown["rows"] or "nonsense" in str(view) or "[]" in str(view)
     assert ("Not shown: " in (shown["error"] or "")) == ("show" not in view)
 
@@ -139,7 +139,7 @@ def test_a_mark_far_behind_the_stream_is_refused(work):
     """A row that no list has is said, and not looked for."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
     assert not at.exception
-    assert mounted(at, "feed")["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
+    assert mounted(at, "item_list")["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
 
 
 def failing(*_):
@@ -215,7 +215,7 @@ def test_an_event_belongs_to_whose_name_stood_there(app_store, work, monkeypatch
     at, _ = sent(desk.session.id, LABEL | {"question": asked, "annotator": "dora"})
     assert "dora" == app_store.standing_label(asked)["annotator"]
     asked = Session(app_store, desk.session.id).place.asked.id
-    monkeypatch.setattr("ui.card.who_labels", lambda: ("carla", True))
+    monkeypatch.setattr("ui.components.card.who_labels", lambda: ("carla", True))
     sent(desk.session.id, LABEL | {"id": "l2", "question": asked, "annotator": "dora"}, at=at)
     assert "carla" == app_store.standing_label(asked)["annotator"]
 

@@ -18,7 +18,7 @@ from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import StorageError, Store, StoreError
 
 from . import access
-from .component import text
+from .components import text
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
@@ -56,7 +56,7 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
-SCRIPT = f"<script>{text(['popover.js', 'kept.js'])}</script>"
+SCRIPT = f"<script>{text(['popover.js', 'keep_focus.js'])}</script>"
 PAGES = {
     "Home": "home.py",
     "Label": "pages/1_Label.py",

@@ -7,7 +7,7 @@ from oal_engine.experiments import race as races
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.query_rules import QUERY_RULES
 
-from .component import component
+from .components import component
 from .forms import fields
 from .page import guarded, store
 
@@ -15,7 +15,7 @@ CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
 CLIPPED = 240  # characters of an item
 
-_mount = component("race", ["nodes.js", "race.js"], ["race.css"])
+_mount = component("race", ["dom.js", "race.js"], ["race.css"])
 
 
 @st.fragment

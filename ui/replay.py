@@ -12,15 +12,15 @@ from oal_engine.sessions.fold import Place
 from oal_engine.sessions.log import StoredQuestion
 
 from . import charts, messages
-from .component import component
-from .figures import estimated, figures
+from .components import component
 from .items import Items
+from .metric_table import estimate_lines, metric_lines
 from .page import complain, store, stored_settings
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
-_mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
+_mount = component("replay", ["dom.js", "page_exit.js", "replay.js"], ["card.css", "replay.css"])
 
 
 @st.cache_resource(max_entries=8)
@@ -126,12 +126,12 @@ class Player:
             table = look_back.answers_confusion(trace, number)
             return {"tables": {"answers": table}, "figures": self._figures(int(counts.sum()))}
         tables = {name: look_back.confusion(trace, counts, name) for name in charts.NAMES}
-        return {"tables": tables, "figures": figures(trace, counts)}
+        return {"tables": tables, "figures": metric_lines(trace, counts)}
 
     def _figures(self, rounds):
         """The metrics as estimated after so many rounds; None where there is no estimate."""
         before = [each for t, _, each in self._estimates if t <= rounds]
-        lines = estimated(before[-1]) if before else []
+        lines = estimate_lines(before[-1]) if before else []
         return lines or None
 
     def _note(self):

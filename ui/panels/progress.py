@@ -6,9 +6,10 @@ import streamlit as st
 
 from oal_engine.sessions import estimates
 
-from . import charts, spending, stopping
-from .figures import estimated, figures, table
-from .page import note
+from .. import charts
+from ..metric_table import estimate_lines, metric_lines, table
+from ..page import note
+from . import spending, stopping
 
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
@@ -16,10 +17,10 @@ CLOSED = (
 )
 
 
-def show(desk):
+def show(server):
     """Show the progress of a session; call it in a fragment."""
-    log = desk.log
-    told, drawn, lines, problem = desk.once("progress", lambda: _look(desk.session, log))
+    log = server.log
+    told, drawn, lines, problem = server.once("progress", lambda: _look(server.session, log))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in told))
     if problem:
         note(f"No estimates so far. {problem}")
@@ -34,7 +35,7 @@ def _look(session, log):
     place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
     drawn, lines, problem, values, closed = charts.of_session(session), [], None, None, None
     if session.labelled:
-        lines = [("So far", *charts.NAMES.values()), *figures(session, place.counts)]
+        lines = [("So far", *charts.NAMES.values()), *metric_lines(session, place.counts)]
         rounds, counts = session.curve()
         values = rounds, session.evaluate(counts, "push")[metric]
     else:
@@ -44,7 +45,7 @@ def _look(session, log):
             closed = found.closed
             points = estimates.curve(session)
             drawn = [*charts.estimated(session, points), *drawn]
-            lines = [("Estimated so far", *charts.NAMES.values()), *estimated(found.metrics)]
+            lines = [("Estimated so far", *charts.NAMES.values()), *estimate_lines(found.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
     theta = 0.0 if session.multiclass else session.settings.theta
     told = spending.sentences(session.settings, place.progress, log)

@@ -1,4 +1,4 @@
-"""The server's side of the labeling card: one desk an open session, shared by every browser that shows it."""
+"""The server's side of the labeling card: one per open session, shared by every browser that shows it."""
 
 import threading
 from dataclasses import asdict, replace
@@ -18,12 +18,12 @@ SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
 @st.cache_resource(max_entries=50)
-def desk(session):
-    """The desk of a session, opened once in this server process."""
-    return Desk(session)
+def card_server(session):
+    """The card server of a session, opened once in this server process."""
+    return CardServer(session)
 
 
-class Desk:
+class CardServer:
     """Answers the card's events and says what it shows next."""
 
     def __init__(self, session):

@@ -2,7 +2,7 @@
 
 from oal_engine.sessions.settings import SKIP
 
-from . import feed
+from ..components import item_list
 
 MEANS = (
     "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
@@ -10,24 +10,24 @@ MEANS = (
 )
 
 
-def show(desk):
+def show(server):
     """Show the history; call it in a fragment."""
-    session = desk.session
-    feed.feed(
-        desk,
+    session = server.session
+    item_list.show(
+        server,
         "history",
         lambda event, by: session.correct(event.id, event.row, event.action, by, highlighted=False),
-        lambda view: page(desk, view),
+        lambda view: page(server, view),
     )
 
 
-def page(desk, view):
+def page(server, view):
     """What is shown of a view: the newest answers that fit come first."""
-    session = desk.session
-    answered = [entry for entry in reversed(desk.log) if entry.label is not None]
+    session = server.session
+    answered = [entry for entry in reversed(server.log) if entry.label is not None]
     shown = [entry for entry in answered if _fits(entry, view.show)]
-    by_item = {entry.item: entry.note for entry in shown if entry.note}
-    found, counts = feed.turned(session, [entry.item for entry in shown], view, lambda item: by_item.get(item, ""))
+    notes = {entry.item: entry.note for entry in shown if entry.note}
+    found, counts = item_list.page_of(session, [entry.item for entry in shown], view, lambda item: notes.get(item, ""))
     rows = [_row(session, shown[k], item, view.open) for k, item in found]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
     return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
@@ -65,7 +65,7 @@ def _row(session, entry, item, opened):
     by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
     by.append("random check" if entry.audit else f"chance of being asked {entry.probability:.2f}")
     left = session.place.progress.left
-    return feed.told(session, item, entry.item, opened == entry.id) | {
+    return item_list.row(session, item, entry.item, opened == entry.id) | {
         "id": entry.id,
         "chips": chips,
         "when": entry.answered_at,

@@ -5,24 +5,24 @@ const FEW_ACTIONS = 7; // more are chosen from a list
 const TYPED = 300; // ms without a key before a search is sent
 const LONGEST_SEARCH = 200;
 
-const feeds = new WeakMap();
+const lists = new WeakMap();
 
 export default function ({ data, parentElement, setStateValue }) {
-  let feed = feeds.get(parentElement);
-  if (feed?.name !== data.name) {
-    feed?.remove();
-    feed = new Feed(parentElement, data);
-    feeds.set(parentElement, feed);
+  let list = lists.get(parentElement);
+  if (list?.name !== data.name) {
+    list?.remove();
+    list = new ItemList(parentElement, data);
+    lists.set(parentElement, list);
   }
-  feed.receive(data, setStateValue);
+  list.receive(data, setStateValue);
   return () => {
     if (parentElement.isConnected) return;
-    feed.remove();
-    feeds.delete(parentElement);
+    list.remove();
+    lists.delete(parentElement);
   };
 }
 
-class Feed {
+class ItemList {
   constructor(parent, data) {
     const { name, view, session } = data;
     this.name = name;
@@ -32,21 +32,21 @@ class Feed {
     this.leaving = leaving(this.listening.signal);
     this.lines = new Map();
     this.search = h("input", { type: "search", "aria-label": "Search", placeholder: "Search",
-      maxlength: LONGEST_SEARCH, ...testid("feed-search") });
+      maxlength: LONGEST_SEARCH, ...testid("list-search") });
     this.search.value = view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.look({ search: whole(this.search.value), page: 0, open: null }), TYPED);
     };
-    this.filter = h("select", { "aria-label": "Show", ...testid("feed-filter") });
+    this.filter = h("select", { "aria-label": "Show", ...testid("list-filter") });
     this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
-    this.status = h("p", { class: "problem", role: "alert", ...testid("feed-problem") });
-    this.rows = h("ol", { class: "rows", ...testid("feed-rows") });
+    this.status = h("p", { class: "problem", role: "alert", ...testid("list-problem") });
+    this.rows = h("ol", { class: "rows", ...testid("list-rows") });
     this.list = h("div", { class: "list", role: "region", "aria-label": "Items" }, this.rows);
-    this.total = h("span", { role: "status", ...testid("feed-total") });
+    this.total = h("span", { role: "status", ...testid("list-total") });
     this.newer = this.turn("Newer", -1);
     this.older = this.turn("Older", 1);
-    this.root = h("section", { class: "card feed", ...testid("feed") },
+    this.root = h("section", { class: "card item-list", ...testid("list") },
       h("div", { class: "look" }, this.search, this.filter), this.status, this.list,
       h("div", { class: "pages" }, this.total, this.newer, this.older));
     parent.append(this.root);

@@ -1,4 +1,4 @@
-"""Streamlit components out of the scripts and style sheets in this folder."""
+"""Streamlit components made of the scripts and style sheets in this folder."""
 
 import json
 import math

@@ -6,15 +6,15 @@ import streamlit as st
 
 from oal_engine.store import StoreError
 
-from .figures import table, told
-from .forms import LONGEST_GUIDELINES
-from .page import annotator, complain, logged_in, owns
+from ..forms import LONGEST_GUIDELINES
+from ..metric_table import describe, table
+from ..page import annotator, complain, logged_in, owns
 
 
-def show(desk):
+def show(server):
     """Show guidelines and settings; call it in a fragment."""
-    session = desk.session
-    settings = desk.settings()
+    session = server.session
+    settings = server.settings()
     words, owner = settings.guidelines, settings.owner
     if words:
         st.html(
@@ -52,7 +52,7 @@ def _settings(session, settings):
     checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
     return [
         ("Data", settings.dataset_name),
-        ("Algorithm", told(session.strategy)),
+        ("Algorithm", describe(session.strategy)),
         ("Budget", f"{settings.budget:,} labels"),
         ("Random checks", checks if settings.audit else "none"),
         ("Pace", f"over the first {settings.pace:.0%} of the stream" if settings.pace else "decided by the algorithm"),

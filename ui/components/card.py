@@ -12,11 +12,11 @@ import streamlit as st
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import ConflictError, StorageError, StoreError
 
-from . import messages
-from .component import component
-from .page import who_labels
+from .. import messages
+from ..page import who_labels
+from . import component
 
-SCRIPTS = "nodes.js", "leaving.js", "outbox.js", "keys.js", "card.js"
+SCRIPTS = "dom.js", "page_exit.js", "outbox.js", "keys.js", "card.js"
 BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
 KEPT = "It is kept here and sent again."
 

@@ -1,4 +1,4 @@
-"""The figures of a run in numbers: which are told, in which order, and a table of them."""
+"""The metrics of a run in numbers: which are shown, in which order, and as a table."""
 
 import html
 
@@ -13,7 +13,7 @@ SHOWN = {
 }
 
 
-def figures(run, counts):
+def metric_lines(run, counts):
     """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
     found = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
     lines = [(TITLES[name], *(float(each[name]) for each in found)) for name in SHOWN[run.multiclass]]
@@ -23,7 +23,7 @@ def figures(run, counts):
     return lines
 
 
-def estimated(found):
+def estimate_lines(found):
     """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
     return [
         (TITLES[name], *(_interval(found[key][name]) for key in metrics.EVALUATIONS))
@@ -56,7 +56,7 @@ def table(heads, lines, height="19rem"):
     )
 
 
-def told(chosen):
+def describe(chosen):
     """A strategy and its parameters in a line."""
     values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items())
     return f"{chosen.algorithm}{values and f' ({values})'}"

@@ -1,34 +1,34 @@
-"""Lists of items on the Label page: a Streamlit component (feed.js, feed.css) and what its lists share."""
+"""Lists of items on the Label page: a Streamlit component (item_list.js, item_list.css) and what its lists share."""
 
 from oal_engine.kernel.rows import nonzero
 
-from . import messages
+from .. import messages
+from . import component
 from .card import mounted
-from .component import component
 
 PAGE = 50  # items
 SNIPPET = 300  # characters
 SEARCHED = 10_000  # items, the newest: more would keep the page waiting
 CHUNK = 500
 
-_mount = component("feed", ["nodes.js", "leaving.js", "outbox.js", "feed.js"], ["card.css", "feed.css"])
+_mount = component("item_list", ["dom.js", "page_exit.js", "outbox.js", "item_list.js"], ["card.css", "item_list.css"])
 
 
-def feed(desk, name, correct, page):
-    """Show the list of a desk that has this name; call it in a fragment.
+def show(server, name, correct, page):
+    """Show a list of items under a name of its own; call it in a fragment.
 
     correct: stores the event of a row, with its annotator. page: what is shown of a view.
     """
-    key = f"{name}-{desk.session.id}"
+    key = f"{name}-{server.session.id}"
 
     def payload(problem, _, view):
         view = view or messages.View()
-        return {"name": key, "session": desk.name, "view": view.model_dump(), "error": problem} | page(view)
+        return {"name": key, "session": server.name, "view": view.model_dump(), "error": problem} | page(view)
 
     mounted(_mount, key, messages.RowEvent, correct, payload, view=messages.View)
 
 
-def turned(session, positions, view, beside=None):
+def page_of(session, positions, view, beside=None):
     """The page of a view through items at positions: [(index of the position, item)], and the list's counts in words.
 
     A search looks through texts and ids, and `beside` (position -> more words), of the SEARCHED first positions.
@@ -69,7 +69,7 @@ def _counted(first, shown, total, within=""):
     return {"total": told, "newer": first > 0, "older": total is None or first + PAGE < total}
 
 
-def told(session, item, position, whole):
+def row(session, item, position, whole):
     """An item's title and its text: the whole of it, else so much as a line of the list has room for."""
     text = item["text"]
     if text is None:

@@ -8,9 +8,9 @@ import streamlit as st
 
 from oal_engine.sessions.settings import SessionError
 
-from . import feed
+from ..components import item_list
+from ..page import annotator
 from .guidelines import may_edit
-from .page import annotator
 
 COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
@@ -19,15 +19,15 @@ COST = (
 STORED = "Marks are only recorded; model and estimates stay as they are."
 
 
-def show(desk):
+def show(server):
     """Show what was passed; call it in a fragment."""
-    session = desk.session
-    trains = not session.multiclass and _switch(desk)
-    feed.feed(
-        desk,
+    session = server.session
+    trains = not session.multiclass and _switch(server)
+    item_list.show(
+        server,
         "pushed",
         lambda event, by: session.feedback(event.id, _item(session, event.row), event.action == 1, by, trains=trains),
-        lambda view: page(desk, view, trains),
+        lambda view: page(server, view, trains),
     )
 
 
@@ -38,10 +38,10 @@ def _item(session, row):
     return int(session.order[row])
 
 
-def _switch(desk):
+def _switch(server):
     """Whether marks train, for everybody in the session."""
-    session = desk.session
-    settings = desk.settings()
+    session = server.session
+    settings = server.settings()
     stands, fixed = settings.feedback_trains, not may_edit(settings.owner, annotator())
     chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}", disabled=fixed)
     if fixed:
@@ -57,9 +57,9 @@ def _cost(session, trains):
     return COST.format(negative=session.names[-1]) if trains else STORED
 
 
-def _passed(desk, show):
+def _passed(server, show):
     """The rounds that passed without a question, newest first; of K classes those that passed as one."""
-    session = desk.session
+    session = server.session
     _, predicted, asked = session.decided
     wanted = predicted > 0
     if session.multiclass and show not in ("all", "marked"):
@@ -67,17 +67,17 @@ def _passed(desk, show):
     return np.flatnonzero(wanted & ~asked)[::-1]
 
 
-def page(desk, view, trains=False):
+def page(server, view, trains=False):
     """What is shown of a view: the items that passed last come first."""
-    session, show = desk.session, view.show
+    session, show = server.session, view.show
     marks = session.marks
-    rounds = _passed(desk, show)
+    rounds = _passed(server, show)
     items = session.order[rounds]
     if show == "marked":
         keep = np.isin(items, list(marks))
         rounds, items = rounds[keep], items[keep]
     margins, predicted, _ = session.decided
-    found, counts = feed.turned(session, items, view)
+    found, counts = item_list.page_of(session, items, view)
     rows = []
     for k, item in found:
         t, marked = int(rounds[k]), item["position"] in marks
@@ -85,7 +85,7 @@ def page(desk, view, trains=False):
         name = session.names[int(predicted[t])]
         chips = [(name, "")] if session.multiclass else []
         rows.append(
-            feed.told(session, item, item["position"], view.open == t)
+            item_list.row(session, item, item["position"], view.open == t)
             | {
                 "id": t,
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,

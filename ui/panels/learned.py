@@ -7,7 +7,7 @@ import streamlit as st
 
 from oal_engine.sessions import top_terms
 
-from .page import note
+from ..page import note
 
 BACKS = (10, 50)  # answers
 MOST = 12  # terms in a list
@@ -22,10 +22,10 @@ STYLE = """<style>
 </style>"""
 
 
-def show(desk):
+def show(server):
     """Show what was learned; call it in a fragment."""
-    session = desk.session
-    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, desk.log))}</p>')
+    session = server.session
+    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, server.log))}</p>')
     if not session.labels:
         note("Nothing is learned yet.")
         return
@@ -33,7 +33,7 @@ def show(desk):
         "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
         key="learned-back",
     )  # fmt: skip
-    moved, strongest = desk.once("learned", lambda: _look(session))
+    moved, strongest = server.once("learned", lambda: _look(session))
     _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
             for move in moved[back]])  # fmt: skip
     names = session.names

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from .page import note
+from ..page import note
 
 
 def remember(session):
