@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui.card_server import card_server
+from ui.card_server import CardServer, card_server
 from ui.components.card import card
 from ui.metric_table import describe
 from ui.page import chosen_session, guarded, heading, note, open_page
@@ -13,13 +13,13 @@ from ui.panels.arrivals import arrivals, remember
 
 @st.fragment
 @guarded()
-def label(server):
+def label(server: CardServer) -> None:
     card(f"card-{server.session.id}", server.handle, server.payload)
     remember(server.session)
 
 
 @st.fragment(run_every=3)
-def watch(server):
+def watch(server: CardServer) -> None:
     """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
     panels = {
         "Progress": progress.show,

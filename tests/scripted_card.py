@@ -134,7 +134,7 @@ class Script:
 def page(browser):
     """A page with the look of the card and nothing else, whose clock stands still."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
-    body = HTML % (style, text(["card.css"]))
+    body = HTML % (style, text(["base.css", "card.css"]))
     with browser.new_context() as context:
         made = context.new_page()
         made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))

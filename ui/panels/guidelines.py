@@ -4,14 +4,17 @@ import html
 
 import streamlit as st
 
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import Settings
 from oal_engine.store import StoreError
 
+from ..card_server import CardServer
 from ..forms import LONGEST_GUIDELINES
 from ..metric_table import describe, table
 from ..page import annotator, complain, logged_in, owns
 
 
-def show(server):
+def show(server: CardServer) -> None:
     """Show guidelines and settings; call it in a fragment."""
     session = server.session
     settings = server.settings()
@@ -31,12 +34,12 @@ def show(server):
     table(("Settings", ""), _settings(session, settings), "none")
 
 
-def may_edit(owner, name):
+def may_edit(owner: str, name: str) -> bool:
     """Whether somebody may change a session: its owner may, and whoever owns the studio."""
     return owns() or (logged_in() and name == owner)
 
 
-def _edit(session, words):
+def _edit(session: Session, words: str) -> None:
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
         try:
@@ -47,7 +50,7 @@ def _edit(session, words):
             st.rerun()
 
 
-def _settings(session, settings):
+def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
     """The settings in words."""
     checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
     return [

@@ -5,8 +5,11 @@ import html
 import streamlit as st
 
 from oal_engine.sessions import estimates
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
 
 from .. import charts
+from ..card_server import CardServer
 from ..metric_table import estimate_lines, metric_lines, table
 from ..page import note
 from . import spending, stopping
@@ -17,11 +20,11 @@ CLOSED = (
 )
 
 
-def show(server):
+def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
     log = server.log
-    told, drawn, lines, problem = server.once("progress", lambda: _look(server.session, log))
-    st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in told))
+    sentences, drawn, lines, problem = server.once("progress", lambda: _look(server.session, log))
+    st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
         note(f"No estimates so far. {problem}")
     for chart in drawn:
@@ -30,25 +33,26 @@ def show(server):
         table(lines[0], lines[1:])
 
 
-def _look(session, log):
+def _look(session: Session, log: list[Entry]) -> tuple[list[str], list[charts.Chart], list[tuple], str | None]:
     """The sentences, the charts, the table's lines, and why there are no figures."""
     place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
-    drawn, lines, problem, values, closed = charts.of_session(session), [], None, None, None
+    drawn, lines, problem, closed = charts.of_session(session), [], None, None
+    values: stopping.Curve | None = None
     if session.labelled:
         lines = [("So far", *charts.NAMES.values()), *metric_lines(session, place.counts)]
         rounds, counts = session.curve()
         values = rounds, session.evaluate(counts, "push")[metric]
     else:
-        found = estimates.of_session(session)
-        problem = found.reason
+        estimate = estimates.of_session(session)
+        problem = estimate.reason
         if not problem:
-            closed = found.closed
+            closed = estimate.closed
             points = estimates.curve(session)
             drawn = [*charts.estimated(session, points), *drawn]
-            lines = [("Estimated so far", *charts.NAMES.values()), *estimate_lines(found.metrics)]
+            lines = [("Estimated so far", *charts.NAMES.values()), *estimate_lines(estimate.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
     theta = 0.0 if session.multiclass else session.settings.theta
-    told = spending.sentences(session.settings, place.progress, log)
+    sentences = spending.sentences(session.settings, place.progress, log)
     if closed is not None:
-        told.append(CLOSED.format(closed + 1))
-    return [*told, stopping.sentence(log, theta, title, values)], drawn, lines, problem
+        sentences.append(CLOSED.format(closed + 1))
+    return [*sentences, stopping.sentence(log, theta, title, values)], drawn, lines, problem

@@ -2,13 +2,17 @@
 classes every item with the class that it passed as."""
 
 import html
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
+from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
+from ..card_server import CardServer
 from ..components import item_list
+from ..messages import View
 from ..page import annotator
 from .guidelines import may_edit
 
@@ -19,7 +23,7 @@ COST = (
 STORED = "Marks are only recorded; model and estimates stay as they are."
 
 
-def show(server):
+def show(server: CardServer) -> None:
     """Show what was passed; call it in a fragment."""
     session = server.session
     trains = not session.multiclass and _switch(server)
@@ -31,14 +35,14 @@ def show(server):
     )
 
 
-def _item(session, row):
+def _item(session: Session, row: int) -> int:
     """The item that passed in a round."""
     if row >= session.rounds:
         raise SessionError(f"a mark must be on one of the {session.rounds:,} rounds. Got {row + 1:,}.")
     return int(session.order[row])
 
 
-def _switch(server):
+def _switch(server: CardServer) -> bool:
     """Whether marks train, for everybody in the session."""
     session = server.session
     settings = server.settings()
@@ -52,12 +56,12 @@ def _switch(server):
     return chosen
 
 
-def _cost(session, trains):
+def _cost(session: Session, trains: bool) -> str:
     """What a mark does."""
     return COST.format(negative=session.names[-1]) if trains else STORED
 
 
-def _passed(server, show):
+def _passed(server: CardServer, show: str) -> np.ndarray:
     """The rounds that passed without a question, newest first; of K classes those that passed as one."""
     session = server.session
     _, predicted, asked = session.decided
@@ -67,7 +71,7 @@ def _passed(server, show):
     return np.flatnonzero(wanted & ~asked)[::-1]
 
 
-def page(server, view, trains=False):
+def page(server: CardServer, view: View, trains: bool = False) -> dict[str, Any]:
     """What is shown of a view: the items that passed last come first."""
     session, show = server.session, view.show
     marks = session.marks
@@ -77,9 +81,9 @@ def page(server, view, trains=False):
         keep = np.isin(items, list(marks))
         rounds, items = rounds[keep], items[keep]
     margins, predicted, _ = session.decided
-    found, counts = item_list.page_of(session, items, view)
+    matches, counts = item_list.page_of(session, items, view)
     rows = []
-    for k, item in found:
+    for k, item in matches:
         t, marked = int(rounds[k]), item["position"] in marks
         learned = marks.get(item["position"], False)
         name = session.names[int(predicted[t])]
