@@ -57,7 +57,7 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
         "Label",
         [none, *columns],
         index=1 + columns.index(guess.label) if guess.label else 0,
-        format_func=lambda column: "none: nothing is labelled yet" if column == none else column,
+        format_func=lambda column: "none: nothing is labeled yet" if column == none else column,
         key="label",
     )
     features = None

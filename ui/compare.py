@@ -116,7 +116,7 @@ def _new(store: Store) -> None:
         swept = {key: more.pop(key) for key in WEIGHTS if isinstance(more.get(key), list) and len(more[key]) > 1}
         if swept and tune != "none":
             raise experiments.ExperimentError(
-                "several weights are a sweep, which needs parameters as given, not tuned."
+                "Several weights are a sweep, which needs parameters as given, not tuned."
             )
         chosen = {name: values | swept for name, values in chosen.items()}
         more = {key: value[0] if isinstance(value, list) else value for key, value in more.items()}
@@ -162,7 +162,7 @@ def _data(store: Store) -> tuple[list[str], bool]:
                 several.add(row["name"])
             words |= {f"{row['name']}={one}": f"{row['name']}: {one} against the rest" for one in row["classes"] or ()}
     words |= {f"demo:{key}": each.name for key, each in DEMOS.items() if each.name not in words}
-    data = st.multiselect("Labelled data", words, [*words][:1], format_func=words.__getitem__, key="compare-data")
+    data = st.multiselect("Labeled data", words, [*words][:1], format_func=words.__getitem__, key="compare-data")
     many = {each in several for each in data}
     if len(many) > 1:
         complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")
@@ -214,7 +214,7 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
         try:
             settings["hit"] = float(hit)
         except ValueError:
-            raise experiments.ExperimentError(f"labels to hit must be a share, or their number. Got {hit}.") from None
+            raise experiments.ExperimentError(f"Labels to hit must be a share, or their number. Got {hit}.") from None
     if tune == "2:1":
         settings["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
@@ -233,7 +233,7 @@ def _budgets(text: str) -> list[int | None]:
         return [None if part.strip() in ("", "none") else int(part) for part in text.split(",")]
     except ValueError:
         raise experiments.ExperimentError(
-            f"budgets must be whole numbers >= 1 separated by commas, or none. Got {text}."
+            f"Budgets must be whole numbers >= 1 separated by commas, or none. Got {text}."
         ) from None
 
 

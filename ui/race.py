@@ -47,7 +47,7 @@ def race(store: Store) -> None:
         scale = _overlap(dataset)
         chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
-        raise ValueError("a race needs a strategy: choose one in the settings.")
+        raise ValueError("A race needs a strategy: choose one in the settings.")
     _mount(key="race", data=_record(dataset, chosen, budget, seed))
 
 

@@ -92,19 +92,20 @@ class Race {
     this.ground.append(...this.lanes.map(({ root }) => root));
     this.metric = "sum";
     this.evaluation = "push";
-    this.choice.prepend(this.switch("metric", METRICS), " counting ", this.switch("evaluation", EVALUATIONS));
+    this.choice.prepend(
+      this.switch("metric", "Metric", METRICS),
+      " counting ",
+      this.switch("evaluation", "Evaluation", EVALUATIONS),
+    );
     this.note.hidden = !this.record.note;
     put(this.note, this.record.note);
     if (this.lanes.length < 2) this.root.classList.add("alone");
   }
 
-  switch(what, names) {
+  switch(what, label, names) {
     const buttons = Object.entries(names).map(([key, name]) => {
-      const button = h(
-        "button",
-        { type: "button", "aria-pressed": key === this[what], ...testid(`${what}-${key}`) },
-        name,
-      );
+      const pressed = key === this[what];
+      const button = h("button", { type: "button", "aria-pressed": pressed, ...testid(`${what}-${key}`) }, name);
       button.onclick = () => {
         this[what] = key;
         for (const each of buttons) each.setAttribute("aria-pressed", each === button);
@@ -112,11 +113,7 @@ class Race {
       };
       return button;
     });
-    return h(
-      "span",
-      { class: "switch", role: "group", "aria-label": { metric: "Metric", evaluation: "Evaluation" }[what] },
-      ...buttons,
-    );
+    return h("span.switch", { role: "group", "aria-label": label }, ...buttons);
   }
 
   // Time
@@ -295,21 +292,22 @@ class Lane {
       .join(", ");
     const count = (name, title) => `<div><dt>${title}</dt><dd part="${name}"></dd></div>`;
     const html = `<article part="lane" class="lane" data-lane="${this.number}">
-      <header part="header"><div><h2 part="title"></h2><p part="rule" class="rule"></p><p part="numbers" class="values"></p></div></header>
+      <header>
+        <div><h2 part="title"></h2><p part="rule" class="rule"></p><p part="numbers" class="values"></p></div>
+        ${this.bump()}
+      </header>
       <p part="used" class="used"></p>
       <div class="gauge" aria-hidden="true"><i part="gauge"></i></div>
       <div part="plane" class="plane" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
       <p part="now" class="now"></p><p part="item" class="item clamp" dir="auto"></p>
       <dl>${count("answers", "answers")}${count("hits", `${YES} found`)}${count("errors", "false alarms")}</dl>
     </article>`;
-    const { title, rule, numbers, header, ...named } = parts(html);
+    const { title, rule, numbers, ...named } = parts(html);
     Object.assign(this, named);
     this.root.setAttribute("aria-label", this.name);
-    this.dot = svg("circle", { r: 3.5 });
     title.append(this.short, " ", h("span", this.other));
     put(rule, this.sentence);
     put(numbers, values);
-    header.append(this.bump());
     this.item.hidden = !Object.keys(this.race.record.items).length;
   }
 
@@ -320,20 +318,14 @@ class Lane {
     const y = (chance) => 38 - 34 * chance;
     this.place = (margin, chance) => [x(margin), y(chance)];
     const curve = this.chances.map((chance, k) => `${x(margins[k])},${y(chance)}`).join(" ");
-    return h(
-      "figure",
-      { title: "The chance of asking over the margin: the distance from the line, negative side on the left" },
-      svg(
-        "svg",
-        { viewBox: "0 0 120 52", role: "img", "aria-label": "Chance of asking over the margin" },
-        svg("rect.side", { x: 60, y: 2, width: 60, height: 36 }),
-        svg("path.axis", { d: "M0 38H120M60 2V38" }),
-        ...(curve ? [svg("polyline", { points: curve })] : []),
-        this.dot,
-        svg("text", { x: 0, y: 49 }, `says ${NO}`),
-        svg("text", { x: 120, y: 49, "text-anchor": "end" }, `says ${YES}`),
-      ),
-    );
+    const title = "The chance of asking over the margin: the distance from the line, negative side on the left";
+    return `<figure title="${title}">
+      <svg viewBox="0 0 120 52" role="img" aria-label="Chance of asking over the margin">
+        <rect class="side" x="60" y="2" width="60" height="36"></rect><path class="axis" d="M0 38H120M60 2V38"></path>
+        <polyline points="${curve}"></polyline><circle part="dot" r="3.5"></circle>
+        <text x="0" y="49">says ${NO}</text><text x="120" y="49" text-anchor="end">says ${YES}</text>
+      </svg>
+    </figure>`;
   }
 
   get color() {
@@ -374,25 +366,12 @@ class Lane {
     const keep = this.race.calm ? 0 : Math.exp(-passed / SMOOTH);
     this.line = this.line ? this.line.map((value, k) => aim[k] + (value - aim[k]) * keep) : aim;
     const { x, y } = this.race.frame;
-    const corners = [
-      [x[0], y[0]],
-      [x[1], y[0]],
-      [x[1], y[1]],
-      [x[0], y[1]],
-    ];
-    const { side, edge } = halved(corners, this.line);
+    const corners = [0, 1, 1, 0].map((end, k) => [x[end], y[k >> 1]]);
+    const [area, cut] = halved(corners, this.line).map((points) => points.map((point) => this.at(point)));
     pen.fillStyle = tint(this.color, 0.17);
-    fill(
-      pen,
-      side.map((point) => this.at(point)),
-    );
+    fill(pen, area);
     pen.lineWidth = 2.5;
-    if (edge.length === 2)
-      line(
-        pen,
-        this.color,
-        edge.map((point) => this.at(point)),
-      );
+    if (cut.length === 2) line(pen, this.color, cut);
     if (spent !== this.spentBefore) {
       this.since = spent ? now : -Infinity;
       this.spentBefore = spent;
@@ -440,11 +419,9 @@ class Lane {
       this.dot.setAttribute("cx", x);
       this.dot.setAttribute("cy", height);
     }
-    this.plane.setAttribute(
-      "aria-label",
-      `${this.name} after ${number(done)} items: ${spent} labels asked, ` +
-        `${this.found[done]} positives found, ${this.alarms[done]} false alarms`,
-    );
+    const results = `${this.found[done]} positives found, ${this.alarms[done]} false alarms`;
+    const words = `${this.name} after ${number(done)} items: ${counted(spent, "label")} asked, ${results}`;
+    this.plane.setAttribute("aria-label", words);
   }
 
   says(done, spent, item, margin, chance, answer) {
@@ -576,7 +553,7 @@ function halved(corners, [a, b, c]) {
       edge.push(cut);
     }
   });
-  return { side, edge };
+  return [side, edge];
 }
 
 // Labels of the curves' ends, moved apart by at least a gap.

@@ -90,4 +90,4 @@ def _means(label: int | None, left: int) -> str:
         return MEANS
     if not left:
         return "It was skipped; the budget is spent, so it can no longer be answered."
-    return f"It was skipped. An answer costs one of the {left:,} labels left; the model is rebuilt with it."
+    return f"It was skipped. An answer costs one of the {left:,} labels left; the model is retrained with it."
