@@ -102,7 +102,7 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
         expect(lane.get_by_test_id("oal-used")).to_have_text(f"{run.queried} of 100 labels used")
         sums.append(f"{metrics.evaluate(run.counts, 'push')['sum']:.3f}")
     assert sorted(sums) == sorted(re.findall(r"\d\.\d{3}", watched("chart").get_attribute("aria-label")))
-    found = [int(lane.get_by_test_id("oal-hits").text_content().split()[0]) for lane in watched("lane").all()[:2]]
+    found = [int(lane.get_by_test_id("oal-found").text_content().split()[0]) for lane in watched("lane").all()[:2]]
     difference = f"{abs(found[0] - found[1])} {'more' if found[0] > found[1] else 'fewer'} ▲"
     expect(watched("facts")).to_contain_text(f"asymmetric rule found {found[0]} of 94 ▲, the symmetric one {found[1]}")
     expect(watched("facts")).to_contain_text(difference)

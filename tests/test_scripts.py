@@ -1,4 +1,4 @@
-"""The browser's scripts and styles: formatted, linted and type-checked, where prettier, biome and tsc are on the PATH."""
+"""The scripts and styles of the browser pass prettier, biome and tsc, where these are on the PATH."""
 
 import shutil
 import subprocess

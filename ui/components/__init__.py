@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def component(name: str, scripts: Iterable[str], styles: Iterable[str]) -> Mount:
-    """The function that mounts a component out of scripts and style sheets, joined to one each; base.css comes first."""
+    """The function that mounts a component: scripts joined to one, and style sheets to one after base.css."""
     mount = st.components.v2.component(f"oal_{name}", js=text(scripts), css=text(["base.css", *styles]))
     return lambda key, data: mount(key=key, data=_readable(data))
 

@@ -290,7 +290,7 @@ class Lane {
     const values = Object.entries(this.parameters)
       .map(([key, value]) => `${key} ${figure(value)}`)
       .join(", ");
-    const count = (name, title) => `<div><dt>${title}</dt><dd part="${name}"></dd></div>`;
+    const count = (part, id, title) => `<div><dt>${title}</dt><dd part="${part}" data-testid="oal-${id}"></dd></div>`;
     const html = `<article part="lane" class="lane" data-lane="${this.number}">
       <header>
         <div><h2 part="title"></h2><p part="rule" class="rule"></p><p part="numbers" class="values"></p></div>
@@ -300,7 +300,10 @@ class Lane {
       <div class="gauge" aria-hidden="true"><i part="gauge"></i></div>
       <div part="plane" class="plane" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
       <p part="now" class="now"></p><p part="item" class="item clamp" dir="auto"></p>
-      <dl>${count("answers", "answers")}${count("hits", `${YES} found`)}${count("errors", "false alarms")}</dl>
+      <dl>
+        ${count("answers", "answers", "answers")}${count("hits", "found", `${YES} found`)}
+        ${count("errors", "alarms", "false alarms")}
+      </dl>
     </article>`;
     const { title, rule, numbers, ...named } = parts(html);
     Object.assign(this, named);
