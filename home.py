@@ -1,11 +1,13 @@
 """Home: sessions and data sets at a glance, one click to the demo."""
 
 from datetime import datetime
+from typing import Any
 
 import streamlit as st
 
 from oal_engine.datasets import demo
 from oal_engine.sessions.settings import create
+from oal_engine.store import Store
 from ui.forms import new_session
 from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns
 from ui.page import store as open_store
@@ -14,19 +16,19 @@ from ui.warm_up import is_warm
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 
 
-def start(session):
+def start(session: int) -> None:
     st.session_state.pop("form", None)
     st.switch_page(LABEL, query_params={"session": str(session)})
 
 
-def try_demo(store, which):
+def try_demo(store: Store, which: str) -> None:
     once = "" if is_warm() else " The learners are compiled, which happens once on a machine."
     with st.spinner(f"Preparing the demo…{once}"):
         session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
     start(session)
 
 
-def show_session(store, row, removable):
+def show_session(store: Store, row: dict[str, Any], removable: bool) -> None:
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
@@ -47,7 +49,7 @@ def show_session(store, row, removable):
                 remove(store, row)
 
 
-def remove(store, row):
+def remove(store: Store, row: dict[str, Any]) -> None:
     labels = row["labels"] + row["skipped"]
     sure = not labels or st.checkbox(f"Also delete its {counted(labels, 'answer')}", key=f"sure-{row['id']}")
     if st.button("Remove this session", key=f"remove-{row['id']}", disabled=not sure):
@@ -55,7 +57,7 @@ def remove(store, row):
         st.rerun()
 
 
-def show_dataset(row):
+def show_dataset(row: dict[str, Any]) -> None:
     if row["classes"]:
         classes = f"{len(row['classes'])} classes"
     else:

@@ -4,40 +4,40 @@ from random import uniform
 
 import streamlit as st
 
-from ui import guidelines, history, learned, progress, pushed
-from ui.arrivals import arrivals, remember
-from ui.card import card
-from ui.desk import desk as open_desk
-from ui.figures import told
+from ui.card_server import CardServer, card_server
+from ui.components.card import card
+from ui.metric_table import describe
 from ui.page import chosen_session, guarded, heading, note, open_page
 from ui.page import store as open_store
+from ui.panels import guidelines, history, learned, progress, pushed
+from ui.panels.arrivals import arrivals, remember
 
 
 @st.fragment
 @guarded()
-def label(desk):
-    card(f"card-{desk.session.id}", desk.handle, desk.payload)
-    remember(desk.session)
+def label(server: CardServer) -> None:
+    card(f"card-{server.session.id}", server.handle, server.payload)
+    remember(server.session)
 
 
 REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
 
 
-def watch(desk):
+def watch(server: CardServer) -> None:
     """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
     panels = {
         "Progress": progress.show,
         "History": history.show,
-        "Passed" if desk.session.multiclass else "Pushed": pushed.show,
+        "Passed" if server.session.multiclass else "Pushed": pushed.show,
         "Learned": learned.show,
         "Guidelines": guidelines.show,
     }
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
         if tab.open:
             with tab, guarded():
-                desk.refresh()
-                arrivals(desk.session)
-                show(desk)
+                server.refresh()
+                arrivals(server.session)
+                show(server)
 
 
 open_page("Label")
@@ -47,11 +47,11 @@ with guarded():
         note("There is no session yet.")
         st.page_link("home.py", label="Start one on the home page")
         st.stop()
-    desk = open_desk(session)
-    settings = desk.session.settings
-    heading(settings.name, f"{told(desk.session.strategy)} on {settings.dataset_name}")
+    server = card_server(session)
+    settings = server.session.settings
+    heading(settings.name, f"{describe(server.session.strategy)} on {settings.dataset_name}")
     left, right = st.columns([5, 3], gap="large")
     with left:
-        label(desk)
+        label(server)
     with right:
-        st.fragment(watch, run_every=uniform(*REFRESH))(desk)
+        st.fragment(watch, run_every=uniform(*REFRESH))(server)

@@ -1,4 +1,4 @@
-"""Compare: algorithms on labelled data, tuned the same way; or strategies that race over one stream."""
+"""Compare: algorithms on labeled data, tuned the same way; or strategies that race over one stream."""
 
 import streamlit as st
 

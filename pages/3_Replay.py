@@ -5,23 +5,24 @@ import io
 import streamlit as st
 
 from oal_engine.sessions import bundle, look_back
+from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import downloads
-from ui.figures import figures, table, told
 from ui.forms import choose_strategy
+from ui.metric_table import describe, metric_lines, table
 from ui.page import chosen_session, complain, guarded, heading, note, open_page
 from ui.page import store as open_store
 
 
 @st.fragment
 @guarded()
-def play(player, start):
+def play(player: replay.Player, start: int) -> None:
     replay.show(player, start)
 
 
 @st.fragment
 @guarded()
-def what_if(player):
+def what_if(player: replay.Player) -> None:
     """Another algorithm over the same stream, beside the session."""
     trace = player.trace
     left, right = st.columns([2, 3], gap="large")
@@ -41,20 +42,20 @@ def what_if(player):
             compare(trace, replay.what_if(trace.id, player.version, chosen))
 
 
-def compare(trace, found):
+def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
     """The figures and curves of both."""
-    run, asked = found.run, found.asked
-    st.text(f"This session: {told(trace.strategy)}\nThe other: {told(run.strategy)}")
+    run, asked = other.run, other.asked
+    st.text(f"This session: {describe(trace.strategy)}\nThe other: {describe(run.strategy)}")
     answered = sum(label != 0 for *_, label in asked)
-    if found.exact:
-        wrong = f" {found.different:,} of this session's answers differ from them." * bool(found.different)
+    if other.exact:
+        wrong = f" {other.different:,} of this session's answers differ from them." * bool(other.different)
         note(f"Exact: the data's own labels answer the other algorithm.{wrong}")
     else:
         note(
-            f"{answered:,} of the other's {len(asked):,} questions ({found.share:.0%}) have an answer in this session. "
+            f"{answered:,} of the other's {len(asked):,} questions ({other.share:.0%}) have an answer in this session. "
             + (
                 "The others cost it a label and teach it nothing."
-                if found.enough
+                if other.enough
                 else f"Under {look_back.ENOUGH:.0%} no curve is drawn: it would come from answers that this session's "
                 "rule chose, and say more about that choice than about the other algorithm."
             )
@@ -63,22 +64,22 @@ def compare(trace, found):
         ("Questions", f"{len(trace.log):,}", f"{len(asked):,}"),
         ("Labels used", f"{len(trace.labels):,}", f"{answered:,}"),
     ]
-    if found.enough:
+    if other.enough:
         for label, name in list(trace.names.items())[: 1 if not trace.multiclass else 12]:
             lines.append((f"Answers: {name}", f"{trace.labels.count(label):,}", f"{run.labels.count(label):,}"))
-    if found.exact:
-        both = zip(figures(trace, trace.counts), figures(run, run.counts))
+    if other.exact:
+        both = zip(metric_lines(trace, trace.counts), metric_lines(run, run.counts))
         for (title, *own), (_, *new) in both:
             lines += [(f"{title}, {name}", a, b) for name, a, b in zip(charts.NAMES.values(), own, new)]
     table(("", "session", "other"), lines, "24rem")
-    if found.enough:
+    if other.enough:
         for chart in replay.compared(trace, run):
             charts.show(chart)
 
 
 @st.fragment
 @guarded()
-def verify(store, session):
+def verify(store: Store, session: int) -> None:
     """Check a session anew, from its log."""
     st.text("Runs the session again from its first round and compares every question and every stored digest.")
     if st.button("Verify", type="primary", key="verify"):
@@ -92,10 +93,10 @@ def verify(store, session):
             )
 
 
-def publish(store, session):
+def publish(store: Store, session: int) -> None:
     """The session as a file."""
 
-    def made():
+    def made() -> bytes:
         file = io.StringIO()
         bundle.publish(store, session, file)
         return file.getvalue().encode()
@@ -110,7 +111,7 @@ def publish(store, session):
 
 @st.fragment
 @guarded()
-def adopt(store):
+def adopt(store: Store) -> None:
     """A file of another session."""
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
@@ -120,7 +121,7 @@ def adopt(store):
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
 
-def wanted(trace):
+def wanted(trace: look_back.Trace) -> int:
     """The question in the address, or the first."""
     asked = st.query_params.get("question", "1")
     if asked.isdecimal() and 1 <= int(asked[:9]) <= trace.steps:
@@ -141,7 +142,7 @@ with guarded():
     player.refresh()
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
-        heading(trace.settings.name, f"{told(trace.strategy)} on {trace.settings.dataset_name}")
+        heading(trace.settings.name, f"{describe(trace.strategy)} on {trace.settings.dataset_name}")
         downloads(store, session)
     if trace.mismatch:
         complain(f"{trace.mismatch} It is shown as far as it verifies.")

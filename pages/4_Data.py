@@ -1,6 +1,8 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -8,6 +10,7 @@ from oal_engine import datasets
 from oal_engine.datasets import formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS
 from oal_engine.datasets.vectorizer import TOKENIZERS
+from oal_engine.store import Store
 from ui.access import files_folder, served_file
 from ui.page import complain, counted, entry, guarded, literal, note, one_row, open_page, owns
 from ui.page import store as open_store
@@ -15,6 +18,7 @@ from ui.page import store as open_store
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
 NEW, MORE = "New data set", "Add to existing"
+File = tuple[Any, str]  # something to read, and its name
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PHASES = {
@@ -25,26 +29,25 @@ PHASES = {
 }
 
 
-def chosen_file(question, kinds, key=""):
+def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
     """A file, as something to read and its name, or None."""
-    upload, path, nth = None, "", st.session_state.get("imports", "")  # what is imported is not chosen any more
-    ways = [UPLOAD, SERVER] if files_folder() else [UPLOAD]
-    way = st.segmented_control(question, ways, default=UPLOAD, key=f"{key}way") if len(ways) > 1 else UPLOAD
-    if way == UPLOAD:
+    folder, nth = files_folder(), st.session_state.get("imports", "")  # what is imported is not chosen any more
+    way: str | None = UPLOAD
+    if folder:
+        way = st.segmented_control(question, [UPLOAD, SERVER], default=UPLOAD, key=f"{key}way")
+    if folder is None or way == UPLOAD:
         upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
-    else:
-        path = st.text_input(f"Path in {literal(files_folder().name)}", key=f"{key}path{nth}").strip()
-    if upload is not None:
-        return upload, upload.name
+        return (upload, upload.name) if upload else None
+    path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
     try:
-        found = served_file(path) if path else None
+        file = served_file(path) if path else None
     except ValueError as error:
         complain(error)
         return None
-    return found and (found, found.name)
+    return (file, file.name) if file else None
 
 
-def choose_columns(peek):
+def choose_columns(peek: formats.Peek) -> formats.Columns:
     """The columns and the label rule, starting from what the file seems to hold."""
     columns, guess = peek.columns, peek.guess
     none = "none"
@@ -54,7 +57,7 @@ def choose_columns(peek):
         "Label",
         [none, *columns],
         index=1 + columns.index(guess.label) if guess.label else 0,
-        format_func=lambda column: "none: nothing is labelled yet" if column == none else column,
+        format_func=lambda column: "none: nothing is labeled yet" if column == none else column,
         key="label",
     )
     features = None
@@ -74,7 +77,7 @@ def choose_columns(peek):
     )
 
 
-def label_rule(words, label):
+def label_rule(words: list[str], label: str) -> dict[str, Any]:
     """How the words of the label column become classes, as arguments of `Columns`."""
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
     kind = st.segmented_control("Labels mean", kinds, default=kinds[0], required=True, key=f"kind-{label}")
@@ -92,7 +95,7 @@ def label_rule(words, label):
     return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
 
 
-def mesh_terms():
+def mesh_terms() -> tuple[str, ...]:
     """The MeSH terms under a number of a tree file, none until both are given."""
     tree = chosen_file("Where is the MeSH tree?", "lines such as Heart Diseases;C14.280", "tree-")
     number = st.text_input("Positive at and below the tree number", placeholder="e.g. C14.280", key="number").strip()
@@ -105,16 +108,16 @@ def mesh_terms():
         return ()
 
 
-def import_form(store):
+def import_form(store: Store) -> None:
     """Choose a file, look at it, name its columns, import it."""
     file = chosen_file("Where is the file?", ", ".join(readers.READERS))
     if not file:
         return
     source, name = file
     left, right = st.columns(2)
-    reader = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key="reader")
+    format = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key="reader")
     encoding = right.selectbox("Encoding", sources.ENCODINGS, key="encoding")
-    reader = None if reader == AUTOMATIC else reader
+    reader = None if format == AUTOMATIC else format
     try:
         with st.spinner("Looking at the file…"):
             peek = once("peek", file, reader, encoding, make=lambda: imports.peek(source, name, reader, encoding))
@@ -143,10 +146,10 @@ def import_form(store):
         st.rerun()
 
 
-def append_form(store):
+def append_form(store: Store) -> None:
     """Choose a file, and add its items to a data set."""
     names = {row["id"]: row["name"] for row in store.datasets()}
-    which = st.selectbox("Data set", names, format_func=names.get, key="more-dataset")
+    which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
     if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
         return
     source, name = file
@@ -157,17 +160,18 @@ def append_form(store):
         st.rerun()
 
 
-def once(what, file, *settings, make):
+def once(what: str, file: File, *settings: str | None, make: Callable[[], Any]) -> Any:
     """What is made of a file, kept while the file and the settings stay the same."""
     source, name = file
-    about = source.stat() if isinstance(source, Path) else None
-    key = name, settings, getattr(source, "file_id", None) or (source, about.st_mtime_ns, about.st_size)
+    key: tuple = name, settings, getattr(source, "file_id", None)
+    if isinstance(source, Path):
+        key = *key, source, source.stat().st_mtime_ns, source.stat().st_size
     if st.session_state.get(what, (None,))[0] != key:
         st.session_state[what] = key, make()
     return st.session_state[what][1]
 
 
-def attempt(work):
+def attempt(work: Callable[[Callable], Any]) -> Any:
     """Do something long under a progress bar; None, with a sentence on the page, where it fails."""
     bar = st.progress(0.0, "Reading…")
     try:
@@ -179,27 +183,27 @@ def attempt(work):
         bar.empty()
 
 
-def about(row):
+def show_dataset(row: dict[str, Any]) -> None:
     """A data set with its classes or their balance."""
     st.html(entry(row["name"], row["source"], counted(row["items"], "item"), counted(row["features"], "feature")))
-    known = row["positives"] + row["negatives"]
+    labelled = row["positives"] + row["negatives"]
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")
-    elif known:
-        share = row["positives"] / known
+    elif labelled:
+        share = row["positives"] / labelled
         odds = f", 1 in {1 / share:.1f}" if share else ""
         st.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
     else:
         st.text("no labels")
 
 
-def stored(store):
+def stored(store: Store) -> None:
     """The data sets there are, each with a button that removes it."""
     removable = owns()
     for row in store.datasets():
         with one_row(f"data-{row['id']}"):
             with st.container():
-                about(row)
+                show_dataset(row)
             removed = removable and st.button(
                 "Remove",
                 key=f"remove-{row['id']}",

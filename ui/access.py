@@ -6,13 +6,16 @@ closes the app to everybody.
 
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit import config
 
 LOG_IN = "Log in to label and to see the data."
+Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether people log in; who is let in; who owns
 SECTIONS = ("auth", "access")
 LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # of [auth]: a section that has them is one, whatever its name
 
@@ -32,7 +35,7 @@ class Standing:
     problem: str = ""
 
 
-def standing(person):
+def standing(person: Mapping[str, Any]) -> Standing:
     """What somebody may do, by what the log-in says of them: a mapping like `st.user`."""
     try:
         login, allowed, owners = _rules()
@@ -51,13 +54,13 @@ def standing(person):
     return Standing(problem=f"{mail or 'An account without an e-mail address'} is not on the list of who may enter.")
 
 
-def files_folder():
+def files_folder() -> Path | None:
     """The folder of the server whose files may be imported: OAL_FILES, never where people log in; None without one."""
     named = os.environ.get("OAL_FILES")
     return Path(named).resolve() if named and not _is_login_required() else None
 
 
-def served_file(name):
+def served_file(name: str) -> Path:
     """The file of a name, or of a path, inside the folder of `files_folder`."""
     folder = files_folder()
     if folder is None:
@@ -71,14 +74,14 @@ def served_file(name):
     raise ValueError(f"There is no file {name} in the folder {folder.name}.")
 
 
-def _is_login_required():
+def _is_login_required() -> bool:
     try:
         return _rules()[0]
     except Closed:
         return True
 
 
-def _rules():
+def _rules() -> Rules:
     """Whether people log in, and the entries of the lists of who is let in and of who owns."""
     global _login_required
     try:
@@ -91,14 +94,14 @@ def _rules():
     return rules
 
 
-def _tell_streamlit(auth):
+def _tell_streamlit(auth: dict[str, Any]) -> None:
     """Have Streamlit read the secrets again: its copy, which checks log-ins, does not follow a file that was broken."""
     if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
         st.secrets._reset()
 
 
-def _read_rules():
-    secrets = {}
+def _read_rules() -> Rules:
+    secrets: dict[str, Any] = {}
     named = config.is_manually_set("secrets.files")
     for path in config.get_option("secrets.files"):
         secrets |= _read(path, must_exist=named)
@@ -131,7 +134,7 @@ def _read_rules():
     return True, allowed, owners
 
 
-def _read(path, must_exist):
+def _read(path: str, must_exist: bool) -> dict[str, Any]:
     """The secrets of a file; none where it is one of those that need not exist, and does not."""
     shown = "/".join(Path(path).parts[-2:])
     try:
@@ -150,7 +153,7 @@ def _read(path, must_exist):
     return secrets
 
 
-def _entries(access, name):
+def _entries(access: dict[str, Any], name: str) -> tuple[str, ...]:
     """The entries of a list: e-mail addresses, @domains, or *."""
     entries = access.get(name, [])
     if not isinstance(entries, list):
@@ -161,6 +164,6 @@ def _entries(access, name):
     return tuple(entry.strip().lower() for entry in entries)
 
 
-def _listed(mail, entries):
+def _listed(mail: str, entries: tuple[str, ...]) -> bool:
     name, _, domain = mail.lower().rpartition("@")
     return "*" in entries or (bool(name) and not {f"@{domain}", f"{name}@{domain}"}.isdisjoint(entries))

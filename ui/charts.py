@@ -3,12 +3,14 @@
 import html
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
 from oal_engine.kernel import metrics
+from oal_engine.sessions.fold import Run
 
 POINTS = 200  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
@@ -40,14 +42,14 @@ class Chart:
     bands: tuple = ()
 
 
-def of_session(session):
+def of_session(session: Run) -> list[Chart]:
     """The charts of a session: its metrics where the data has labels, else the answers; then shares of the stream."""
     rounds, counts = session.curve(POINTS)
     charts = []
     if session.labelled:
-        found = {key: session.evaluate(counts, key) for key in metrics.EVALUATIONS}
+        metrics_by_evaluation = {key: session.evaluate(counts, key) for key in metrics.EVALUATIONS}
         for name, title in HEADLINES[session.multiclass].items():
-            lines = [(NAMES[key], COLORS[key], values[name]) for key, values in found.items()]
+            lines = [(NAMES[key], COLORS[key], values[name]) for key, values in metrics_by_evaluation.items()]
             charts.append(_chart(name, title, rounds, lines, ".2f", session.rounds, y=FRACTION))
     else:
         charts.append(_answers(session))
@@ -59,7 +61,7 @@ def of_session(session):
     return charts
 
 
-def estimated(session, points):
+def estimated(session: Run, points: list) -> list[Chart]:
     """The charts of the metrics of a session as `estimates.curve` has them."""
     rounds, charts = np.array([t for t, *_ in points]), []
     for name, title in HEADLINES[session.multiclass].items():
@@ -71,27 +73,36 @@ def estimated(session, points):
     return charts
 
 
-def guesses(points, evaluation, metric):
+def guesses(points: list, evaluation: str, metric: str) -> np.ndarray:
     """Values, lower and upper ends of a metric along `estimates.curve`."""
-    found = [each[evaluation][metric] for *_, each in points]
-    return np.array([(guess.value, guess.low, guess.high) for guess in found]).T
+    estimates = [each[evaluation][metric] for *_, each in points]
+    return np.array([(guess.value, guess.low, guess.high) for guess in estimates]).T
 
 
-def _answers(session):
+def _answers(session: Run) -> Chart:
     """The answers of each class over the labels; of many classes those that are most."""
     labels = np.array(session.labels, dtype=int)
-    steps, most = np.arange(1, labels.size + 1), session.names
+    steps, most = np.arange(1, labels.size + 1), list(session.names)
     if len(most) > len(PALETTE):
         most = sorted(most, key=lambda label: -(labels == label).sum())[: len(PALETTE)]
     lines = [(session.names[k], color, (labels == k).cumsum()) for k, color in zip(most, _colors(session))]
     return _chart("answers", "Answers of each class", steps, lines, "d", session.settings.budget, "labels")
 
 
-def _colors(session):
+def _colors(session: Run) -> tuple[str, ...]:
     return PALETTE if session.multiclass else (PALETTE[0], PALETTE[-1])
 
 
-def _chart(key, title, x, lines, format, end, unit="items", y=None):
+def _chart(
+    key: str,
+    title: str,
+    x: np.ndarray,
+    lines: list[tuple],
+    format: str,
+    end: int,
+    unit: str = "items",
+    y: dict | None = None,
+) -> Chart:
     """A figure whose x axis ends at the next round number, or where the stream does."""
     reached = x[-1] if len(x) else 0
     end = next(
@@ -132,12 +143,12 @@ def _chart(key, title, x, lines, format, end, unit="items", y=None):
     return Chart(key, title, unit, legend, figure, alt, now, tuple(bands))
 
 
-def _now(value, format):
+def _now(value: float, format: str) -> str:
     """A value in words; a small share keeps a digit behind the point."""
     return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
 
 
-def _band(x, color, low, high):
+def _band(x: np.ndarray, color: str, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
     """The area between two lines."""
     return {
         "type": "scatter",
@@ -150,24 +161,24 @@ def _band(x, color, low, high):
     }
 
 
-class _AsItIs(BaseFigure):
+class _AsItIs(BaseFigure):  # type: ignore[misc]
     """A figure that plotly neither checks nor copies: twenty people's charts cost half of a server's time otherwise.
     That plotly would accept it is tested."""
 
-    def __init__(self, figure):
+    def __init__(self, figure: dict[str, Any]) -> None:
         self._figure = figure
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         return self._figure
 
 
-def show(chart):
+def show(chart: Chart) -> None:
     """Draw a chart under a line with its title and legend."""
     names = "".join(
         f'<span><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
         f'vertical-align:middle;border-top:3px {"dotted" if chart.bands else "solid"} {color}"></i>{html.escape(name)} '
-        f'<b style="font-variant-numeric:tabular-nums">{now}</b></span>'
-        for (name, color), now in zip_longest(chart.legend, chart.now, fillvalue="")
+        f'<b style="font-variant-numeric:tabular-nums">{now or ""}</b></span>'
+        for (name, color), now in zip_longest(chart.legend, chart.now)
     )
     unit = "" if chart.bands else f"over {chart.unit}"
     st.html(

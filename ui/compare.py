@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,8 +14,8 @@ import streamlit as st
 
 from oal_engine import datasets, experiments
 from oal_engine.datasets.demo import DEMOS
-from oal_engine.experiments import figures, jobs, report, specifications
-from oal_engine.experiments.figures import AXES, budget_name
+from oal_engine.experiments import Comparison, figures, jobs, report, specifications
+from oal_engine.experiments.figures import AXES, ResultView, budget_name
 from oal_engine.experiments.specifications import PROTOCOLS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS
@@ -22,6 +23,7 @@ from oal_engine.kernel.learners import is_multiclass
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from oal_engine.output.page import TABLE_STYLE
 from oal_engine.output.plots import METRICS, NAMES, STYLES, TITLES, drawn, number
+from oal_engine.store import Store
 
 from .forms import AIMS
 from .page import complain, entry, guarded, literal, note, one_row, owns
@@ -54,7 +56,7 @@ STATES = {
 }  # fmt: skip
 
 
-def compare(store):
+def compare(store: Store) -> None:
     """The comparison in the address, or a form of a new one beside those that are kept."""
     st.html(STYLE)
     asked = st.query_params.get("comparison", "")
@@ -72,7 +74,7 @@ def compare(store):
         st.page_link(PAGE, label="All comparisons")
 
 
-def _open(comparison):
+def _open(comparison: int) -> None:
     st.query_params["comparison"] = str(comparison)
     st.rerun()
 
@@ -80,11 +82,11 @@ def _open(comparison):
 # ---- A new one
 
 
-def _new(store):
+def _new(store: Store) -> None:
     st.header("New comparison", anchor=False)
     data, many = _data(store)
-    told = "\n".join(f"- {literal(f'{_tuning(key)}: {words}.')}" for key, words in PROTOCOLS.items())
-    tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=told)
+    protocols = "\n".join(f"- {literal(f'{_tuning(key)}: {words}.')}" for key, words in PROTOCOLS.items())
+    tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=protocols)
     _small(f"{PROTOCOLS[tune].capitalize()}.")
     left, middle, right = st.columns([2, 1, 2])
     budgets = left.text_input(
@@ -96,7 +98,7 @@ def _new(store):
         "Criterion",
         criteria,
         criteria.index("macro_f1" if many else "f1"),
-        format_func=TITLES.get,
+        format_func=TITLES.__getitem__,
         key=f"compare-criterion-{many}",
     )
     algorithms = st.multiselect(
@@ -114,7 +116,7 @@ def _new(store):
         swept = {key: more.pop(key) for key in WEIGHTS if isinstance(more.get(key), list) and len(more[key]) > 1}
         if swept and tune != "none":
             raise experiments.ExperimentError(
-                "several weights are a sweep, which needs parameters as given, not tuned."
+                "Several weights are a sweep, which needs parameters as given, not tuned."
             )
         chosen = {name: values | swept for name, values in chosen.items()}
         more = {key: value[0] if isinstance(value, list) else value for key, value in more.items()}
@@ -126,7 +128,8 @@ def _new(store):
     except ValueError as error:
         complain(error)
         return
-    replays = sum(contest.work() for contest in experiments.planned_runs(spec, [None] * len(data)))
+    unread: list[Any] = [None] * len(data)  # how many replays there are does not depend on what the data hold
+    replays = sum(run.work() for run in experiments.planned_runs(spec, unread))
     with st.container(horizontal=True, vertical_alignment="center"):
         sent = st.button("Compare", type="primary", key="compare-send")
         st.text(f"about {replays:,} replays")
@@ -140,27 +143,27 @@ def _new(store):
             _open(comparison)
 
 
-def _small(words):
+def _small(words: str) -> None:
     """A sentence on what stands above it."""
     st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0">{html.escape(words)}</p>')
 
 
-def _tuning(key):
+def _tuning(key: str) -> str:
     return "As given" if key == "none" else f"Tuned, {key}"
 
 
-def _data(store):
+def _data(store: Store) -> tuple[list[str], bool]:
     """The data sets as a specification names them, and whether they have several classes."""
     words, several = {}, set()
     for row in store.datasets():
-        if datasets.labelled(row):
+        if datasets.labelled(cast(datasets.DatasetRecord, row)):
             kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
             words[row["name"]] = f"{row['name']} ({row['items']:,} items, {kinds})"
             if row["classes"]:
                 several.add(row["name"])
             words |= {f"{row['name']}={one}": f"{row['name']}: {one} against the rest" for one in row["classes"] or ()}
     words |= {f"demo:{key}": each.name for key, each in DEMOS.items() if each.name not in words}
-    data = st.multiselect("Labelled data", words, [*words][:1], format_func=words.get, key="compare-data")
+    data = st.multiselect("Labeled data", words, [*words][:1], format_func=words.__getitem__, key="compare-data")
     many = {each in several for each in data}
     if len(many) > 1:
         complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")
@@ -168,15 +171,15 @@ def _data(store):
     return data, many == {True}
 
 
-def _fitting(many):
+def _fitting(many: bool) -> list[str]:
     """The names of algorithms, and every learner + rule, for two or for several classes."""
     own = [
         f"{learner} + {rule}" for rule in QUERY_RULES for learner in partners(rule) if is_multiclass(learner) == many
     ]
-    return [name for name, found in ALGORITHMS.items() if is_multiclass(found.learner) == many] + own
+    return [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many] + own
 
 
-def _parameters(name, tune):
+def _parameters(name: str, tune: str) -> dict[str, Any]:
     """What is typed for the parameters of an algorithm; what is left empty is its default, or tuned."""
     defaults, usual = experiments.chosen(name).parameters, experiments.grid(name, {}, tune)
     fixed = getattr(ALGORITHMS.get(name), "fixed", {})
@@ -195,10 +198,10 @@ def _parameters(name, tune):
     return (usual | typed) if typed else {}
 
 
-def _more(tune, many):
+def _more(tune: str, many: bool) -> dict[str, Any]:
     left, middle, right = st.columns(3)
-    found = {
-        "evaluation": left.selectbox("Evaluation", NAMES, format_func=NAMES.get, key="compare-evaluation"),
+    settings = {
+        "evaluation": left.selectbox("Evaluation", NAMES, format_func=NAMES.__getitem__, key="compare-evaluation"),
         "seed": middle.number_input("First seed", 0, 2**31, 0, key="compare-seed"),
         "average": right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="compare-average")
         == "Averaged weights",
@@ -210,57 +213,59 @@ def _more(tune, many):
     )
     if hit.strip():
         try:
-            found["hit"] = float(hit)
+            settings["hit"] = float(hit)
         except ValueError:
-            raise experiments.ExperimentError(f"labels to hit must be a share, or their number. Got {hit}.") from None
+            raise experiments.ExperimentError(f"Labels to hit must be a share, or their number. Got {hit}.") from None
     if tune == "2:1":
-        found["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
+        settings["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
-        found["metric"] = right.selectbox("Learners aim at", AIMS, format_func=AIMS.get, key="compare-metric")
+        settings["metric"] = right.selectbox(
+            "Learners aim at", AIMS, format_func=AIMS.__getitem__, key="compare-metric"
+        )
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
             text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
-            found[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
-    return found
+            settings[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
+    return settings
 
 
-def _budgets(text):
+def _budgets(text: str) -> list[int | None]:
     """Budgets out of what is typed; none is no limit."""
     try:
         return [None if part.strip() in ("", "none") else int(part) for part in text.split(",")]
     except ValueError:
         raise experiments.ExperimentError(
-            f"budgets must be whole numbers >= 1 separated by commas, or none. Got {text}."
+            f"Budgets must be whole numbers >= 1 separated by commas, or none. Got {text}."
         ) from None
 
 
 # ---- Those that are kept
 
 
-def _saved(store):
+def _saved(store: Store) -> None:
     st.header("Comparisons", anchor=False)
-    found = store.comparisons()
-    if not found:
+    rows = store.comparisons()
+    if not rows:
         note("None yet. Start the one on this page: it takes seconds.")
     removable = owns()
-    for row in found:
+    for row in rows:
         state = jobs.status(store, row["id"])["state"]
         with one_row(f"compare-{row['id']}"):
             with st.container(key=f"compare-link-{row['id']}"):
                 st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
-                about = html.escape(_about(row, state))
-                st.html(f'<div class="oal-entry"><span>{about}</span></div>')
+                details = html.escape(_details_line(row, state))
+                st.html(f'<div class="oal-entry"><span>{details}</span></div>')
             if removable:
                 _more_menu(store, row["id"])
 
 
-def _about(row, state):
+def _details_line(row: dict[str, Any], state: str) -> str:
     spec = row["specification"]
     data = ", ".join(experiments.data_name(each) for each in spec["data"])
     when = datetime.fromisoformat(row["created_at"]).strftime("%d %b %Y %H:%M UTC")
     return " · ".join([STATES[state], data, when])
 
 
-def _more_menu(store, comparison):
+def _more_menu(store: Store, comparison: int) -> None:
     with st.popover("", icon=":material/more_horiz:", help="More"):
         if st.button("Delete this comparison", key=f"compare-delete-{comparison}"):
             jobs.remove(store, comparison)
@@ -271,12 +276,12 @@ def _more_menu(store, comparison):
 # ---- One of them
 
 
-def _shown(store, comparison):
-    about, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
+def _shown(store: Store, comparison: int) -> None:
+    row, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
     with one_row("compare"):
         with st.container(key="compare-link"):
             st.page_link(PAGE, label="← All comparisons")
-            st.html(entry(about["name"], _about(about, state)))
+            st.html(entry(row["name"], _details_line(row, state)))
         if state == "running":
             if owns() and st.button("Cancel", key="compare-cancel"):
                 jobs.cancel(store, comparison)
@@ -289,78 +294,87 @@ def _shown(store, comparison):
     st.fragment(guarded()(_progress), run_every=1.0 if state == "running" else None)(store, comparison, state)
 
 
-def _progress(store, comparison, state):
+def _progress(store: Store, comparison: int, state: str) -> None:
     """How the job is, and the result as far as it is known."""
     job = jobs.status(store, comparison)
     if job["state"] != state:
         st.rerun()
     if job["state"] == "running":
         done, total = job["done"] or 0, job["total"]
-        st.progress(min(1.0, done / total) if total else 0.0, _told(done, total, job["remaining"]))
+        st.progress(min(1.0, done / total) if total else 0.0, _remaining(done, total, job["remaining"]))
     elif job["message"]:
         complain(f"It {STATES[state]}: {job['message']}")
     elif state in ("cancelled", "stopped"):
         note("It was stopped before its end. What is finished is kept; Resume runs the rest.")
-    about = store.comparison(comparison)
-    if about["lines"]:
-        _result(store, about, _loaded(str(store.path), *_mark(about), store))
+    row = store.comparison(comparison)
+    if row["lines"]:
+        _show_result(store, row, _loaded(str(store.path), *_version(row), store))
     elif state == "running":
         note("Curves appear here as soon as the first of them is complete.")
 
 
-def _told(done, total, remaining):
+def _remaining(done: int, total: int | None, remaining: float | None) -> str:
     if not total:
         return "Starting…"
     left = "" if remaining is None else f", about {_duration(remaining)} left"
     return f"{done:,} of {total:,} replays{left}"
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def _mark(about):
+def _version(row: dict[str, Any]) -> tuple[int, str, tuple]:
     """What tells a result from the same one with more lines."""
-    return about["id"], about["name"], tuple(line["jobs"][0] for line in about["lines"])
+    return row["id"], row["name"], tuple(line["jobs"][0] for line in row["lines"])
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _loaded(path, comparison, name, jobs, _store):
+def _loaded(path: str, comparison: int, name: str, jobs: tuple, _store: Store) -> Comparison:
     return experiments.load(_store, comparison)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _table(path, comparison, name, jobs, data, budget, evaluation, _found):
-    return report.block_table(report.table(_found, data, budget, evaluation))
+def _table(
+    path: str,
+    comparison: int,
+    name: str,
+    jobs: tuple,
+    data: str,
+    budget: int | None,
+    evaluation: str,
+    _result: Comparison,
+) -> str:
+    return report.block_table(report.table(_result, data, budget, evaluation))
 
 
-def _result(store, about, found):
-    view = _view(found)
-    for sweep in figures.sweeps(found, view):
+def _show_result(store: Store, row: dict[str, Any], result: Comparison) -> None:
+    view = _view(result)
+    for sweep in figures.sweeps(result, view):
         what = f"{TITLES[view.metric]} of {sweep.algorithm} over {' and '.join(sweep.values)}."
         _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        _chart("curves", _curves(found, view), f"{TITLES[view.metric]} over {AXES[view.axis]} of {_names(view)}.")
+        _chart("curves", _curves(result, view), f"{TITLES[view.metric]} over {AXES[view.axis]} of {_names(view)}.")
     with right:
-        _chart("ends", _ends(found, view), f"{TITLES[view.metric]} at the end for each budget of {_names(view)}.")
+        _chart("ends", _ends(result, view), f"{TITLES[view.metric]} at the end for each budget of {_names(view)}.")
     st.html(
         f"<style>{TABLE_STYLE}</style>"
-        + _table(str(store.path), *_mark(about), view.data, view.budget, view.evaluation, found)
+        + _table(str(store.path), *_version(row), view.data, view.budget, view.evaluation, result)
     )
-    _small(report.caption(found, view.evaluation))
-    _details(store, found, view)
+    _small(report.caption(result, view.evaluation))
+    _details(store, result, view)
 
 
-def _names(view):
+def _names(view: ResultView) -> str:
     return ", ".join(view.names)
 
 
-def _view(found):
+def _view(result: Comparison) -> ResultView:
     """The controls of a result: which block, metric, evaluation, axis and lines are looked at, and as which file."""
-    blocks = found.blocks()
+    blocks = result.blocks()
     with st.container(key="compare-view"):
         columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
     block = columns[0].selectbox(
@@ -369,54 +383,58 @@ def _view(found):
     lines = blocks[block]
     criteria = METRICS[bool(next(iter(lines.values())).classes)]
     metric = columns[1].selectbox(
-        "Metric", criteria, criteria.index(found.spec.criterion), format_func=TITLES.get, key="compare-shown"
+        "Metric", criteria, criteria.index(result.spec.criterion), format_func=TITLES.__getitem__, key="compare-shown"
     )
     kinds = [*metrics.EVALUATIONS]
     evaluation = columns[2].selectbox(
-        "Evaluation", kinds, kinds.index(found.spec.evaluation), format_func=NAMES.get, key="compare-shown-evaluation"
+        "Evaluation",
+        kinds,
+        kinds.index(result.spec.evaluation),
+        format_func=NAMES.__getitem__,
+        key="compare-shown-evaluation",
     )
-    axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.get, key="compare-axis")
-    view = figures.view(found, *block, metric=metric, evaluation=evaluation, axis=axis)
+    axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.__getitem__, key="compare-axis")
+    view = figures.view(result, *block, metric=metric, evaluation=evaluation, axis=axis)
     with columns[4].popover("Lines", width="stretch"):
         names = st.multiselect("Lines that are drawn", lines, view.names, key=f"compare-lines-{block}-{len(lines)}")
         bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="compare-bands")
     view = replace(view, names=tuple(names), bands=bands)
     with columns[5].popover("Download", width="stretch"):
-        _downloads(found, view)
+        _downloads(result, view)
     return view
 
 
-def _details(store, found, view):
+def _details(store: Store, result: Comparison, view: ResultView) -> None:
     """What is shown on demand under the table."""
     kinds = {"p-values": _tests, "Average ranks": _ranks}
-    if found.spec.tune != "none":
+    if result.spec.tune != "none":
         kinds["Settings tried"] = _trials
     kinds |= {"Compare with …": _beside, "Specification": _specification}
     kind = st.segmented_control("Details", kinds, key="compare-details", label_visibility="collapsed")
     if kind:
-        kinds[kind](store, found, view)
+        kinds[kind](store, result, view)
 
 
-def _tests(store, found, view):
-    st.html(report.test_table(found, view.data, view.budget, view.metric, view.evaluation))
+def _tests(store: Store, result: Comparison, view: ResultView) -> None:
+    st.html(report.test_table(result, view.data, view.budget, view.metric, view.evaluation))
 
 
-def _ranks(store, found, view):
-    ranks = found.ranks(view.metric, view.evaluation)
+def _ranks(store: Store, result: Comparison, view: ResultView) -> None:
+    ranks = result.ranks(view.metric, view.evaluation)
     if ranks["critical_difference"] is None:
         note("Ranks need at least two algorithms on at least two data sets or budgets.")
         return
     ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
-    svg = drawn("svg", figures.draw_ranks, found, ranks, size=figures.RANKS, ink=ink).decode()
-    told = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks["ranks"].items())
+    svg = drawn("svg", figures.draw_ranks, result, ranks, size=figures.RANKS, ink=ink).decode()
+    words = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks["ranks"].items())
     with st.container(key="compare-ranks"):
-        st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {told}")
+        st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {words}")
     note(f"{TITLES[view.metric]}, {NAMES[view.evaluation]}. {report.ranks_caption(ranks)}")
 
 
-def _trials(store, found, view):
-    tried = [each for each in found.trials() if (each["data"], each["budget"]) == (view.data, view.budget)]
-    title = f"{TITLES[found.spec.criterion]} ({NAMES[found.spec.evaluation]})"
+def _trials(store: Store, result: Comparison, view: ResultView) -> None:
+    tried = [each for each in result.trials() if (each["data"], each["budget"]) == (view.data, view.budget)]
+    title = f"{TITLES[result.spec.criterion]} ({NAMES[result.spec.evaluation]})"
     rows = [
         {"algorithm": each["algorithm"], "settings": figures.settings(each["settings"]), title: each["score"]}
         for each in tried
@@ -424,33 +442,33 @@ def _trials(store, found, view):
     st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
 
 
-def _beside(store, found, view):
-    data = {*found.spec.data}
-    others = [row for row in store.comparisons() if row["has_lines"] and row["name"] != found.name]
-    others = {row["id"]: row for row in sorted(others, key=lambda row: data.isdisjoint(row["specification"]["data"]))}
+def _beside(store: Store, result: Comparison, view: ResultView) -> None:
+    data = {*result.spec.data}
+    rows = [row for row in store.comparisons() if row["has_lines"] and row["name"] != result.name]
+    others = {row["id"]: row for row in sorted(rows, key=lambda row: data.isdisjoint(row["specification"]["data"]))}
     if not others:
         note("There is no other comparison with a result.")
         return
     chosen = st.selectbox("Compare with", others, format_func=lambda key: others[key]["name"], key="compare-other")
-    other = _loaded(str(store.path), *_mark(store.comparison(chosen)), store)
-    if len(other.lines[0].classes) != len(found.lines[0].classes) or not report.differences(
-        found, other, view.metric, view.evaluation
+    other = _loaded(str(store.path), *_version(store.comparison(chosen)), store)
+    if len(other.lines[0].classes) != len(result.lines[0].classes) or not report.differences(
+        result, other, view.metric, view.evaluation
     ):
         note("They share no line: no algorithm ran on the same data with the same budget in both.")
         return
-    st.html(report.difference_table(found, other, view.metric, view.evaluation))
+    st.html(report.difference_table(result, other, view.metric, view.evaluation))
 
 
-def _specification(store, found, view):
-    st.code(json.dumps(asdict(found.spec) | {"versions": found.versions}, indent=1), language=None)
+def _specification(store: Store, result: Comparison, view: ResultView) -> None:
+    st.code(json.dumps(asdict(result.spec) | {"versions": result.versions}, indent=1), language=None)
 
 
-def _downloads(found, view):
-    base = re.sub(r"[^\w.-]+", "-", found.name).strip("-")[:60] or "comparison"
+def _downloads(result: Comparison, view: ResultView) -> None:
+    base = re.sub(r"[^\w.-]+", "-", result.name).strip("-")[:60] or "comparison"
     for suffix, (make, kind, words) in report.FILES.items():
         st.download_button(
             words,
-            partial(make, found, view),
+            partial(make, result, view),
             f"{base}.{suffix}",
             kind,
             key=f"compare-download-{suffix}",
@@ -462,7 +480,7 @@ def _downloads(found, view):
 # ---- Charts
 
 
-def _chart(key, figure, what):
+def _chart(key: str, figure: go.Figure, what: str) -> None:
     figure.update_layout(
         margin={"l": 8, "r": 8, "t": 8, "b": 8}, uirevision=key, hoverlabel={"namelength": -1},
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "itemwidth": 50},
@@ -470,24 +488,24 @@ def _chart(key, figure, what):
     st.plotly_chart(figure, key=f"compare-chart-{key}", alt=what, config={"displayModeBar": False})
 
 
-def _height(view):
+def _height(view: ResultView) -> int:
     """Pixels of a chart whose legend leaves the lines room on a telephone too, where a long name fills a row."""
     in_row = max(1, TELEPHONE // (10 + max(map(len, view.names), default=0)))
     return 350 + 20 * -(-len(view.names) // in_row)
 
 
-def _curves(found, view):
+def _curves(result: Comparison, view: ResultView) -> go.Figure:
     traces = []
-    for name, x, mean, low, high, (color, dash, _, mark, _) in figures.curves(found, view):
-        about = {"legendgroup": name, "name": html.escape(name)}
+    for name, x, mean, low, high, (color, dash, _, mark, _) in figures.curves(result, view):
+        shared = {"legendgroup": name, "name": html.escape(name)}
         if view.bands:
             traces.append(go.Scatter(
                 x=[*x, *x[::-1]], y=[*high, *low[::-1]], fill="toself", fillcolor=color, opacity=0.1, mode="none",
-                hoverinfo="skip", showlegend=False, **about,
+                hoverinfo="skip", showlegend=False, **shared,
             ))  # fmt: skip
         traces.append(go.Scatter(
             x=x, y=mean, mode="lines+markers", line={"color": color, "dash": dash, "width": 2},
-            marker={"symbol": mark, "size": 7, "maxdisplayed": 8}, hovertemplate="%{y:.3f}", **about,
+            marker={"symbol": mark, "size": 7, "maxdisplayed": 8}, hovertemplate="%{y:.3f}", **shared,
         ))  # fmt: skip
     return go.Figure(traces, {
         "height": _height(view), "hovermode": "x unified", "xaxis": {"title": AXES[view.axis], "rangemode": "tozero"},
@@ -495,22 +513,22 @@ def _curves(found, view):
     })  # fmt: skip
 
 
-def _bars(mean, spread):
+def _bars(mean: np.ndarray, spread: np.ndarray) -> dict[str, Any]:
     """Bars of a standard deviation; no metric is below 0."""
     return {"array": spread, "arrayminus": np.minimum(spread, mean), "symmetric": False, "thickness": 1.3}
 
 
-def _ends(found, view):
+def _ends(result: Comparison, view: ResultView) -> go.Figure:
     """The value at the end of each budget, with the standard deviation over the runs."""
-    blocks = {budget: lines for (data, budget), lines in found.blocks().items() if data == view.data}
-    looks, traces = figures.styles(found, blocks[view.budget]), []
+    blocks = {budget: lines for (data, budget), lines in result.blocks().items() if data == view.data}
+    styles, traces = figures.styles(result, blocks[view.budget]), []
     for name in view.names:
         values = {
-            budget_name(budget): found.values(lines[name], view.metric, view.evaluation)
+            budget_name(budget): result.values(lines[name], view.metric, view.evaluation)
             for budget, lines in blocks.items()
             if name in lines
         }
-        color, _, _, mark, _ = looks[name]
+        color, _, _, mark, _ = styles[name]
         traces.append(go.Scatter(
             x=[*values], y=[each.mean() for each in values.values()], mode="markers", name=html.escape(name),
             error_y=_bars(
@@ -526,7 +544,7 @@ def _ends(found, view):
     })  # fmt: skip
 
 
-def _sweep(sweep, view):
+def _sweep(sweep: figures.Sweep, view: ResultView) -> go.Figure:
     """A line over one parameter, or a heat map over two with a ring around the best."""
     *above, key = sweep.values
     title = f"{TITLES[view.metric]} of {sweep.algorithm}"

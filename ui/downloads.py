@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from oal_engine.output import tables
+from oal_engine.store import Store
 
 CHOICES = {
     "labels": "Labels: every question with its answer",
@@ -20,10 +21,10 @@ CHOICES = {
 SUFFIXES = {"model": "gz", "report": "html"}
 
 
-def downloads(store, session):
+def downloads(store: Store, session: int) -> None:
     """A button behind which the files of a session are."""
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
-        what = st.selectbox("What", list(CHOICES), format_func=CHOICES.get, key="download-what")
+        what = st.selectbox("What", list(CHOICES), format_func=CHOICES.__getitem__, key="download-what")
         kind = texts = None
         if what not in SUFFIXES:
             kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
@@ -41,12 +42,12 @@ def downloads(store, session):
         st.text("Prepared on request; labeling is not interrupted.")
 
 
-def made(database, session, what, kind, texts):
+def made(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
     """The bytes of a file, made by the command line into a temporary one."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "made"
         command = [sys.executable, "-m", "oal_engine", "export", str(session), "--what", what, "--out", str(file)]
-        command += ["--format", kind] * bool(kind) + ["--texts"] * bool(texts) + ["--db", str(database.resolve())]
+        command += (["--format", kind] if kind else []) + ["--texts"] * bool(texts) + ["--db", str(database.resolve())]
         root = Path(__file__).parent.parent
         done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:

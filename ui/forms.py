@@ -1,11 +1,14 @@
 """The form of a new session; its parameters come from what learners and rules declare."""
 
+from typing import Any
+
 import streamlit as st
 
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
+from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners
 
 from .page import annotator
@@ -28,7 +31,7 @@ OWN = "Own choice of learner and rule"
 FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several classes
 
 
-def new_session(datasets):
+def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     """Show the form; the keyword arguments of `session.create`, and whether it was sent."""
     rows = {row["id"]: row for row in datasets}
     left, middle, right = st.columns([3, 2, 2])
@@ -47,20 +50,16 @@ def new_session(datasets):
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
 
 
-def _many(row):
+def _many(row: dict[str, Any]) -> bool:
     """Whether each item is to get one of several classes; what the data set has is chosen at first."""
     kinds = ["One rare class", "Several classes"]
     kind = st.segmented_control(
-        "What to look for",
-        kinds,
-        default=kinds[bool(row["classes"])],
-        required=True,
-        key=f"new-kind-{row['id']}",
+        "What to look for", kinds, default=kinds[bool(row["classes"])], required=True, key=f"new-kind-{row['id']}"
     )
     return kind == kinds[1]
 
 
-def _many_classes(row):
+def _many_classes(row: dict[str, Any]) -> dict[str, Any]:
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {', '.join(row['classes'])}")
         return {"classes": tuple(row["classes"])}
@@ -73,7 +72,7 @@ def _many_classes(row):
     return {"classes": tuple(word.strip() for word in words.split(",") if word.strip())}
 
 
-def _two_classes(row):
+def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
     positive, negative, rare = *_class_names(row["name"]), {}
     if row["classes"]:
         chosen = st.selectbox("Rare class", row["classes"], key=f"new-rare-{row['id']}")
@@ -85,14 +84,14 @@ def _two_classes(row):
     return {"positive_name": positive_name, "negative_name": negative_name} | rare
 
 
-def _class_names(dataset):
+def _class_names(dataset: str) -> tuple[str, str]:
     for demo in DEMOS.values():
         if demo.name == dataset:
             return demo.session["positive_name"], demo.session["negative_name"]
     return "Relevant", "Not relevant"
 
 
-def choose_strategy(many, form="new"):
+def choose_strategy(many: bool, form: str = "new") -> dict[str, Any]:
     """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `session.create`."""
     first = FIRST[many]
     fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
@@ -100,24 +99,25 @@ def choose_strategy(many, form="new"):
     if algorithm == OWN:
         left, right = st.columns(2)
         learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
-        rules = [rule for rule, found in learners.items() if found]
+        rules = [rule for rule, names in learners.items() if names]
         usual = "asymmetric" if "asymmetric" in rules else "symmetric"
         rule = left.selectbox("Query rule", rules, index=rules.index(usual), key=f"{form}-rule" + "-many" * many)
         best = learners[rule].index("cspaa") if "cspaa" in learners[rule] else 0
         learner = right.selectbox("Learner", learners[rule], index=best, key=f"{form}-learner-{rule}" + "-many" * many)
         st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
-        chosen, fixed = {"learner": learner, "rule": rule}, {}
+        chosen, fixed = {"learner": learner, "rule": rule}, dict[str, float]()
     else:
         entry = ALGORITHMS[algorithm]
         learner, rule, fixed = entry.learner, entry.rule, entry.fixed
         st.text(f"{learner} + {rule}. {entry.paper}.")
         chosen = {"algorithm": algorithm}
-    start = strategy(**chosen).parameters | DEFAULTS.get(algorithm, {})
+    own = strategy(None, learner, rule) if algorithm == OWN else strategy(algorithm)
+    start = own.parameters | DEFAULTS.get(algorithm, {})
     specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
     return chosen | {"parameters": fields(specs, start, f"{form}-{algorithm}-{learner}-{rule}")}
 
 
-def fields(specs, start, key):
+def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> dict[str, float]:
     """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name."""
     return {
         name: column.number_input(
@@ -132,7 +132,7 @@ def fields(specs, start, key):
     }
 
 
-def _plan(row, rule):
+def _plan(row: dict[str, Any], rule: str) -> dict[str, Any]:
     """How the budget is planned along the stream, and what annotators are told."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
@@ -165,11 +165,11 @@ def _plan(row, rule):
     }
 
 
-def _sentence(kind):
-    return " ".join(kind.__doc__.split())
+def _sentence(kind: type) -> str:
+    return " ".join((kind.__doc__ or "").split())
 
 
-def _more(many):
+def _more(many: bool) -> dict[str, Any]:
     left, middle, right = st.columns(3)
     shuffled = left.selectbox("Order", ["As stored", "Shuffled by the seed"], key="new-order") != "As stored"
     seed = middle.number_input("Seed", 0, 2**31, 0, key="new-seed")
@@ -189,7 +189,7 @@ def _more(many):
     metric = left.selectbox(
         "Aim",
         list(AIMS),
-        format_func=AIMS.get,
+        format_func=AIMS.__getitem__,
         key="new-metric",
         help="The weighted sum of sensitivity and specificity, or the cost of misses and false alarms.",
     )

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from typing import Any
 
 import streamlit as st
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.url_util import make_url_path
 from streamlit.web.server.server_util import get_cookie_secret
@@ -27,14 +29,14 @@ POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown 
 class Gate:
     """Middleware of the app: every request and every message of a browser passes it."""
 
-    def __init__(self, app):
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.ended = set()  # the log-ins that were ended, while browsers may still hold their cookies
+        self.ended: set[bytes] = set()  # the log-ins that were ended, while browsers may still hold their cookies
         base = st.get_option("server.baseUrlPath")
         self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
         self.logout = make_url_path(base, "auth/logout")
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await self._talk(scope, receive, send)
         elif scope["type"] == "http":
@@ -42,7 +44,7 @@ class Gate:
         else:
             await self.app(scope, receive, send)
 
-    async def _answer(self, scope, receive, send):
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
         if path == self.logout and _person(cookies):
             self.ended.add(_signed_part(cookies))
@@ -51,14 +53,14 @@ class Gate:
             app = PlainTextResponse("Log in first.", 403)  # before a byte of an upload is read
         await app(scope, receive, send)
 
-    async def _talk(self, scope, receive, send):
+    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A connection lasts as long as what somebody may do stays the same; Streamlit is not told of ended log-ins."""
         cookies = HTTPConnection(scope).cookies
         if _signed_part(cookies) in self.ended:
-            scope = scope | {"headers": [header for header in scope["headers"] if header[0] != b"cookie"]}
+            scope = {**scope, "headers": [header for header in scope["headers"] if header[0] != b"cookie"]}
         before, ended = self._standing(cookies), False
 
-        async def checked():
+        async def checked() -> Message:
             nonlocal ended
             message = await receive()
             if message["type"] == "websocket.receive" and self._standing(cookies) != before:
@@ -66,33 +68,33 @@ class Gate:
                 await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return {"type": "websocket.disconnect", "code": POLICY_VIOLATION} if ended else message
 
-        async def open_only(message):
+        async def open_only(message: Message) -> None:
             if not ended:
                 await send(message)
 
         await self.app(scope, checked, open_only)
 
-    def _standing(self, cookies):
+    def _standing(self, cookies: dict[str, str]) -> access.Standing:
         return access.standing({} if _signed_part(cookies) in self.ended else _person(cookies))
 
 
-def _person(cookies):
+def _person(cookies: dict[str, str]) -> dict[str, Any]:
     """Who a browser's cookies say that it is, as Streamlit signed it; nobody where they are not its own."""
 
-    def signed(name):
+    def signed(name: str) -> bytes | None:
         return decode_signed_value(get_cookie_secret(), name, cookies.get(name, "").encode("latin-1", "replace"))
 
-    found = get_cookie_with_chunks(signed, USER_COOKIE_NAME)
-    return json.loads(found) if found else {}
+    cookie = get_cookie_with_chunks(signed, USER_COOKIE_NAME)
+    return json.loads(cookie) if cookie else {}
 
 
-def _signed_part(cookies):
+def _signed_part(cookies: dict[str, str]) -> bytes:
     """What tells one log-in from every other, as a digest; the signature itself can be spelled in several ways."""
     return hashlib.sha256(cookies.get(USER_COOKIE_NAME, "").rpartition(".")[0].encode()).digest()
 
 
-def _with_headers(send):
-    async def sent(message):
+def _with_headers(send: Send) -> Send:
+    async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(scope=message).update(HEADERS)
         await send(message)

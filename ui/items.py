@@ -1,10 +1,15 @@
 """What the labeling card and the player show of an item: its text or features, and why it was asked."""
 
+from typing import Any
+
 import numpy as np
 
 from oal_engine.kernel import metrics
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.kernel.rows import nonzero
+from oal_engine.sessions.fold import Place, Progress, Run
+from oal_engine.sessions.log import StoredQuestion
+from oal_engine.sessions.settings import Settings
 
 from . import charts
 
@@ -16,13 +21,14 @@ MOST_TERMS = 1_000  # highlighted in one text: the strongest
 class Items:
     """Shows the items of a run: of an open session, or of a look back at one."""
 
-    def __init__(self, run):
+    def __init__(self, run: Run) -> None:
         self.run = run
-        self._items = {}
+        self._items: dict[int, dict[str, Any]] = {}
 
-    def question(self, place):
-        asked, item = place.asked, self._item(place.asked.item)
-        text, weights = item["text"], place.weights
+    def question(self, asked: StoredQuestion, place: Place) -> dict[str, Any]:
+        """A question at a place, as the browser shows it."""
+        item, weights = self._item(asked.item), place.weights
+        text = item["text"]
         if self.run.multiclass:  # what speaks for the predicted class, more than for the others
             weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
         return {
@@ -37,24 +43,25 @@ class Items:
             "old": asked.old,
         }
 
-    def _item(self, position):
+    def _item(self, position: int) -> dict[str, Any]:
         if len(self._items) > KEPT_ITEMS:
             self._items.clear()
         if position not in self._items:
             self._items[position] = self.run.dataset.item(position)
         return self._items[position]
 
-    def _contributions(self, position, weights):
+    def _contributions(self, position: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """w_j x_j of each non-zero column of an item, relative to the largest, by column."""
         columns, values = nonzero(self.run.dataset.rows, position)
         parts = weights[columns] * values
         largest = np.abs(parts).max(initial=0)
         return columns, values, parts / largest if largest > 0 else parts
 
-    def _parts(self, text, position, weights):
+    def _parts(self, text: str, position: int, weights: np.ndarray) -> list[list]:
         columns, _, shares = self._contributions(position, weights)
         share = dict(zip(columns.tolist(), shares.round(3).tolist()))
-        spans = self.run.dataset.vocabulary.spans(text)
+        vocabulary = self.run.dataset.vocabulary
+        spans = vocabulary.spans(text) if vocabulary else []
         terms = [(start, end, share[column]) for start, end, column in spans if share.get(column)]
         if len(terms) > MOST_TERMS:  # a browser is slow with more of them
             weakest = sorted(abs(weight) for *_, weight in terms)[-MOST_TERMS]
@@ -65,7 +72,7 @@ class Items:
             done = end
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
-    def _features(self, position, weights):
+    def _features(self, position: int, weights: np.ndarray) -> list[list]:
         columns, values, shares = self._contributions(position, weights)
         names = self.run.dataset.feature_names
         first = np.argsort(-np.abs(values), kind="stable")[:SHOWN_FEATURES]
@@ -74,21 +81,22 @@ class Items:
             for k in np.sort(first)
         ]
 
-    def result(self, counts):
+    def result(self, counts: np.ndarray) -> str:
         """The outcome in a sentence, for the end of the session."""
         if not self.run.labelled:
             return "Every answer is saved."
-        push, both = (self.run.evaluate(counts, name) for name in metrics.EVALUATIONS)
-        told = charts.HEADLINES[self.run.multiclass].items()
-        push, both = (" and ".join(f"{title} {found[name]:.3f}" for name, title in told) for found in (push, both))
+        push, both = (
+            " and ".join(f"{title} {values[name]:.3f}" for name, title in charts.HEADLINES[self.run.multiclass].items())
+            for values in (self.run.evaluate(counts, name) for name in metrics.EVALUATIONS)
+        )
         return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
 
 
-def _score(margin):
+def _score(margin: float) -> str:
     return (f"{margin:+.2f}" if abs(margin) >= 0.01 else f"{margin:+.1g}").replace("-", "−")
 
 
-def why(settings, asked, progress):
+def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     """Why this item is asked, in words that do not give away what the model thinks of it."""
     rule, chance = settings.rule, odds(asked.probability)
     if asked.audit or rule == "random":
@@ -106,7 +114,7 @@ def why(settings, asked, progress):
     return f"Fairly sure; drawn anyway ({chance})."
 
 
-def odds(probability):
+def odds(probability: float) -> str:
     """A chance in words: a percentage, or of a small one how rare it is."""
     if not probability:  # of an item that was passed, in the player
         return "no chance"

@@ -1,7 +1,7 @@
 """What the components in the browser send: every event and every view with its types, ranges and lengths."""
 
 from functools import cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -34,13 +34,16 @@ class Event(Message):
     in_order: ClassVar[bool] = False
 
 
-class Answer(Event):
-    action: Literal["label", "skip"]
+class _OnQuestion(Event):
     question: Row
     label: Class | None = None
     seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
     highlighted: bool | None = None
     in_order: ClassVar[bool] = True
+
+
+class Answer(_OnQuestion):
+    action: Literal["label", "skip"]
 
 
 class Undo(Event):
@@ -49,7 +52,7 @@ class Undo(Event):
     in_order: ClassVar[bool] = True
 
 
-class Correction(Answer):
+class Correction(_OnQuestion):
     action: Literal["correct"]
     label: Class
     was: Class
@@ -69,7 +72,7 @@ class Preferences(Message):
     keys: Annotated[dict[Word, Word], Field(max_length=200)] | None = None
 
     @property
-    def chosen(self):
+    def chosen(self) -> dict[str, Any]:
         return self.model_dump(exclude_none=True)
 
 
@@ -108,7 +111,7 @@ class Wanted(Message):
 _adapter = cache(TypeAdapter)
 
 
-def read(kind, value):
+def read(kind: Any, value: Any) -> Any:
     """A message of this kind, or a MessageError."""
     try:
         return _adapter(kind).validate_python(value, strict=True)
@@ -118,7 +121,7 @@ def read(kind, value):
         raise MessageError(f"the browser sent what cannot be read ({where}: {first['msg']}).") from None
 
 
-def identity(event):
+def identity(event: Any) -> str | None:
     """The id of an event that may be anything; None where it has none that could be acknowledged."""
     try:
         return _adapter(Id).validate_python(event.get("id") if isinstance(event, dict) else None, strict=True)
@@ -126,9 +129,9 @@ def identity(event):
         return None
 
 
-def known_preferences(stored):
+def known_preferences(stored: Any) -> dict[str, Any]:
     """What is stored of an annotator's preferences without what makes no sense."""
-    kept = {}
+    kept: dict[str, Any] = {}
     for name, value in stored.items() if isinstance(stored, dict) else ():
         try:
             kept |= read(Preferences, {name: value}).chosen

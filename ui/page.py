@@ -4,11 +4,13 @@ import gc
 import html
 import threading
 from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import sweep
 from oal_engine.datasets.demo import DEMOS
@@ -18,7 +20,7 @@ from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import StorageError, Store, StoreError
 
 from . import access
-from .component import text
+from .components import text
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
@@ -56,7 +58,7 @@ h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
-SCRIPT = f"<script>{text(['popover.js', 'kept.js'])}</script>"
+SCRIPT = f"<script>{text(['popover.js', 'keep_focus.js'])}</script>"
 PAGES = {
     "Home": "home.py",
     "Label": "pages/1_Label.py",
@@ -66,7 +68,7 @@ PAGES = {
 }
 
 
-def open_page(title):
+def open_page(title: str) -> None:
     """Begin a page: every page does, because a deep link runs no other script before it."""
     st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
     st.html(STYLE)
@@ -86,12 +88,12 @@ def open_page(title):
 
 
 @cache
-def _logo():
+def _logo() -> str:
     """The logo as an address that the browser need not fetch."""
     return "data:image/svg+xml;base64," + b64encode(text(["logo.svg"]).encode()).decode()
 
 
-def _let_in():
+def _let_in() -> None:
     """End the page, with one sentence, for who may not enter."""
     standing = access.standing(st.user.to_dict())
     if standing.enters:
@@ -107,29 +109,29 @@ def _let_in():
     st.stop()
 
 
-def owns():
+def owns() -> bool:
     """Whether who is here may remove what there is, and change what others made."""
     return access.standing(st.user.to_dict()).owns
 
 
-def logged_in():
+def logged_in() -> bool:
     """Whether who labels here has logged in."""
     return getattr(st.user, "is_logged_in", False)
 
 
-def who_labels():
+def who_labels() -> tuple[str, bool]:
     """Who labels here, and whether by a log-in; Streamlit reads the secrets whenever it is asked for its user."""
     if logged_in():
-        return st.user.get("email") or st.user.get("name") or "", True
+        return str(st.user.get("email") or st.user.get("name") or ""), True
     return st.session_state.setdefault("annotator", st.query_params.get("annotator", "")[:80]), False
 
 
-def annotator():
+def annotator() -> str:
     """Who labels here: the log-in's name, or the one typed in."""
     return who_labels()[0]
 
 
-def _who():
+def _who() -> None:
     name = annotator()
     with st.popover(literal(name) or "Your name"):
         if logged_in():
@@ -142,7 +144,7 @@ def _who():
 
 
 @st.cache_resource
-def store():
+def store() -> Store:
     """The one store of this server process; whoever labels hears soon of a database that is locked."""
     opened = Store(patience=5)
     sweep(opened)
@@ -152,11 +154,11 @@ def store():
 class Removed(SessionError):
     """The session of an open page is gone."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("this session was removed.")
 
 
-def stored_settings(store, session):
+def stored_settings(store: Store, session: int) -> Settings:
     """The settings of a session as they are stored now; Removed where it is gone."""
     try:
         return Settings.read(store, session)
@@ -167,7 +169,7 @@ def stored_settings(store, session):
 
 
 @contextmanager
-def guarded():
+def guarded() -> Iterator[None]:
     """Say in one sentence what the store, its files or a session cannot give. It goes around every page, and around
     each fragment, which the one around its page does not reach."""
     try:
@@ -179,7 +181,7 @@ def guarded():
         complain(error)
 
 
-def chosen_session(store):
+def chosen_session(store: Store) -> int | None:
     """The session in the address, or the one last worked on; None where there is none at all."""
     asked = st.query_params.get("session", "")
     sessions = {row["id"]: row for row in store.sessions()}
@@ -194,52 +196,52 @@ def chosen_session(store):
     return int(asked)
 
 
-def heading(name, about):
-    """A session's name, and a line about it where there is room."""
+def heading(name: str, details: str) -> None:
+    """A session's name, and a line of details where there is room."""
     st.html(
         f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'
         f'<b style="font-size:1.25rem" dir="auto">{html.escape(name)}</b>'
-        f'<span class="oal-wide" style="opacity:.75">{html.escape(about)}</span></div>'
+        f'<span class="oal-wide" style="opacity:.75">{html.escape(details)}</span></div>'
     )
 
 
-def complain(problem):
+def complain(problem: object) -> None:
     """Show one sentence as an error; it may hold words of the data, so nothing in it is markup."""
     note(problem, "rgba(200, 40, 40, .12)")
 
 
-def note(words, color="rgba(60, 130, 120, .13)"):
+def note(words: object, color: str = "rgba(60, 130, 120, .13)") -> None:
     """Show one sentence in a quiet box, literally."""
     style = f"margin:0;padding:.7rem 1rem;border-radius:.5rem;overflow-wrap:anywhere;background:{color}"
     st.html(f'<p role="status" style="{style}">{html.escape(str(words))}</p>')
 
 
-def counted(number, what):
+def counted(number: int, what: str) -> str:
     """A number with the word for what it counts, in the plural where it is not 1."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def entry(name, *details):
+def entry(name: str, *details: str) -> str:
     """A name and a line of details under it, as HTML in which the words are literal."""
     below = html.escape(" · ".join(details))
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
 
 
-def one_row(name):
+def one_row(name: str) -> DeltaGenerator:
     """A container whose first part leaves room for the buttons beside it, on a telephone too."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 
-def literal(words):
+def literal(words: object) -> str:
     """Text in which Streamlit finds no markup, for labels and options that would interpret it."""
     return "".join("\\" + c if c in r"\`*_{}[]()#+-.!~$:<>|&" else c for c in str(words).replace("\n", " "))
 
 
 @st.cache_resource
-def _warm_up():
+def _warm_up() -> None:
     """Compile in the background what the demo runs, and keep the garbage collector off what stays loaded."""
 
-    def work():
+    def work() -> None:
         from scipy.sparse import csr_array
 
         shown = DEMOS["tweets"].session

@@ -1,30 +1,35 @@
 """The player of a session: a Streamlit component (replay.js, replay.css) and the server's side of it; and another
 algorithm beside the session."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import zip_longest
+from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import estimates, look_back, top_terms
-from oal_engine.sessions.fold import Place
-from oal_engine.sessions.log import StoredQuestion
+from oal_engine.sessions.fold import Place, Run
+from oal_engine.sessions.log import Entry, StoredQuestion
 
 from . import charts, messages
-from .component import component
-from .figures import estimated, figures
+from .components import component
 from .items import Items
+from .metric_table import estimate_lines, metric_lines
 from .page import complain, store, stored_settings
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
-_mount = component("replay", ["nodes.js", "leaving.js", "replay.js"], ["card.css", "replay.css"])
+_mount = component("replay", ["dom.js", "page_exit.js", "replay.js"], ["card.css", "replay.css"])
 
 
 @st.cache_resource(max_entries=8)
-def player(session):
+def player(session: int) -> Player:
     """The player of a session, opened once in this server process."""
     return Player(session)
 
@@ -32,16 +37,16 @@ def player(session):
 class Player:
     """Says what a place of a session looks like; reads only, and follows what is answered elsewhere."""
 
-    def __init__(self, session):
+    def __init__(self, session: int) -> None:
         self._open(session)
 
-    def _open(self, session):
+    def _open(self, session: int) -> None:
         """Run the log, and estimate the metrics along the stream where they are not known."""
         self.trace = trace = look_back.Trace(store(), session)
         self._shown = Items(trace)
         self._estimates = [] if trace.labelled else estimates.curve(trace)
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Run the log again where it has changed; Removed where the session is gone."""
         trace = self.trace
         stored_settings(trace.store, trace.id)
@@ -49,11 +54,11 @@ class Player:
             self._open(trace.id)
 
     @property
-    def version(self):
+    def version(self) -> str:
         """What changes with every answer and every undo, and where the stream grows."""
         return f"{self.trace.id} of {self.trace.settings.created_at}: {tuple(self.trace.version)}"
 
-    def log(self):
+    def log(self) -> dict[str, Any]:
         """All that the browser knows of a session without asking again."""
         trace = self.trace
         columns = {
@@ -83,7 +88,7 @@ class Player:
             else "The stream has ended",
         }
 
-    def place(self, name):
+    def place(self, name: str) -> dict[str, Any] | None:
         """A place by its name: q and a question's number, or r and a round, both from 1; None where there is none."""
         trace, number = self.trace, int(name[1:])
         if name[0] == "q":
@@ -92,24 +97,24 @@ class Player:
             return None
         return self._round(trace.round(number - 1))
 
-    def _step(self, step, number):
-        found = self._tables(step.place.counts, number) | {
+    def _step(self, step: look_back.Step, number: int) -> dict[str, Any]:
+        shown = self._tables(step.place.counts, number) | {
             "progress": vars(step.place.progress),
             "passed": vars(step.passed) | {"first": step.passed.first + 1},
             "moved": [[top_terms.term(self.trace.dataset, m.column), m.label, m.old, m.new] for m in step.moved],
         }
         if step.entry is None:
             result = self._shown.result(step.place.counts)
-            return found | {"item": None, "why": "The end of the session", "result": result}
-        question = self._shown.question(step.place)
-        return found | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
+            return shown | {"item": None, "why": "The end of the session", "result": result}
+        question = self._shown.question(step.entry.question(), step.place)
+        return shown | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
 
-    def _round(self, passed):
+    def _round(self, passed: look_back.Round) -> dict[str, Any]:
         trace = self.trace
         asked = StoredQuestion(
             0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
         )  # fmt: skip
-        item = self._shown.question(Place(asked, passed.progress, passed.weights, passed.counts))
+        item = self._shown.question(asked, Place(asked, passed.progress, passed.weights, passed.counts))
         return self._tables(passed.counts, passed.number) | {
             "item": item,
             "why": f"Round {passed.round + 1:,} was passed without asking.",
@@ -120,29 +125,29 @@ class Player:
             **{name: getattr(passed, name) for name in ("margin", "probability", "draw", "predicted")},
         }
 
-    def _tables(self, counts, number):
+    def _tables(self, counts: np.ndarray, number: int) -> dict[str, Any]:
         trace = self.trace
         if not trace.labelled:
             table = look_back.answers_confusion(trace, number)
             return {"tables": {"answers": table}, "figures": self._figures(int(counts.sum()))}
         tables = {name: look_back.confusion(trace, counts, name) for name in charts.NAMES}
-        return {"tables": tables, "figures": figures(trace, counts)}
+        return {"tables": tables, "figures": metric_lines(trace, counts)}
 
-    def _figures(self, rounds):
+    def _figures(self, rounds: int) -> list[tuple] | None:
         """The metrics as estimated after so many rounds; None where there is no estimate."""
         before = [each for t, _, each in self._estimates if t <= rounds]
-        lines = estimated(before[-1]) if before else []
+        lines = estimate_lines(before[-1]) if before else []
         return lines or None
 
-    def _note(self):
+    def _note(self) -> str:
         """Why there are no figures, or what they are."""
         if self.trace.labelled:
             return ""
-        told = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.trace).reason}"
-        return f"{told} The table is of the questions alone."
+        reason = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.trace).reason}"
+        return f"{reason} The table is of the questions alone."
 
 
-def _answered(entry):
+def _answered(entry: Entry) -> str:
     """Who answered, when, and how fast."""
     if entry.answered_at is None:
         return ""
@@ -152,7 +157,7 @@ def _answered(entry):
     return " · ".join([*by, when, *fast])
 
 
-def _drawn(chart):
+def _drawn(chart: charts.Chart) -> dict[str, Any]:
     """A chart as the browser draws it."""
     traces = chart.figure["data"][len(chart.bands) :]
     lines = [
@@ -174,10 +179,10 @@ def _drawn(chart):
     }
 
 
-def show(found, start):
+def show(player: Player, start: int) -> None:
     """Mount a player, opened at a question; call it in a fragment."""
-    found.refresh()
-    key = f"replay-{found.trace.id}"
+    player.refresh()
+    key = f"replay-{player.trace.id}"
     try:
         view = messages.read(messages.Wanted, (st.session_state.get(key) or {}).get("view") or {})
     except messages.MessageError as error:
@@ -187,11 +192,11 @@ def show(found, start):
     _mount(
         key=key,
         data={
-            "session": found.trace.id,
-            "version": found.version,
+            "session": player.trace.id,
+            "version": player.version,
             "start": start,
-            "log": None if view.known == found.version else found.log(),
-            "places": {name: place for name in names if (place := found.place(name))},
+            "log": None if view.known == player.version else player.log(),
+            "places": {name: place for name in names if (place := player.place(name))},
         },
     )
 
@@ -200,13 +205,13 @@ def show(found, start):
 
 
 @st.cache_resource(max_entries=20)
-def what_if(session, version, chosen):
+def what_if(session: int, version: str, chosen: dict[str, Any]) -> look_back.WhatIf:
     """Another algorithm, as `choose_strategy` gives it, over the stream of a session as it is at this version."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
     return look_back.what_if(player(session).trace, strategy(**values, values=chosen["parameters"]))
 
 
-def compared(trace, other):
+def compared(trace: Run, other: Run) -> Iterator[charts.Chart]:
     """The charts of a session with the lines of another algorithm drawn into them."""
     for own, new in zip(charts.of_session(trace), charts.of_session(other)):
         dashed = [

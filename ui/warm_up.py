@@ -1,26 +1,29 @@
 """What the first person would wait for, done in the background from the server's start: imports, and machine code."""
 
 import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from streamlit import App
+
 _warm = threading.Event()
 
 
-def is_warm():
+def is_warm() -> bool:
     """Whether the demos, and a new session as the form begins it, start at once."""
     return _warm.is_set()
 
 
 @asynccontextmanager
-async def warm_up(app):
+async def warm_up(app: App) -> AsyncIterator[None]:
     """The lifespan of an app that warms up while it serves."""
     threading.Thread(target=_practise, daemon=True).start()
     yield
 
 
-def _practise():
+def _practise() -> None:
     """Label an item of a session as each demo begins it, in a database that nobody sees."""
     from oal_engine.datasets import demo
     from oal_engine.sessions.session import Session
@@ -35,7 +38,8 @@ def _practise():
             dataset = demo.dataset(store, "tweets")
             for each in demo.DEMOS.values():
                 session = Session(store, create(store, dataset, **each.session))
-                session.answer(each.name, session.place.asked.id, POSITIVE)
+                if asked := session.place.asked:
+                    session.answer(each.name, asked.id, POSITIVE)
                 charts.of_session(session)
             store.close()
     finally:

@@ -8,7 +8,7 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.browser import Card, Server
 from tests.harness.scripted_card import ADDRESS, HTML, THEME, Script
-from ui.component import text
+from ui.components import text
 
 COLUMNS = formats.Columns(text=("text",), label="label", id="id")
 
@@ -76,7 +76,7 @@ def label(visit, app, store, texts):
 def page(browser):
     """A page with the look of the card and nothing else, whose clock stands still."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
-    body = HTML % (style, text(["card.css"]))
+    body = HTML % (style, text(["base.css", "card.css"]))
     with browser.new_context() as context:
         made = context.new_page()
         made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))

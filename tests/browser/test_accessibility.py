@@ -84,7 +84,7 @@ STATES = {
     "replay": ("/Replay?session={demo}&question=3", lambda page, names: page.get_by_test_id("oal-player").wait_for()),
     "data": ("/Data", lambda page, names: chosen(page, names["file"])),
 }
-ROW = "[data-testid=oal-feed-rows] button[aria-expanded=false]"
+ROW = "[data-testid=oal-list-rows] button[aria-expanded=false]"
 BESIDE = {
     f"label, {name}": ("/Label?session={demo}", beside(name, inside))
     for name, inside in {"History": ROW, "Pushed": ROW, "Learned": None, "Guidelines": "summary"}.items()

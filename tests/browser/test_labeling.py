@@ -301,10 +301,10 @@ def test_what_is_typed_into_a_search_labels_nothing(label, store):
     card.press("x")
     card.saved()
     tab(card.page, "History")
-    card.page.get_by_test_id("oal-feed-search").fill("")
-    card.page.get_by_test_id("oal-feed-search").press_sequentially("axz good")
-    expect(card.page.get_by_test_id("oal-feed-rows")).to_have_text("No answer fits.")
-    card.page.get_by_test_id("oal-feed-search").fill("good")
+    card.page.get_by_test_id("oal-list-search").fill("")
+    card.page.get_by_test_id("oal-list-search").press_sequentially("axz good")
+    expect(card.page.get_by_test_id("oal-list-rows")).to_have_text("No answer fits.")
+    card.page.get_by_test_id("oal-list-search").fill("good")
     expect(card.page.locator(".rows li")).to_have_count(1)
     assert [1, -1, None] == [entry["label"] for entry in store.answers(session)]
 

@@ -1,7 +1,7 @@
 """The labeling card alone, in a real browser: payloads and the clock by hand, what it would send in a list."""
 
-from ui.card import SCRIPTS
-from ui.component import text
+from ui.components import text
+from ui.components.card import SCRIPTS
 
 CLASSES = [{"label": 1, "name": "Yes", "keys": ["a", "1"]}, {"label": -1, "name": "No", "keys": ["x", "0"]}]
 COUNTERS = {

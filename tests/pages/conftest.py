@@ -4,7 +4,7 @@ from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import BINARY
-from ui.desk import Desk
+from ui.card_server import CardServer
 
 
 @pytest.fixture
@@ -32,18 +32,18 @@ def keep(app_store, tmp_path):
 @pytest.fixture
 def work(app_store, keep):
     """A function that answers so many questions of a new session rightly, or all but every `noise`th, skipping every
-    tenth; the session's desk."""
+    tenth; the card server of the session."""
 
     def make(answers=60, dataset=None, noise=None, **settings):
         session = create(app_store, dataset or keep(), **{"budget": 200} | (settings or BINARY))
-        desk = Desk(session)
-        numbers = {name: label for label, name in desk.session.names.items()}
+        server = CardServer(session)
+        numbers = {name: label for label, name in server.session.names.items()}
         for k in range(answers):
-            asked = desk.session.place.asked
-            kind = desk.session.dataset.item(asked.item)["text"].split()[-1]
+            asked = server.session.place.asked
+            kind = server.session.dataset.item(asked.item)["text"].split()[-1]
             label = numbers.get(kind, 1 if kind == "good" else -1)
             label *= -1 if noise and k % noise == 0 else 1
-            desk.session.answer(f"e{k}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25)
-        return desk
+            server.session.answer(f"e{k}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25)
+        return server
 
     return make

@@ -114,15 +114,15 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
-        ("compare-budgets", "ten", "budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
+        ("compare-budgets", "ten", "Budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
         ("compare-budgets", "0", "a budget must be a whole number &gt;= 1. Got 0."),
         ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
         ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
         ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
-        ("compare-hit", "some", "labels to hit must be a share, or their number. Got some."),
+        ("compare-hit", "some", "Labels to hit must be a share, or their number. Got some."),
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
         ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
-        ("compare-c_p", "0.5, 0.9", "several weights are a sweep, which needs parameters as given, not tuned."),
+        ("compare-c_p", "0.5, 0.9", "Several weights are a sweep, which needs parameters as given, not tuned."),
         ("compare-rho", "much", "Weight of positives in learning (ρ) must be a number"),
         ("compare-algorithms-False", [], "algorithms of a comparison must be a table of at least one."),
         ("compare-data", [], "data of a comparison must be a list of at least one."),

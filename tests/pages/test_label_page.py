@@ -15,26 +15,28 @@ from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from tests.harness.pages import BINARY, listed, run, words
-from ui import charts, feed, history, messages, pushed, spending, stopping
-from ui.desk import MORE, Desk
+from ui import charts, messages
+from ui.card_server import MORE, CardServer
+from ui.components import item_list
 from ui.items import why
+from ui.panels import history, pushed, spending, stopping
 
 
 def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
     """The answer to an item that was shown as skipped counts only while it is; the same event twice is one."""
-    desk = work(answers=12)
-    skipped = desk.session.skipped[0]
+    server = work(answers=12)
+    skipped = server.session.skipped[0]
 
     def correct(event, label):
         values = {"id": event, "action": "correct", "question": skipped.id, "label": label, "was": SKIP}
-        desk.handle(messages.read(messages.CardEvent, values | {"highlighted": True}), "anna")
+        server.handle(messages.read(messages.CardEvent, values | {"highlighted": True}), "anna")
 
     correct("first", 1)
     with pytest.raises(SessionError, match="answered already by anna"):
         correct("second", -1)
     correct("first", 1)
-    assert 1 == desk.session.history[skipped.number - 1].label
-    assert 1 == desk.session.store.standing_label(skipped.id)["highlighted"]
+    assert 1 == server.session.history[skipped.number - 1].label
+    assert 1 == server.session.store.standing_label(skipped.id)["highlighted"]
 
 
 def test_plotly_accepts_the_charts(work):
@@ -53,10 +55,10 @@ def test_plotly_accepts_the_charts(work):
 def test_the_end_says_what_comes_next(work, keep, budget, more):
     """Its links are to this session's replay and files and to a new session on its data; only where labels are left it
     says that items which come will be asked."""
-    desk = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
-    told = desk.payload()
+    server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
+    told = server.payload()
     assert told["place"]["question"] is None
-    assert [f"Replay?session={desk.session.id}", f"./?new={desk.session.dataset.id}"] == [*told["links"].values()]
+    assert [f"Replay?session={server.session.id}", f"./?new={server.session.dataset.id}"] == [*told["links"].values()]
     assert more == (MORE in told["place"]["result"])
 
 
@@ -73,8 +75,8 @@ def titles(page):
 
 def test_a_list_is_turned_page_by_page(work):
     """Fifty rows a page, the newest first; what is said of the place in the list is true on every page."""
-    desk = work(120)
-    first, last = history.page(desk, view()), history.page(desk, view(page=2))
+    server = work(120)
+    first, last = history.page(server, view()), history.page(server, view(page=2))
     assert [120 - k for k in range(50)] == [int(row["by"].split()[1]) for row in first["rows"]]
     assert ("1–50 of 120", False, True) == tuple(first[key] for key in ("total", "newer", "older"))
     assert ("101–120 of 120", True, False) == tuple(last[key] for key in ("total", "newer", "older"))
@@ -83,32 +85,32 @@ def test_a_list_is_turned_page_by_page(work):
 
 def test_a_search_finds_words_ids_and_notes_in_any_case(work):
     """Letters of any alphabet are compared without their case; a note is searched with its item."""
-    desk = work(60)
-    asked = desk.log
-    desk.session.note("n", asked[7].item, "Ask the OWNER", "anna")
-    assert titles(history.page(desk, view(search="the owner"))) == [desk.session.dataset.item(asked[7].item)["id"]]
-    found = history.page(desk, view(search=" STRASSE3 "))
+    server = work(60)
+    asked = server.log
+    server.session.note("n", asked[7].item, "Ask the OWNER", "anna")
+    assert titles(history.page(server, view(search="the owner"))) == [server.session.dataset.item(asked[7].item)["id"]]
+    found = history.page(server, view(search=" STRASSE3 "))
     assert found["rows"]
     assert all("Straße3" in row["snippet"] for row in found["rows"])
-    assert [] == history.page(desk, view(search="nowhere"))["rows"]
+    assert [] == history.page(server, view(search="nowhere"))["rows"]
 
 
 def test_only_the_open_row_brings_its_whole_text(work):
     """A page of long documents stays small: rows carry so much of their text as they show."""
-    desk = work(20)
-    opened = desk.log[3].id
-    texts = {row["id"]: row["text"] for row in history.page(desk, view(open=opened))["rows"]}
+    server = work(20)
+    opened = server.log[3].id
+    texts = {row["id"]: row["text"] for row in history.page(server, view(open=opened))["rows"]}
     assert {opened} == {row for row, text in texts.items() if text is not None}
     assert texts[opened].startswith("<b>n")
 
 
 def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
     """Among very many items only the newest are searched, and the list says so."""
-    desk = work(60)
-    monkeypatch.setattr(feed, "SEARCHED", 20)
-    found = history.page(desk, view(search="n"))
+    server = work(60)
+    monkeypatch.setattr(item_list, "SEARCHED", 20)
+    found = history.page(server, view(search="n"))
     assert "20 items among the newest 20" == found["total"]
-    assert "0 items among the newest 20" == history.page(desk, view(search="nowhere"))["total"]
+    assert "0 items among the newest 20" == history.page(server, view(search="nowhere"))["total"]
     assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in found["rows"]]
 
 
@@ -117,12 +119,12 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
 
 def test_history_shows_who_answered_what_and_when(work):
     """A row has the answer, the annotator, the time it took, the chance, and what the model had predicted."""
-    desk = work(60)
-    answered = [entry for entry in reversed(desk.log) if entry.label is not None]
-    rows = history.page(desk, view())["rows"]
+    server = work(60)
+    answered = [entry for entry in reversed(server.log) if entry.label is not None]
+    rows = history.page(server, view())["rows"]
     assert [entry.answered_at for entry in answered[:50]] == [row["when"] for row in rows]
     for row, entry in zip(rows, answered):
-        name = desk.session.names.get(entry.label, "Skipped")
+        name = server.session.names.get(entry.label, "Skipped")
         assert name == row["chips"][0][0]
         assert f"{entry.annotator} · 1.2 s · chance of being asked {entry.probability:.2f}" in row["by"]
         wrong = entry.label not in (SKIP, entry.predicted)
@@ -137,21 +139,21 @@ def test_history_shows_who_answered_what_and_when(work):
 ])  # fmt: skip
 def test_history_is_filtered(work, show, fits):
     """Each choice shows the answers that it names, and there are some."""
-    desk = work(60)
-    entries = desk.log
-    desk.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
-    desk.session.note("n", entries[9].item, "unsure", "anna")
-    expected = [entry.id for entry in reversed(desk.log) if entry.label is not None and fits(entry)][:50]
+    server = work(60)
+    entries = server.log
+    server.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
+    server.session.note("n", entries[9].item, "unsure", "anna")
+    expected = [entry.id for entry in reversed(server.log) if entry.label is not None and fits(entry)][:50]
     assert expected
-    assert expected == [row["id"] for row in history.page(desk, view(show=show))["rows"]]
-    assert show in dict(history.page(desk, view())["shows"])
+    assert expected == [row["id"] for row in history.page(server, view(show=show))["rows"]]
+    assert show in dict(history.page(server, view())["shows"])
 
 
 def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     """The correction is stored once with who made it; the questions already asked stay."""
-    desk = work(40)
-    session, entry = desk.session.id, desk.log[5]
-    asked = [entry.item for entry in desk.log]
+    server = work(40)
+    session, entry = server.session.id, server.log[5]
+    asked = [entry.item for entry in server.log]
     event = {"id": "c1", "row": entry.id, "action": -entry.label or 1}
     at = listed(session, "history", events=[event])
     at.run()
@@ -164,14 +166,14 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
 
 def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
     """Where the budget is spent a skip can no longer be answered: a sentence, no traceback, and nothing is stored."""
-    desk = work(20, budget=26, **BINARY)
-    skipped = next(entry for entry in desk.log if entry.label == SKIP)
-    while desk.session.place.asked:
-        desk.session.answer(f"f{desk.session.place.asked.id}", desk.session.place.asked.id, -1)
-    at = listed(desk.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
+    server = work(20, budget=26, **BINARY)
+    skipped = next(entry for entry in server.log if entry.label == SKIP)
+    while server.session.place.asked:
+        server.session.answer(f"f{server.session.place.asked.id}", server.session.place.asked.id, -1)
+    at = listed(server.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
     assert not at.exception
-    assert at.session_state[f"history-{desk.session.id}-problem"].startswith("Not stored: ")
-    assert SKIP == app_store.answers(desk.session.id)[skipped.number - 1]["label"]
+    assert at.session_state[f"history-{server.session.id}-problem"].startswith("Not stored: ")
+    assert SKIP == app_store.answers(server.session.id)[skipped.number - 1]["label"]
 
 
 # What was pushed
@@ -179,10 +181,10 @@ def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
     """The rows are the rounds that were predicted positive and not asked, each with its margin."""
-    desk = work(60)
-    margins, predicted, asked = desk.session.decided
+    server = work(60)
+    margins, predicted, asked = server.session.decided
     rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
-    rows = pushed.page(desk, view())["rows"]
+    rows = pushed.page(server, view())["rows"]
     assert rounds
     assert rounds[:50] == [row["id"] for row in rows]
     assert [f"score {margins[t]:+.2f}" for t in rounds[:50]] == [row["side"] for row in rows]
@@ -191,12 +193,12 @@ def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
 def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
     """Everything that was not asked is there with its class, and can be filtered by it."""
     columns = formats.Columns(("text",), "label", multiclass=True)
-    desk = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
-    _, predicted, asked = desk.session.decided
-    everything = pushed.page(desk, view())
+    server = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
+    _, predicted, asked = server.session.decided
+    everything = pushed.page(server, view())
     assert (~asked).sum() == int(re.search(r"(\d+)( items|$)", everything["total"])[1])
-    for label, name in desk.session.names.items():
-        rows = pushed.page(desk, view(show=str(label)))["rows"]
+    for label, name in server.session.names.items():
+        rows = pushed.page(server, view(show=str(label)))["rows"]
         assert np.flatnonzero((predicted == label) & ~asked)[::-1][:50].tolist() == [row["id"] for row in rows]
         assert all(row["chips"] == [(name, "")] for row in rows)
 
@@ -204,9 +206,9 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
     """A mark is stored either way; it costs a label and moves the model only where it trains."""
-    desk = work(60)
-    session = desk.session
-    row = pushed.page(desk, view())["rows"][0]["id"]
+    server = work(60)
+    session = server.session
+    row = pushed.page(server, view())["rows"][0]["id"]
     app_store.update_session(session.id, {"feedback_trains": int(trains)})
     before = session.place.progress.labels, session.digest()
     at = listed(session.id, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
@@ -215,15 +217,15 @@ def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trai
     assert {int(session.order[row]): trains} == found.marks
     assert trains == (before != (found.place.progress.labels, found.digest()))
     assert ("costs one label of the budget" in words(at)) == trains
-    marked = pushed.page(Desk(session.id), view(show="marked"), trains)["rows"]
+    marked = pushed.page(CardServer(session.id), view(show="marked"), trains)["rows"]
     assert [row] == [each["id"] for each in marked]
     assert bool(marked[0]["actions"]) != trains
 
 
 def test_a_mark_can_be_taken_back(app_store, work):
     """A mark that did not train is removed by a second event."""
-    desk = work(60)
-    row, session = pushed.page(desk, view())["rows"][0]["id"], desk.session.id
+    server = work(60)
+    row, session = pushed.page(server, view())["rows"][0]["id"], server.session.id
     at = listed(session, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
     at.session_state[f"pushed-{session}"] = {"events": [{"id": "m2", "row": row, "action": 0}]}
     assert not at.run().exception
@@ -246,8 +248,8 @@ def test_the_strongest_terms_speak_for_their_class():
 
 def test_terms_that_moved_are_told_since_so_many_answers(work):
     """The weights before the last answers are those of the session that had not got them."""
-    desk = work(40)
-    session, kept = desk.session, {}
+    server = work(40)
+    session, kept = server.session, {}
     for k in range(12):
         kept[k] = session.place.weights.copy()
         session.answer(f"g{k}", session.place.asked.id, 1 if k % 3 else -1)
@@ -258,15 +260,15 @@ def test_terms_that_moved_are_told_since_so_many_answers(work):
 
 def test_the_page_proves_that_learning_acts(work):
     """Updates, the time of the last one, and how positive the questions were against the stream are on the page."""
-    desk = work(40)
-    at = run("pages/1_Label.py", session=str(desk.session.id))
+    server = work(40)
+    at = run("pages/1_Label.py", session=str(server.session.id))
     at.session_state["panel"] = "Learned"
     told = words(at.run())
     assert not at.exception
-    share = desk.session.labels.count(1) / len(desk.session.labels)
+    share = server.session.labels.count(1) / len(server.session.labels)
     assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", told)
     assert f"{share:.0%} of the answers were" in told
-    assert 0 < desk.session.state.seconds < 60
+    assert 0 < server.session.state.seconds < 60
     assert "Speaks for" in told
     assert "good" in told
 
@@ -372,10 +374,10 @@ def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, 
 
 def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch):
     """Once the budget is spent the estimates tell until when they hold, and which way they err."""
-    desk = work(150, keep("plain", 1200, formats.Columns(("text",))), 3, **BINARY)
-    found = estimates.of_session(desk.session)
+    server = work(150, keep("plain", 1200, formats.Columns(("text",))), 3, **BINARY)
+    found = estimates.of_session(server.session)
     monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
-    told = words(run("pages/1_Label.py", session=str(desk.session.id)))
+    told = words(run("pages/1_Label.py", session=str(server.session.id)))
     assert "Estimates end at item 1,234" in told
     assert "understate the final model" in told
 
@@ -429,7 +431,7 @@ def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
 @pytest.mark.parametrize(("owns", "may"), [(True, [True] * 3), (False, [False, True, False])])
 def test_only_owners_write_guidelines_where_people_log_in(monkeypatch, owns, may):
     """A session's own owner and the owners of the studio do; the others read them."""
-    from ui import guidelines
+    from ui.panels import guidelines
 
     monkeypatch.setattr(guidelines, "logged_in", lambda: True)
     monkeypatch.setattr(guidelines, "owns", lambda: owns)

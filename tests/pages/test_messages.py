@@ -79,11 +79,11 @@ def sent(session, *events, at=None):
 @pytest.mark.parametrize("poison", BROKEN)
 def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, poison):
     """It is said and done with; the answers behind it, also those of a page that is loaded anew, are stored."""
-    desk = work(answers=2)
-    asked = desk.session.place.asked.id
+    server = work(answers=2)
+    asked = server.session.place.asked.id
     good = LABEL | {"id": "good", "question": asked, "label": -1}
     for _ in range(2):  # a reload sends all of it again
-        _, shown = sent(desk.session.id, poison, good)
+        _, shown = sent(server.session.id, poison, good)
         assert shown["error"].startswith("Not stored: the browser sent what cannot be read (")
         assert "good" in shown["acked"]
         assert messages.identity(poison) in (*shown["acked"], None)
@@ -127,7 +127,7 @@ def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
     """A view that cannot be read is said, an unknown choice shows nothing, and neither ends the page."""
     at = listed(work().session.id, name, view=view)
     assert not at.exception
-    shown = mounted(at, "feed")
+    shown = mounted(at, "item_list")
     assert shown["rows"] or "nonsense" in str(view) or "[]" in str(view)
     assert ("Not shown: " in (shown["error"] or "")) == ("show" not in view)
 
@@ -136,7 +136,7 @@ def test_a_mark_far_behind_the_stream_is_refused(work):
     """A row that no list has is said, and not looked for."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
     assert not at.exception
-    assert mounted(at, "feed")["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
+    assert mounted(at, "item_list")["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
 
 
 def failing(*_):
@@ -146,88 +146,88 @@ def failing(*_):
 def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, work, monkeypatch, caplog):
     """What fails for no known reason is said, logged and kept. An answer behind an answer waits for it; a note does not
     wait, and nothing waits for a note."""
-    desk = work(answers=2)
-    asked = desk.session.place.asked.id
+    server = work(answers=2)
+    asked = server.session.place.asked.id
     label, following = LABEL | {"question": asked}, LABEL | {"id": "l2", "question": asked}
     with monkeypatch.context() as broken:
         broken.setattr(Session, "answer", failing)
-        at, shown = sent(desk.session.id, label, following, NOTE)
+        at, shown = sent(server.session.id, label, following, NOTE)
         assert ["n"] == shown["acked"]
         assert shown["error"].startswith("Not saved yet. The server failed (RuntimeError); its log says why.")
         assert "nobody thought of this" in caplog.text
-        assert {0: "fine"} == app_store.notes(desk.session.id)
+        assert {0: "fine"} == app_store.notes(server.session.id)
     with monkeypatch.context() as broken:
         broken.setattr(Session, "note", failing)
-        _, shown = sent(desk.session.id, NOTE | {"id": "n2"}, label, at=at)
+        _, shown = sent(server.session.id, NOTE | {"id": "n2"}, label, at=at)
         assert ["l"] == shown["acked"]
-    _, shown = sent(desk.session.id, NOTE | {"id": "n2"}, at=at)
+    _, shown = sent(server.session.id, NOTE | {"id": "n2"}, at=at)
     assert (["n2"], None) == (shown["acked"], shown["error"])
     assert "l" == app_store.standing_label(asked)["event"]
 
 
 def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(app_store, work, monkeypatch):
     """A constraint that refuses an answer is a fault of the program: the browser keeps the answer."""
-    desk = work(answers=2)
-    label = LABEL | {"question": desk.session.place.asked.id}
-    at, _ = sent(desk.session.id)
+    server = work(answers=2)
+    label = LABEL | {"question": server.session.place.asked.id}
+    at, _ = sent(server.session.id)
     with monkeypatch.context() as broken:
 
         def refuse(*_):
             raise ConflictError("The database holds something that contradicts this.")
 
         broken.setattr(Session, "answer", refuse)
-        at, shown = sent(desk.session.id, label, at=at)
+        at, shown = sent(server.session.id, label, at=at)
         assert [] == shown["acked"]
         assert shown["error"].startswith("Not saved yet. The database holds something")
-    _, shown = sent(desk.session.id, label, at=at)
+    _, shown = sent(server.session.id, label, at=at)
     assert (["l"], None) == (shown["acked"], shown["error"])
 
 
 def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(app_store, work, monkeypatch):
     """Neither an event nor the next question gets through: the card stays, says so, and acknowledges nothing."""
-    desk = work(answers=2)
-    asked = desk.session.place.asked.id
+    server = work(answers=2)
+    asked = server.session.place.asked.id
     label = LABEL | {"question": asked}
-    at, before = sent(desk.session.id)
+    at, before = sent(server.session.id)
     with monkeypatch.context() as broken:
 
         def refuse(*_):
             raise StorageError("The disk is full.")
 
         broken.setattr(Session, "refresh", refuse)
-        at, shown = sent(desk.session.id, label, NOTE, at=at)
+        at, shown = sent(server.session.id, label, NOTE, at=at)
         assert before["place"] == shown["place"]
         assert ([], "Not saved yet. The disk is full. It is kept here and sent again.") == (
             shown["acked"], shown["error"],
         )  # fmt: skip
-    _, shown = sent(desk.session.id, label, NOTE, at=at)
+    _, shown = sent(server.session.id, label, NOTE, at=at)
     assert (["l", "n"], None) == (shown["acked"], shown["error"])
     assert shown["place"] != before["place"]
 
 
 def test_an_event_belongs_to_whose_name_stood_there(app_store, work, monkeypatch):
     """Without a log-in the name travels with the event, also from a tab that is gone; a log-in's name counts alone."""
-    desk = work(answers=2)
-    asked = desk.session.place.asked.id
-    at, _ = sent(desk.session.id, LABEL | {"question": asked, "annotator": "dora"})
+    server = work(answers=2)
+    asked = server.session.place.asked.id
+    at, _ = sent(server.session.id, LABEL | {"question": asked, "annotator": "dora"})
     assert "dora" == app_store.standing_label(asked)["annotator"]
-    asked = Session(app_store, desk.session.id).place.asked.id
-    monkeypatch.setattr("ui.card.who_labels", lambda: ("carla", True))
-    sent(desk.session.id, LABEL | {"id": "l2", "question": asked, "annotator": "dora"}, at=at)
+    asked = Session(app_store, server.session.id).place.asked.id
+    monkeypatch.setattr("ui.components.card.who_labels", lambda: ("carla", True))
+    sent(server.session.id, LABEL | {"id": "l2", "question": asked, "annotator": "dora"}, at=at)
     assert "carla" == app_store.standing_label(asked)["annotator"]
 
 
 def test_a_session_that_is_removed_says_so(app_store, work):
-    """Its card takes no event and leads to the other sessions, its desk follows nothing, and its page is a sentence."""
-    desk = work(answers=2)
-    session, asked = desk.session.id, desk.session.place.asked.id
+    """Its card takes no event and leads to the other sessions, its server follows nothing, its page is a sentence."""
+    server = work(answers=2)
+    session, asked = server.session.id, server.session.place.asked.id
     at, _ = sent(session)
     app_store.remove_session(session)
     with pytest.raises(Removed):
-        desk.refresh()
+        server.refresh()
     with pytest.raises(Removed):
-        desk.handle(messages.read(messages.CardEvent, LABEL | {"question": asked}), "anna")
-    shown = desk.payload("Not stored: this session was removed.", "anna", 0)
+        server.handle(messages.read(messages.CardEvent, LABEL | {"question": asked}), "anna")
+    shown = server.payload("Not stored: this session was removed.", "anna", 0)
     assert (None, "removed") == (shown["place"]["question"], shown["place"]["end"])
     assert {"All sessions": "./"} == shown["links"]
     assert "There is no session yet." in words(at.run())

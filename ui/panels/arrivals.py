@@ -2,15 +2,17 @@
 
 import streamlit as st
 
-from .page import note
+from oal_engine.sessions.session import Session
+
+from ..page import note
 
 
-def remember(session):
+def remember(session: Session) -> None:
     """Note what the card has just been made of."""
     st.session_state[f"shown-{session.id}"] = (*session.changed, session.place.asked is None)
 
 
-def arrivals(session):
+def arrivals(session: Session) -> None:
     """Say how many items have come since the page was opened, and have the card made anew where it may ask something
     else now: after a correction or a mark that trains, or when it was at the end and the stream has grown."""
     changes, items = session.changed

@@ -4,17 +4,20 @@ import html
 
 import streamlit as st
 
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import Settings
 from oal_engine.store import StoreError
 
-from .figures import table, told
-from .forms import LONGEST_GUIDELINES
-from .page import annotator, complain, logged_in, owns
+from ..card_server import CardServer
+from ..forms import LONGEST_GUIDELINES
+from ..metric_table import describe, table
+from ..page import annotator, complain, logged_in, owns
 
 
-def show(desk):
+def show(server: CardServer) -> None:
     """Show guidelines and settings; call it in a fragment."""
-    session = desk.session
-    settings = desk.settings()
+    session = server.session
+    settings = server.settings()
     words, owner = settings.guidelines, settings.owner
     if words:
         st.html(
@@ -31,12 +34,12 @@ def show(desk):
     table(("Settings", ""), _settings(session, settings), "none")
 
 
-def may_edit(owner, name):
+def may_edit(owner: str, name: str) -> bool:
     """Whether somebody may change a session: its owner may, and whoever owns the studio."""
     return owns() or (logged_in() and name == owner)
 
 
-def _edit(session, words):
+def _edit(session: Session, words: str) -> None:
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
         try:
@@ -47,12 +50,12 @@ def _edit(session, words):
             st.rerun()
 
 
-def _settings(session, settings):
+def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
     """The settings in words."""
     checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
     return [
         ("Data", settings.dataset_name),
-        ("Algorithm", told(session.strategy)),
+        ("Algorithm", describe(session.strategy)),
         ("Budget", f"{settings.budget:,} labels"),
         ("Random checks", checks if settings.audit else "none"),
         ("Pace", f"over the first {settings.pace:.0%} of the stream" if settings.pace else "decided by the algorithm"),

@@ -2,15 +2,19 @@
 classes every item with the class that it passed as."""
 
 import html
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
+from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
-from . import feed
+from ..card_server import CardServer
+from ..components import item_list
+from ..messages import View
+from ..page import annotator
 from .guidelines import may_edit
-from .page import annotator
 
 COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
@@ -19,29 +23,29 @@ COST = (
 STORED = "Marks are only recorded; model and estimates stay as they are."
 
 
-def show(desk):
+def show(server: CardServer) -> None:
     """Show what was passed; call it in a fragment."""
-    session = desk.session
-    trains = not session.multiclass and _switch(desk)
-    feed.feed(
-        desk,
+    session = server.session
+    trains = not session.multiclass and _switch(server)
+    item_list.show(
+        server,
         "pushed",
         lambda event, by: session.feedback(event.id, _item(session, event.row), event.action == 1, by, trains=trains),
-        lambda view: page(desk, view, trains),
+        lambda view: page(server, view, trains),
     )
 
 
-def _item(session, row):
+def _item(session: Session, row: int) -> int:
     """The item that passed in a round."""
     if row >= session.rounds:
         raise SessionError(f"a mark must be on one of the {session.rounds:,} rounds. Got {row + 1:,}.")
     return int(session.order[row])
 
 
-def _switch(desk):
+def _switch(server: CardServer) -> bool:
     """Whether marks train, for everybody in the session."""
-    session = desk.session
-    settings = desk.settings()
+    session = server.session
+    settings = server.settings()
     stands, fixed = settings.feedback_trains, not may_edit(settings.owner, annotator())
     chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}", disabled=fixed)
     if fixed:
@@ -52,14 +56,14 @@ def _switch(desk):
     return chosen
 
 
-def _cost(session, trains):
+def _cost(session: Session, trains: bool) -> str:
     """What a mark does."""
     return COST.format(negative=session.names[-1]) if trains else STORED
 
 
-def _passed(desk, show):
+def _passed(server: CardServer, show: str) -> np.ndarray:
     """The rounds that passed without a question, newest first; of K classes those that passed as one."""
-    session = desk.session
+    session = server.session
     _, predicted, asked = session.decided
     wanted = predicted > 0
     if session.multiclass and show not in ("all", "marked"):
@@ -67,25 +71,25 @@ def _passed(desk, show):
     return np.flatnonzero(wanted & ~asked)[::-1]
 
 
-def page(desk, view, trains=False):
+def page(server: CardServer, view: View, trains: bool = False) -> dict[str, Any]:
     """What is shown of a view: the items that passed last come first."""
-    session, show = desk.session, view.show
+    session, show = server.session, view.show
     marks = session.marks
-    rounds = _passed(desk, show)
+    rounds = _passed(server, show)
     items = session.order[rounds]
     if show == "marked":
         keep = np.isin(items, list(marks))
         rounds, items = rounds[keep], items[keep]
     margins, predicted, _ = session.decided
-    found, counts = feed.turned(session, items, view)
+    matches, counts = item_list.page_of(session, items, view)
     rows = []
-    for k, item in found:
+    for k, item in matches:
         t, marked = int(rounds[k]), item["position"] in marks
         learned = marks.get(item["position"], False)
         name = session.names[int(predicted[t])]
         chips = [(name, "")] if session.multiclass else []
         rows.append(
-            feed.told(session, item, item["position"], view.open == t)
+            item_list.row(session, item, item["position"], view.open == t)
             | {
                 "id": t,
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,
@@ -97,8 +101,8 @@ def page(desk, view, trains=False):
                 "means": "It was marked wrong and learned: it stays." if learned else _cost(session, trains),
             }
         )
-    shows = list(session.names.items()) if session.multiclass else []
-    shows = [("all", "All"), *((str(label), name) for label, name in shows), ("marked", "Marked wrong")]
+    classes = session.names.items() if session.multiclass else []
+    shows = [("all", "All"), *((str(label), name) for label, name in classes), ("marked", "Marked wrong")]
     word = "passed without being asked" if session.multiclass else "pushed"
     empty = "Nothing fits." if view.search or show != "all" else f"Nothing was {word} yet."
     return {"rows": rows, "empty": empty, "shows": shows} | counts

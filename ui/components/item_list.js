@@ -5,24 +5,7 @@ const FEW_ACTIONS = 7; // more are chosen from a list
 const TYPED = 300; // ms without a key before a search is sent
 const LONGEST_SEARCH = 200;
 
-const feeds = new WeakMap();
-
-export default function ({ data, parentElement, setStateValue }) {
-  let feed = feeds.get(parentElement);
-  if (feed?.name !== data.name) {
-    feed?.remove();
-    feed = new Feed(parentElement, data);
-    feeds.set(parentElement, feed);
-  }
-  feed.receive(data, setStateValue);
-  return () => {
-    if (parentElement.isConnected) return;
-    feed.remove();
-    feeds.delete(parentElement);
-  };
-}
-
-class Feed {
+class ItemList {
   constructor(parent, data) {
     const { name, view, session } = data;
     this.name = name;
@@ -31,24 +14,27 @@ class Feed {
     this.listening = new AbortController();
     this.leaving = leaving(this.listening.signal);
     this.lines = new Map();
-    this.search = h("input", { type: "search", "aria-label": "Search", placeholder: "Search",
-      maxlength: LONGEST_SEARCH, ...testid("feed-search") });
+    const html = `<section part="items" data-testid="oal-list" class="oal card item-list">
+      <div class="look">
+        <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
+        <select part="filter" aria-label="Show"></select>
+      </div>
+      <p part="problem" class="problem" role="alert"></p>
+      <div part="list" class="list scroll" role="region" aria-label="Items"><ol part="rows" class="rows"></ol></div>
+      <div part="pages" class="pages">
+        <span part="total" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
+        <button part="older" type="button" class="turn">Older</button>
+      </div>
+    </section>`;
+    Object.assign(this, parts(html, "list-"));
     this.search.value = view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.look({ search: whole(this.search.value), page: 0, open: null }), TYPED);
     };
-    this.filter = h("select", { "aria-label": "Show", ...testid("feed-filter") });
     this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
-    this.status = h("p", { class: "problem", role: "alert", ...testid("feed-problem") });
-    this.rows = h("ol", { class: "rows", ...testid("feed-rows") });
-    this.list = h("div", { class: "list", role: "region", "aria-label": "Items" }, this.rows);
-    this.total = h("span", { role: "status", ...testid("feed-total") });
-    this.newer = this.turn("Newer", -1);
-    this.older = this.turn("Older", 1);
-    this.root = h("section", { class: "card feed", ...testid("feed") },
-      h("div", { class: "look" }, this.search, this.filter), this.status, this.list,
-      h("div", { class: "pages" }, this.total, this.newer, this.older));
+    this.newer.onclick = () => this.turn(this.newer, -1);
+    this.older.onclick = () => this.turn(this.older, 1);
     parent.append(this.root);
   }
 
@@ -60,14 +46,10 @@ class Feed {
     this.root.remove();
   }
 
-  turn(name, by) {
-    const button = h("button", { type: "button", class: "turn" }, name);
-    button.onclick = () => {
-      if (button.getAttribute("aria-disabled") === "true") return;
-      this.list.scrollTop = 0;
-      this.look({ page: this.view.page + by, open: null });
-    };
-    return button;
+  turn(button, by) {
+    if (button.getAttribute("aria-disabled") === "true") return;
+    this.list.scrollTop = 0;
+    this.look({ page: this.view.page + by, open: null });
   }
 
   // What the server says
@@ -77,13 +59,13 @@ class Feed {
     this.outbox.drop(data.acked);
     this.data = data;
     if (data.page !== undefined) this.view.page = data.page;
-    put(this.status, data.error ?? "");
+    put(this.problem, data.error ?? "");
     this.setFilter(data.shows);
     this.draw();
     put(this.total, data.total);
     disable(this.newer, !data.newer);
     disable(this.older, !data.older);
-    this.root.querySelector(".pages").hidden = !data.newer && !data.older && !data.total;
+    this.pages.hidden = !data.newer && !data.older && !data.total;
     this.outbox.hear(data.boot);
   }
 
@@ -118,13 +100,13 @@ class Feed {
     for (const row of rows) {
       const open = this.view.open === row.id;
       const pending = this.outbox.events.findLast((event) => event.row === row.id)?.action ?? null;
-      const told = JSON.stringify([row, open, pending]);
-      const kept = this.lines.get(row.id);
-      lines.set(row.id, kept?.told === told ? kept : { told, node: this.line(row, open, pending) });
+      const state = JSON.stringify([row, open, pending]);
+      const old = this.lines.get(row.id);
+      lines.set(row.id, old?.state === state ? old : { state, node: this.line(row, open, pending) });
     }
     this.lines = lines;
     const nodes = [...lines.values()].map(({ node }) => node);
-    if (!nodes.length) nodes.push(h("li", { class: "nothing" }, empty));
+    if (!nodes.length) nodes.push(h("li.nothing", empty));
     if (nodes.length !== this.rows.children.length || nodes.some((node, k) => node !== this.rows.children[k])) {
       this.rows.replaceChildren(...nodes);
       const node = focused && this.rows.querySelector(`[data-at="${focused}"]`);
@@ -134,13 +116,18 @@ class Feed {
   }
 
   line(row, open, pending) {
-    const head = h("button", { type: "button", class: "head", "aria-expanded": open, "data-at": `${row.id}` },
-      h("span", { class: "first" },
-        ...row.chips.map(([name, kind]) => h("span", { class: `chip ${kind}`, dir: "auto" }, name)),
-        h("span", { class: "id", dir: "auto" }, row.title),
-        h("span", { class: "when", title: row.when ?? "" }, row.side ?? when(row.when))),
-      ...(open ? [] : [h("span", { class: "snippet", dir: "auto" }, row.snippet)]),
-      ...(row.by ? [h("span", { class: "by", dir: "auto" }, row.by)] : []));
+    const head = h(
+      "button",
+      { type: "button", class: "head bare", "aria-expanded": open, "data-at": `${row.id}` },
+      h(
+        "span.first",
+        ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
+        h("span.id.cut", { dir: "auto" }, row.title),
+        h("span.when", { title: row.when ?? "" }, row.side ?? when(row.when)),
+      ),
+      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet)]),
+      ...(row.by ? [h("span.by.cut", { dir: "auto" }, row.by)] : []),
+    );
     head.onclick = () => this.look({ open: open ? null : row.id });
     const node = h("li", { class: open ? "open" : "" }, head);
     if (open) node.append(this.inside(row, pending));
@@ -148,23 +135,37 @@ class Feed {
   }
 
   inside(row, pending) {
-    const { text, label } = row;
-    const inside = h("div", { class: "inside" });
-    inside.append(h("div", { class: "text whole", dir: "auto", tabindex: "0", role: "region", "aria-label": "Item",
-      "data-at": `${row.id}-text` }, text ?? row.snippet));
-    if (row.note) inside.append(h("p", { class: "noted", dir: "auto" }, h("b", {}, "Note: "), row.note));
-    if (row.actions.length) {
-      const said = h("span", { class: "ask" }, label);
-      inside.append(h("div", { class: "actions" }, said, ...(row.actions.length > FEW_ACTIONS
-        ? this.choice(row, pending) : row.actions.map((action) => this.action(row, action, pending)))));
-    }
-    if (row.means) inside.append(h("p", { class: "means" }, row.means));
-    return inside;
+    const html = `<div class="inside">
+      <div part="text" class="text whole scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
+      <p part="note" class="noted" dir="auto"><b>Note: </b></p>
+      <div part="actions" class="actions"><span part="ask" class="ask"></span></div>
+      <p part="means" class="means"></p>
+    </div>`;
+    const { root, text, note, actions, ask, means } = parts(html, "row-");
+    text.dataset.at = `${row.id}-text`;
+    put(text, row.text ?? row.snippet);
+    note.append(row.note ?? "");
+    note.hidden = !row.note;
+    put(ask, row.label);
+    const few = row.actions.length <= FEW_ACTIONS;
+    actions.append(...(few ? row.actions.map((each) => this.action(row, each, pending)) : [this.choice(row, pending)]));
+    actions.hidden = !row.actions.length;
+    put(means, row.means ?? "");
+    means.hidden = !row.means;
+    return root;
   }
 
   action(row, [value, name, standing], pending) {
-    const button = h("button", { type: "button", dir: "auto", "aria-pressed": pending === null ? standing : pending === value,
-      "data-at": `${row.id}-${value}` }, name);
+    const button = h(
+      "button",
+      {
+        type: "button",
+        dir: "auto",
+        "aria-pressed": pending === null ? standing : pending === value,
+        "data-at": `${row.id}-${value}`,
+      },
+      name,
+    );
     disable(button, pending !== null);
     button.onclick = () => {
       if (pending === null && !standing) this.act(row.id, value);
@@ -173,12 +174,15 @@ class Feed {
   }
 
   choice(row, pending) {
-    const select = h("select", { "aria-label": row.label, "data-at": `${row.id}-choice` },
-      ...row.actions.map(([value, name]) => h("option", { value }, name)));
+    const select = h(
+      "select",
+      { "aria-label": row.label, "data-at": `${row.id}-choice` },
+      ...row.actions.map(([value, name]) => h("option", { value }, name)),
+    );
     select.value = pending ?? row.actions.find(([, , standing]) => standing)?.[0];
     select.disabled = pending !== null;
     select.onchange = () => this.act(row.id, Number(select.value));
-    return [select];
+    return select;
   }
 }
 
@@ -189,3 +193,5 @@ function when(moment) {
   const today = date.toDateString() === new Date().toDateString();
   return today ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
 }
+
+export default mounting(ItemList, ({ name }) => name);

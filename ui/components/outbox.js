@@ -1,3 +1,5 @@
+// @ts-check
+
 // What the server has not acknowledged. Each event lies under a key of its own in localStorage, where a reload, another
 // tab or the next start of the browser finds what a tab that crashed could not send. Several tabs may send the same
 // event: the server stores it once.
@@ -11,9 +13,9 @@ class Outbox {
     this.prefix = `oal-unsaved ${name} `;
     this.send = send;
     this.delay = RETRY;
-    const found = kept(this.prefix).filter(({ event }) => !login || event.annotator === annotator);
-    this.events = found.map(({ event }) => event);
-    this.at = found.at(-1)?.at ?? 0;
+    const unsent = storedEvents(this.prefix).filter(({ event }) => !login || event.annotator === annotator);
+    this.events = unsent.map(({ event }) => event);
+    this.at = unsent.at(-1)?.at ?? 0;
   }
 
   push(event) {
@@ -49,9 +51,12 @@ class Outbox {
 }
 
 // What is under keys that begin so, the oldest first; without what something else has left there.
-function kept(prefix) {
-  const found = keysOfStorage().filter((name) => name.startsWith(prefix)).map(stored);
-  return found.filter((entry) => typeof entry?.event?.id === "string").sort((one, other) => one.at - other.at);
+/** @param {string} prefix */
+function storedEvents(prefix) {
+  const entries = keysOfStorage()
+    .filter((name) => name.startsWith(prefix))
+    .map(stored);
+  return entries.filter((entry) => typeof entry?.event?.id === "string").sort((one, other) => one.at - other.at);
 }
 
 // A browser that forbids storage, or whose storage is full, still labels; only a lost tab would lose what is unsaved.
@@ -64,20 +69,23 @@ function keysOfStorage() {
   }
 }
 
+/** @param {string} name */
 function stored(name) {
   try {
-    return JSON.parse(localStorage.getItem(name));
+    return JSON.parse(localStorage.getItem(name) ?? "null");
   } catch {
     return null;
   }
 }
 
+/** @param {string} name @param {unknown} value */
 function store(name, value) {
   try {
     localStorage.setItem(name, JSON.stringify(value));
   } catch {}
 }
 
+/** @param {string} name */
 function forget(name) {
   try {
     localStorage.removeItem(name);

@@ -9,30 +9,13 @@ const BARS = 4000; // more cannot be told apart
 const CHARTS = 3;
 const CHANGES = 8;
 
-const players = new WeakMap();
-
-export default function ({ data, parentElement, setStateValue }) {
-  let player = players.get(parentElement);
-  if (player?.session !== data.session) {
-    player?.remove();
-    player = new Player(parentElement, data);
-    players.set(parentElement, player);
-  }
-  player.receive(data, (view) => setStateValue("view", view));
-  return () => {
-    if (parentElement.isConnected) return;
-    player.remove();
-    players.delete(parentElement);
-  };
-}
-
 class Player {
   constructor(parent, { session, start }) {
     this.session = session;
     this.path = location.pathname;
     this.at = { number: start };
     this.places = new Map();
-    this.asked = 0;
+    this.requests = 0;
     this.evaluation = "push";
     this.build();
     parent.append(this.root);
@@ -51,86 +34,93 @@ class Player {
   }
 
   build() {
-    this.bars = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
-    this.cursor = h("i", { class: "cursor" });
-    this.timeline = h("div", { class: "timeline", role: "slider", tabindex: "0", "aria-label": "Question",
-      "aria-valuemin": "1", ...testid("timeline") }, this.bars, this.cursor);
+    const boxed = (part, name) =>
+      `<div part="${part}" class="boxed scroll" tabindex="0" role="region" aria-label="${name}"></div>`;
+    const html = `<section part="player" class="oal card replay highlight" aria-label="Player">
+      <p class="legend">
+        <b>Questions</b><span part="bar" class="muted"></span><span part="legend" class="keys"></span></p>
+      <div part="timeline" class="timeline" role="slider" tabindex="0" aria-label="Question" aria-valuemin="1">
+        <svg part="bars" preserveAspectRatio="none" aria-hidden="true"></svg><i part="cursor" class="cursor"></i>
+      </div>
+      <div class="controls">
+        <div part="moves" class="group">
+          <select part="speed" aria-label="Questions a second">
+            <option value="1">1 a second</option><option value="2" selected>2 a second</option>
+            <option value="5">5 a second</option><option value="10">10 a second</option>
+            <option value="20">20 a second</option>
+          </select>
+        </div>
+        <label class="group">Question
+          <input part="number" type="number" min="1" aria-label="Question"><span part="of"></span></label>
+        <div class="group"><span>Round</span>
+          <input part="round" type="number" min="1" aria-label="Round"><span part="ofRounds"></span></div>
+        <div part="jumps" class="group jumps">Next
+          <select part="wanted" data-testid="oal-class" aria-label="Class to jump to"></select></div>
+      </div>
+      <div class="sides">
+        <div class="side">
+          <div class="above"><p part="why" class="why cut"></p><p part="title" class="title cut" dir="auto"></p></div>
+          <div part="text" class="text scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
+          <dl part="facts" class="facts"></dl>
+          <p part="passed" class="passed cut"></p>
+          <div class="spent">
+            <p part="used" class="used cut"></p><div class="bar" aria-hidden="true"><i part="budget"></i></div>
+          </div>
+          <div part="changes" class="changes"></div>
+        </div>
+        <div class="side">
+          <div part="charts" class="charts"></div>
+          <p part="note" class="note muted"></p>
+          <div part="tables" class="tables">
+            <div><div part="choice" class="choice" role="group" aria-label="Evaluation"></div>
+              ${boxed("confusion", "Confusion table")}</div>
+            ${boxed("figures", "Figures")}
+          </div>
+        </div>
+      </div>
+    </section>`;
+    const { moves, ...named } = parts(html);
+    Object.assign(this, named);
     this.timeline.onpointerdown = (event) => {
       this.timeline.setPointerCapture(event.pointerId);
       this.pause();
       this.scrub(event);
     };
     this.timeline.onpointermove = (event) => this.timeline.hasPointerCapture(event.pointerId) && this.scrub(event);
-    this.legend = h("p", { class: "legend" });
-
     this.first = tool("«", "First question (Home)", () => this.open(1), "first");
     this.back = tool("‹", "One question back (←)", () => this.step(-1), "back");
     this.playing = tool("▶ Play", "Play or pause (Space)", () => this.toggle(), "play");
+    this.playing.classList.add("filled");
     this.forth = tool("›", "One question on (→)", () => this.step(1), "forth");
     this.last = tool("»", "To the end (End)", () => this.open(this.log.steps), "last");
-    this.speed = h("select", { "aria-label": "Questions a second", ...testid("speed") },
-      ...[1, 2, 5, 10, 20].map((speed) => h("option", { value: speed, ...(speed === 2 ? { selected: "" } : {}) },
-        `${speed} a second`)));
-    this.number = h("input", { type: "number", min: 1, "aria-label": "Question", ...testid("number") });
-    this.number.onchange = () => this.open(Number(this.number.value));
-    this.of = h("span", {});
-    this.round = h("input", { type: "number", min: 1, "aria-label": "Round", ...testid("round") });
-    this.round.onchange = () => this.openRound(Number(this.round.value));
-    this.ofRounds = h("span", {});
-    const leave = (event) => {
-      if (event.key === "Enter") event.target.blur(); // the keys are the player's again
-    };
-    this.number.onkeydown = this.round.onkeydown = leave;
+    moves.prepend(this.first, this.back, this.playing, this.forth, this.last);
     this.earlier = tool("‹", "One round back (Shift ←)", () => this.stepRound(-1), "earlier");
     this.later = tool("›", "One round on (Shift →)", () => this.stepRound(1), "later");
-    this.jumps = { mistake: this.jump("mistake", "M"), positive: this.jump("positive", "P"),
-      surprise: this.jump("surprise", "S") };
-    this.wanted = h("select", { "aria-label": "Class to jump to", ...testid("class") });
+    this.round.before(this.earlier);
+    this.round.after(this.later);
+    const [mistake, surprise, positive] = ["mistake", "surprise", "positive"].map((kind) => this.jump(kind));
+    this.jumps = { mistake, surprise, positive };
+    this.wanted.before(mistake, surprise, positive);
     this.wanted.onchange = () => this.update();
-    this.controls = h("div", { class: "controls" },
-      h("div", { class: "group" }, this.first, this.back, this.playing, this.forth, this.last, this.speed),
-      h("label", { class: "group" }, "Question", this.number, this.of),
-      h("div", { class: "group" }, h("span", {}, "Round"), this.earlier, this.round, this.later, this.ofRounds),
-      h("div", { class: "group jumps" }, "Next", this.jumps.mistake, this.jumps.surprise, this.jumps.positive,
-        this.wanted));
-
-    this.why = h("p", { class: "why", ...testid("why") });
-    this.title = h("p", { class: "title", dir: "auto" });
-    this.text = h("div", { class: "text", dir: "auto", tabindex: "0", role: "region", "aria-label": "Item",
-      ...testid("text") });
-    this.facts = h("dl", { class: "facts", ...testid("facts") });
-    this.passed = h("p", { class: "passed", ...testid("passed") });
-    this.budget = h("i", {});
-    this.used = h("p", { class: "used", ...testid("used") });
-    this.changes = h("div", { class: "changes", ...testid("changes") });
-    this.charts = h("div", { class: "charts", ...testid("charts") });
-    this.note = h("p", { class: "note muted" });
-    const scroll = (name) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name });
-    this.confusion = scroll("Confusion table");
-    this.figures = scroll("Figures");
-    this.choice = h("div", { class: "choice", role: "group", "aria-label": "Evaluation" });
-    this.root = h("section", { class: "card replay highlight", "aria-label": "Player", ...testid("player") },
-      this.legend, this.timeline, this.controls,
-      h("div", { class: "sides" },
-        h("div", { class: "side" },
-          h("div", { class: "above" }, this.why, this.title), this.text, this.facts, this.passed,
-          h("div", { class: "spent" }, this.used, h("div", { class: "bar", "aria-hidden": "true" }, this.budget)),
-          this.changes),
-        h("div", { class: "side" }, this.charts, this.note,
-          h("div", { class: "tables", ...testid("tables") }, h("div", {}, this.choice, this.confusion), this.figures))));
+    this.number.onchange = () => this.open(Number(this.number.value));
+    this.round.onchange = () => this.openRound(Number(this.round.value));
+    this.number.onkeydown = this.round.onkeydown = (event) => {
+      if (event.key === "Enter") event.target.blur(); // the keys are the player's again
+    };
   }
 
-  jump(kind, letter) {
+  jump(kind) {
+    const letter = kind[0].toUpperCase();
     const button = tool("", "", () => this.next(kind, 1), `next-${kind}`);
     button.setAttribute("aria-keyshortcuts", letter);
-    button.append(h("span", { class: "name", dir: "auto" }), h("span", { class: "count" }), key(letter));
+    button.append(h("span.name.clamp", { dir: "auto" }), h("span.count"), key(letter));
     return button;
   }
 
   // What the server says
 
   receive(data, send) {
-    this.send = send;
+    this.send = (view) => send("view", view);
     if (data.version !== this.version) this.places.clear();
     this.version = data.version;
     if (data.log) {
@@ -145,17 +135,26 @@ class Player {
 
   ask() {
     clearTimeout(this.asking);
-    const missing = this.log && this.known === this.version
-      ? this.ahead().filter((name) => !this.places.has(name)) : [nameOf(this.at)];
+    const missing =
+      this.log && this.known === this.version
+        ? this.ahead().filter((name) => !this.places.has(name))
+        : [nameOf(this.at)];
     const here = missing[0] === nameOf(this.at);
     const hurry = here || (this.timer && missing.length > AHEAD_PLAYING / 2);
     if (!missing.length) return;
-    this.asking = setTimeout(() => {
-      if (this.leaving()) return this.ask();
-      while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
-      this.asked += 1;
-      this.send({ known: this.known ?? null, want: here && !this.timer ? missing.slice(0, 1) : missing, asked: this.asked });
-    }, hurry ? 20 : 150);
+    this.asking = setTimeout(
+      () => {
+        if (this.leaving()) return this.ask();
+        while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
+        this.requests += 1;
+        this.send({
+          known: this.known ?? null,
+          want: here && !this.timer ? missing.slice(0, 1) : missing,
+          asked: this.requests,
+        });
+      },
+      hurry ? 20 : 150,
+    );
   }
 
   ahead() {
@@ -194,19 +193,20 @@ class Player {
 
   next(kind, by) {
     this.pause();
-    const found = this.found(kind);
+    const numbers = this.numbersOf(kind);
     const here = this.at.round ? this.place() - (by > 0 ? 1 : 0) : this.place();
-    this.open(by > 0 ? found.find((number) => number > here) : found.findLast((number) => number < here));
+    this.open(by > 0 ? numbers.find((number) => number > here) : numbers.findLast((number) => number < here));
   }
 
-  found(kind) {
+  numbersOf(kind) {
     const { log } = this;
     if (kind !== "positive") return log[`${kind}s`];
     const label = Number(this.wanted.value);
     return log.labels.flatMap((given, k) => (given === label ? [k + 1] : []));
   }
 
-  place() { // the number of the question here, or of the one behind the round here
+  place() {
+    // the number of the question here, or of the one behind the round here
     const { at, log } = this;
     if (at.number) return at.number;
     const behind = log.rounds.findIndex((round) => round > at.round);
@@ -267,7 +267,8 @@ class Player {
   onKey(event) {
     const target = event.composedPath()[0];
     const own = this.root.contains(target);
-    if (!this.log || event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (!this.log || event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey)
+      return;
     if (target.closest?.(TYPING) || target.isContentEditable || document.querySelector(DIALOG)) return;
     if (!own && target.closest?.(USES_ARROWS)) return;
     if (event.key === " " && target.closest?.(PRESSED_BY_SPACE)) return;
@@ -303,23 +304,26 @@ class Player {
       const bucket = Array.from({ length: Math.min(every, log.rounds.length - k) }, (_, i) => k + i);
       const shown = bucket.find((i) => wrong.has(i + 1)) ?? k;
       const label = log.labels[shown];
-      const kind = wrong.has(shown + 1) ? "mistake" : !label ? "skipped"
-        : label > 0 && !log.multiclass ? "positive" : "negative";
+      const positive = label > 0 && !log.multiclass;
+      const kind = wrong.has(shown + 1) ? "mistake" : positive ? "positive" : label ? "negative" : "skipped";
       const height = clamp(far[shown] / top, -1, 1) || 0.04;
       const least = Math.sign(height) * Math.max(Math.abs(height), 0.06);
       kinds[kind] += `M${k + 0.12 * every},0h${0.76 * every}v${-least}h${-0.76 * every}z`;
     }
     this.bars.setAttribute("viewBox", `0 -1.04 ${log.steps} ${log.multiclass ? 1.08 : 2.08}`);
-    this.bars.replaceChildren(...Object.entries(kinds).map(([kind, d]) => svg("path", { class: kind, d })),
-      svg("path", { class: "zero", d: `M0,0H${log.steps}` }));
+    this.bars.replaceChildren(
+      ...Object.entries(kinds).map(([kind, d]) => svg("path", { class: kind, d })),
+      svg("path.zero", { d: `M0,0H${log.steps}` }),
+    );
     this.timeline.setAttribute("aria-valuemax", log.steps);
-    const parts = log.multiclass ? [["negative", "predicted right"]]
-      : [["positive", log.names[0][1]], ["negative", log.names[1][1]]];
-    parts.push(["mistake", "mistake"], ...(log.labels.includes(0) ? [["skipped", "skipped"]] : []));
-    this.legend.replaceChildren(
-      h("b", {}, "Questions"), h("span", { class: "muted" }, log.multiclass
-        ? "a bar is the gap between the two best classes" : "a bar is the margin, upwards where the model would push"),
-      h("span", { class: "keys" }, ...parts.map(([kind, name]) => h("span", { dir: "auto" }, h("i", { class: kind }), name))));
+    const [first, second] = log.names.map(([, name]) => name);
+    const legend = log.multiclass ? { negative: "predicted right" } : { positive: first, negative: second };
+    legend.mistake = "mistake";
+    if (log.labels.includes(0)) legend.skipped = "skipped";
+    const gap = "a bar is the gap between the two best classes";
+    put(this.bar, log.multiclass ? gap : "a bar is the margin, upwards where the model would push");
+    const entry = ([kind, name]) => h("span.cut", { dir: "auto" }, h("i", { class: kind }), name);
+    this.legend.replaceChildren(...Object.entries(legend).map(entry));
     put(this.of, `of ${number(log.questions)}`);
     this.number.max = log.steps;
     put(this.ofRounds, `of ${number(log.reached)}`);
@@ -333,34 +337,48 @@ class Player {
     if (!both.some(([name]) => name === this.evaluation)) this.evaluation = both[0][0];
     this.choice.hidden = both.length < 2;
     put(this.note, log.note);
-    this.choice.replaceChildren(...both.map(([name, title]) => {
-      const button = tool(title, "", () => {
-        this.evaluation = name;
-        this.update();
-      }, `evaluation-${name}`);
-      button.dataset.name = name;
-      return button;
-    }));
+    const choose = (name) => {
+      this.evaluation = name;
+      this.update();
+    };
+    this.choice.replaceChildren(
+      ...both.map(([name, title]) => tool(title, "", () => choose(name), `evaluation-${name}`)),
+    );
   }
 
   chart({ title, unit, lines, end, top, percent, alt }) {
     const point = (at, value) => `${((100 * at) / end).toFixed(3)},${(100 - (100 * value) / top).toFixed(2)}`;
-    const d = (x, y) => x.map((at, k) => `${k ? "L" : "M"}${point(at, y[k])}`).join("");
-    const area = ({ x, band: [low, high] }) => d([...x, ...x.toReversed()], [...high, ...low.toReversed()]);
-    const drawn = (name) => svg("svg", { class: name, viewBox: "0 0 100 100", preserveAspectRatio: "none",
-      "aria-hidden": "true" }, ...lines.flatMap((line) => [
-      ...(line.band.length ? [svg("path", { d: area(line), class: "band", style: `fill:${line.color}` })] : []),
-      svg("path", { d: d(line.x, line.y), stroke: line.color, class: line.band.length ? "estimated" : "" })]));
-    const tick = (share) => h("span", { style: `top:${100 - 100 * share}%` },
-      percent ? `${Math.round(100 * share * top)} %` : number(Number((share * top).toPrecision(2))));
-    const node = h("figure", { class: "chart", role: "img", "aria-label": alt },
-      h("figcaption", {}, h("b", {}, title), h("span", { class: "muted" }, `over ${unit}, 0 to ${number(end)}`),
-        h("span", { class: "keys" }, ...lines.map(({ name, color }) =>
-          h("span", { dir: "auto" }, h("i", { style: `background:${color}` }), name)))),
-      h("div", { class: "plot" }, tick(1), tick(0.5), tick(0), drawn("whole"), drawn("so-far"), h("i", { class: "cursor" })));
-    node.dataset.unit = unit;
-    node.dataset.end = end;
-    return node;
+    const path = (x, y) => x.map((at, k) => `${k ? "L" : "M"}${point(at, y[k])}`).join("");
+    const draw = ({ x, y, band: [low, high], color }) => {
+      const line = svg("path", { d: path(x, y), stroke: color, class: low ? "estimated" : "" });
+      if (!low) return [line];
+      const area = path([...x, ...x.toReversed()], [...high, ...low.toReversed()]);
+      return [svg("path.band", { d: area, style: `fill:${color}` }), line];
+    };
+    const tick = (share) => {
+      const value = percent ? `${Math.round(100 * share * top)} %` : number(Number((share * top).toPrecision(2)));
+      return `<span style="top:${100 - 100 * share}%">${value}</span>`;
+    };
+    const plane = 'viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true"';
+    const html = `<figure class="chart" role="img">
+      <figcaption>
+        <b part="name"></b><span part="unit" class="muted"></span><span part="keys" class="keys"></span>
+      </figcaption>
+      <div class="plot">
+        ${tick(1)}${tick(0.5)}${tick(0)}<svg part="whole" class="whole" ${plane}></svg>
+        <svg part="past" class="so-far" ${plane}></svg><i class="cursor"></i>
+      </div>
+    </figure>`;
+    const { root, name, unit: over, keys, whole, past } = parts(html, "chart-");
+    root.setAttribute("aria-label", alt);
+    put(name, title);
+    put(over, `over ${unit}, 0 to ${number(end)}`);
+    const entry = ({ name, color }) => h("span.cut", { dir: "auto" }, h("i", { style: `background:${color}` }), name);
+    keys.append(...lines.map(entry));
+    whole.append(...lines.flatMap(draw));
+    past.append(...lines.flatMap(draw));
+    Object.assign(root.dataset, { unit, end });
+    return root;
   }
 
   update() {
@@ -375,25 +393,28 @@ class Player {
     this.cursor.style.left = `${100 * share}%`;
     this.cursor.classList.toggle("between", Boolean(at.round));
     this.timeline.setAttribute("aria-valuenow", Math.min(here, log.steps));
-    this.timeline.setAttribute("aria-valuetext", at.round ? `round ${at.round}, not asked`
-      : here > log.questions ? "the end" : `question ${here} of ${log.questions}`);
+    const name = here > log.questions ? "the end" : `question ${here} of ${log.questions}`;
+    this.timeline.setAttribute("aria-valuetext", at.round ? `round ${at.round}, not asked` : name);
     if (document.activeElement !== this.number && this.root.getRootNode().activeElement !== this.number) {
       this.number.value = Math.min(here, log.steps);
     }
     this.round.value = this.roundOf();
     this.of.textContent = here > log.questions ? "the end" : `of ${number(log.questions)}`;
-    for (const [button, off] of [[this.first, here <= 1], [this.back, here <= 1], [this.forth, here >= log.steps],
-      [this.last, here >= log.steps], [this.earlier, this.roundOf() <= 1], [this.later, this.roundOf() >= log.reached]]) {
-      disable(button, off);
-    }
+    for (const button of [this.first, this.back]) disable(button, here <= 1);
+    for (const button of [this.forth, this.last]) disable(button, here >= log.steps);
+    disable(this.earlier, this.roundOf() <= 1);
+    disable(this.later, this.roundOf() >= log.reached);
     const said = { mistake: "mistake", surprise: "surprise", positive: log.multiclass ? "answer" : log.names[0][1] };
     for (const [kind, button] of Object.entries(this.jumps)) {
-      const found = this.found(kind);
+      const numbers = this.numbersOf(kind);
       put(button.querySelector(".name"), said[kind]);
-      put(button.querySelector(".count"), number(found.length));
-      disable(button, !found.some((number) => number > here - (at.round ? 1 : 0)));
-      button.title = { mistake: "A prediction that the answer did not confirm", surprise: log.surprise,
-        positive: `The next answer ${log.multiclass ? "of this class" : log.names[0][1]}` }[kind];
+      put(button.querySelector(".count"), number(numbers.length));
+      disable(button, !numbers.some((number) => number > here - (at.round ? 1 : 0)));
+      button.title = {
+        mistake: "A prediction that the answer did not confirm",
+        surprise: log.surprise,
+        positive: `The next answer ${log.multiclass ? "of this class" : log.names[0][1]}`,
+      }[kind];
     }
     this.showCharts();
     this.showFacts(entry, place);
@@ -403,33 +424,51 @@ class Player {
   showCharts() {
     const labels = this.log.labels.slice(0, this.at.round ? this.place() - 1 : this.place()).filter(Boolean).length;
     for (const node of this.charts.children) {
-      const x = clamp(100 * (node.dataset.unit === "labels" ? labels : this.roundOf()) / node.dataset.end, 0, 100);
+      const x = clamp((100 * (node.dataset.unit === "labels" ? labels : this.roundOf())) / node.dataset.end, 0, 100);
       node.querySelector(".so-far").style.clipPath = `inset(-3px ${100 - x}% -3px 0)`;
       node.querySelector(".cursor").style.left = `${x}%`;
     }
   }
 
+  // What is known of a question as it was asked; null at the end.
+  asked(entry) {
+    const { questions, margins, probabilities, draws, predicted } = this.log;
+    if (entry >= questions) return null;
+    const [margin, probability, draw] = [margins, probabilities, draws].map((values) => values[entry]);
+    return { margin, probability, draw, predicted: predicted[entry] };
+  }
+
+  // The answer in words, and who gave it.
+  answer(entry, place) {
+    if (entry === null) return ["not asked", place?.truth ? `the data says ${this.name(place.truth)}` : ""];
+    if (entry >= this.log.questions) return ["–", ""];
+    const label = this.log.labels[entry];
+    return label === null ? ["waits for its answer", ""] : [this.name(label), place?.answered ?? ""];
+  }
+
   showFacts(entry, place) {
     const { log } = this;
-    const at = entry === null ? place : entry < log.questions ? { margin: log.margins[entry],
-      probability: log.probabilities[entry], draw: log.draws[entry], predicted: log.predicted[entry] } : null;
-    const label = entry === null ? null : log.labels[entry];
+    const at = entry === null ? place : this.asked(entry);
     const wrong = log.mistakes.includes(entry + 1) && entry !== null;
     const surprise = wrong && log.surprises.includes(entry + 1);
-    const answer = entry === null ? ["not asked", place?.truth ? `the data says ${this.name(place.truth)}` : ""]
-      : entry >= log.questions ? ["", ""]
-        : label === null ? ["waits for its answer", ""] : [this.name(label), place?.answered ?? ""];
+    const answer = this.answer(entry, place);
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
-    const fact = (name, value, small = "", mark = "", title = "") => h("div", { title: title || value },
-      h("dt", {}, name, ...(mark ? [" ", h("mark", {}, mark)] : [])), h("dd", { dir: "auto" }, value),
-      h("dd", { class: "small", dir: "auto" }, small));
+    const fact = (name, value, small = "", mark = "", title = "") =>
+      h(
+        "div",
+        { title: title || value },
+        h("dt.clamp", name, ...(mark ? [" ", h("mark", mark)] : [])),
+        h("dd.cut", { dir: "auto" }, value),
+        h("dd.small.clamp", { dir: "auto" }, small),
+      );
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
       fact(log.multiclass ? "Gap (margin)" : "Margin", shown(at?.margin)),
       fact("Chance of being asked", shown(at?.probability)),
       fact("Draw", shown(at?.draw), at ? (at.draw < at.probability ? "below the chance" : "above the chance") : ""),
       fact("Prediction", at ? this.name(at.predicted) : "–"),
-      fact("Answer", answer[0] || "–", answer[1], mark, surprise ? log.surprise : ""));
+      fact("Answer", answer[0], answer[1], mark, surprise ? log.surprise : ""),
+    );
   }
 
   show(place) {
@@ -437,21 +476,23 @@ class Player {
     const { log } = this;
     if (painting !== this.painting) {
       this.painting = painting;
-      this.text.replaceChildren(...(place.item ? content(place.item) : [h("p", { class: "end" }, log.end), h("p", {}, place.result)]));
+      this.text.replaceChildren(...(place.item ? content(place.item) : [h("p.end", log.end), h("p", place.result)]));
       this.text.scrollTop = 0;
     }
     put(this.why, place.why);
     put(this.title, place.item?.title ?? "");
     const { passed, progress } = place;
     this.passed.replaceChildren(...this.gap(passed));
-    const tally = log.names.length > FEW ? [] : log.names.map(([label, name]) => `${number(progress.answers[label])} ${name}`);
+    const tally =
+      log.names.length > FEW ? [] : log.names.map(([label, name]) => `${number(progress.answers[label])} ${name}`);
     if (progress.skipped) tally.push(`${number(progress.skipped)} skipped`);
-    put(this.used, [`${number(progress.labels)} of ${number(progress.budget)} labels used before it`, ...tally].join(" · "));
+    const used = `${number(progress.labels)} of ${number(progress.budget)} labels used before it`;
+    put(this.used, [used, ...tally].join(" · "));
     this.budget.style.transform = `scaleX(${progress.labels / progress.budget})`;
-    this.changes.replaceChildren(h("h2", {}, "What the answer changed"), this.moved(place.moved));
+    this.changes.replaceChildren(h("h2", "What the answer changed"), this.moved(place.moved));
     const table = place.tables[this.evaluation];
     for (const button of this.choice.children) {
-      button.setAttribute("aria-pressed", button.dataset.name === this.evaluation);
+      button.setAttribute("aria-pressed", button.dataset.testid === `oal-evaluation-${this.evaluation}`);
     }
     this.confusion.replaceChildren(confusionTable(table, log));
     this.figures.replaceChildren(figuresTable(place.figures, log));
@@ -462,30 +503,48 @@ class Player {
     const { first, rounds, pushed, low, high } = passed;
     if (!rounds) return ["No round passed before it without a question."];
     const pushes = pushed === null ? "" : `, ${number(pushed)} pushed`;
-    const open = h("button", { type: "button", class: "link" }, `round ${number(first)}`);
+    const open = h("button.link.bare", { type: "button" }, `round ${number(first)}`);
     open.onmousedown = keepFocus;
     open.onclick = () => this.openRound(first);
     const last = rounds > 1 ? ` to ${number(first + rounds - 1)}` : "";
-    return ["Before it, ", open, `${last} passed unasked: ${number(rounds)} round${rounds > 1 ? "s" : ""}${pushes}, margin${
-      rounds > 1 ? `s ${low.toFixed(2)} to ${high.toFixed(2)}` : ` ${low.toFixed(2)}`}.`];
+    const margins = rounds > 1 ? `margins ${low.toFixed(2)} to ${high.toFixed(2)}` : `margin ${low.toFixed(2)}`;
+    return [
+      "Before it, ",
+      open,
+      `${last} passed unasked: ${number(rounds)} round${rounds > 1 ? "s" : ""}${pushes}, ${margins}.`,
+    ];
   }
 
   moved(rows) {
     const most = Math.max(...rows.flatMap(([, , old, now]) => [Math.abs(old), Math.abs(now)]), 1e-12);
     const label = this.at.round ? "passed" : this.log.labels[this.at.number - 1];
-    const reasons = new Map([["passed", "it was not asked"], [undefined, "this is the end"],
-      [null, "it waits for its answer"], [0, "it was skipped"]]);
+    const reasons = new Map([
+      ["passed", "it was not asked"],
+      [undefined, "this is the end"],
+      [null, "it waits for its answer"],
+      [0, "it was skipped"],
+    ]);
     const reason = reasons.get(label) ?? "the model was right, by a margin wide enough";
-    if (!rows.length) return h("p", { class: "muted" }, `Nothing: ${reason}.`);
-    return h("ul", {}, ...rows.slice(0, CHANGES).map(([term, label, old, now]) => {
-      const at = (value) => 50 + (50 * value) / most;
-      const [from, to] = [Math.min(at(old), at(now)), Math.max(at(old), at(now))];
-      return h("li", { class: now > old ? "up" : "down" },
-        h("span", { class: "term-name", dir: "auto", title: term }, term + (label === null ? "" : ` → ${this.name(label)}`)),
-        h("span", { class: "track", "aria-hidden": "true" }, h("i", { style: `left:${from}%;width:${Math.max(to - from, 0.8)}%` }),
-          h("b", { style: `left:${at(now)}%` })),
-        h("span", { class: "weights" }, `${signed(old)} → ${signed(now)}`));
-    }));
+    if (!rows.length) return h("p.muted", `Nothing: ${reason}.`);
+    return h(
+      "ul",
+      ...rows.slice(0, CHANGES).map(([term, label, old, now]) => {
+        const at = (value) => 50 + (50 * value) / most;
+        const [from, to] = [Math.min(at(old), at(now)), Math.max(at(old), at(now))];
+        return h(
+          "li",
+          { class: now > old ? "up" : "down" },
+          h("span.cut", { dir: "auto", title: term }, term + (label === null ? "" : ` → ${this.name(label)}`)),
+          h(
+            "span.track",
+            { "aria-hidden": "true" },
+            h("i", { style: `left:${from}%;width:${Math.max(to - from, 0.8)}%` }),
+            h("b", { style: `left:${at(now)}%` }),
+          ),
+          h("span.weights", `${signed(old)} → ${signed(now)}`),
+        );
+      }),
+    );
   }
 }
 
@@ -496,21 +555,27 @@ function confusionTable(rows, { names, labelled }) {
     node.style.setProperty("--share", value ? 0.12 + 0.88 * (value / whole) : 0);
     return node;
   };
-  return h("table", { class: "confusion", style: `min-width:${5 + 3.25 * names.length}rem` },
-    h("thead", {}, h("tr", {}, h("th", {}, labelled ? "actual ↓ predicted\u00a0→" : "answered ↓ predicted\u00a0→"),
-      ...names.map(([, name]) => h("th", { dir: "auto", title: name }, h("span", {}, name))))),
-    h("tbody", {}, ...rows.map((row, k) => h("tr", {},
-      h("th", { dir: "auto", title: names[k][1] }, h("span", {}, names[k][1])),
-      ...row.map((value, j) => cell(value, j === k))))));
+  const head = ([, name]) => h("th", { dir: "auto", title: name }, h("span.clamp", name));
+  const heads = [h("th", `${labelled ? "actual" : "answered"} ↓ predicted\u00a0→`), ...names.map(head)];
+  const lines = rows.map((row, k) => [head(names[k]), ...row.map((value, j) => cell(value, j === k))]);
+  return table("confusion", heads, lines, `min-width:${5 + 3.25 * names.length}rem`);
 }
 
 function figuresTable(figures, { heads }) {
   if (!figures) return "";
   const intervals = figures.some(([, value]) => typeof value === "string");
-  return h("table", { class: `figures ${intervals ? "intervals" : ""}` },
-    h("thead", {}, h("tr", {}, ...heads.map((name) => h("th", {}, name)))),
-    h("tbody", {}, ...figures.map(([title, ...values]) =>
-      h("tr", {}, h("th", { dir: "auto" }, title), ...values.map((value) => h("td", {}, value.toFixed?.(3) ?? value))))));
+  const cell = (value) => h("td", value.toFixed?.(3) ?? value);
+  const lines = figures.map(([title, ...values]) => [h("th", { dir: "auto" }, title), ...values.map(cell)]);
+  return table(
+    intervals ? "figures.intervals" : "figures",
+    heads.map((name) => h("th", name)),
+    lines,
+  );
+}
+
+function table(kind, heads, lines, style = "") {
+  const body = lines.map((cells) => h("tr", ...cells));
+  return h(`table.${kind}`, { style }, h("thead", h("tr", ...heads)), h("tbody", ...body));
 }
 
 function nameOf({ number, round }) {
@@ -518,7 +583,7 @@ function nameOf({ number, round }) {
 }
 
 function tool(words, title, act, id) {
-  const button = h("button", { type: "button", class: "tool", title, "data-testid": `oal-${id}` }, words);
+  const button = h("button.tool", { type: "button", title, ...testid(id) }, words);
   if (title && words.length < 3) button.setAttribute("aria-label", title);
   button.onmousedown = keepFocus;
   button.onclick = () => button.getAttribute("aria-disabled") !== "true" && act();
@@ -533,5 +598,8 @@ function signed(value) {
   return value ? `${value < 0 ? "−" : "+"}${Math.abs(value).toPrecision(2)}` : "0";
 }
 
-const USES_ARROWS = "[role=tab], [role=radio], [role=radiogroup], [role=slider], [role=listbox], [role=combobox], " +
+const USES_ARROWS =
+  "[role=tab], [role=radio], [role=radiogroup], [role=slider], [role=listbox], [role=combobox], " +
   "[role=spinbutton], [role=menu], [role=grid]";
+
+export default mounting(Player, ({ session }) => session);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import streamlit as st
@@ -12,11 +13,11 @@ import streamlit as st
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import ConflictError, StorageError, StoreError
 
-from . import messages
-from .component import component
-from .page import who_labels
+from .. import messages
+from ..page import who_labels
+from . import Mount, component
 
-SCRIPTS = "nodes.js", "leaving.js", "outbox.js", "keys.js", "card.js"
+SCRIPTS = "dom.js", "page_exit.js", "outbox.js", "keys.js", "card.js"
 BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
 KEPT = "It is kept here and sent again."
 
@@ -33,7 +34,7 @@ def card(key: str, handle: Callable, payload: Callable) -> None:
     mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review)
 
 
-def mounted(mount: Callable, key: str, kind: type, handle: Callable, payload: Callable, **views: type) -> None:
+def mounted(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
     """Mount a component that sends events of a kind, after `handle` has had each new one with its annotator; `payload`
     gets a problem that there was, or None, who labels, and the component's views, each of its kind, or None.
 
@@ -56,7 +57,7 @@ def mounted(mount: Callable, key: str, kind: type, handle: Callable, payload: Ca
         st.rerun()  # the first run of a browser session knows the state only after the mount
 
 
-def _handled(key, kind, handle, events, name, login):
+def _handled(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
     """Give each new event to `handle`, with whose it is: the log-in's, or without one whose name stood there when it
     was made. The ids of those that are done with, and the first problem there was."""
     handled = st.session_state.setdefault(f"{key}-handled", set())
@@ -89,7 +90,7 @@ def _handled(key, kind, handle, events, name, login):
     return [id for id in ids if id in handled], st.session_state.get(f"{key}-problem")
 
 
-def _shown(key, payload, acked, problem):
+def _shown(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:
     """What the component shows: what it showed last, with a sentence, where the database is in trouble. Nothing is
     acknowledged then, for only a newer payload knows what comes after it."""
     try:

@@ -1,8 +1,14 @@
 """The answers of a session in a list: newest first, to look through and to correct."""
 
+from typing import Any
+
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP
 
-from . import feed
+from ..card_server import CardServer
+from ..components import item_list
+from ..messages import View
 
 MEANS = (
     "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
@@ -10,30 +16,32 @@ MEANS = (
 )
 
 
-def show(desk):
+def show(server: CardServer) -> None:
     """Show the history; call it in a fragment."""
-    session = desk.session
-    feed.feed(
-        desk,
+    session = server.session
+    item_list.show(
+        server,
         "history",
         lambda event, by: session.correct(event.id, event.row, event.action, by, highlighted=False),
-        lambda view: page(desk, view),
+        lambda view: page(server, view),
     )
 
 
-def page(desk, view):
+def page(server: CardServer, view: View) -> dict[str, Any]:
     """What is shown of a view: the newest answers that fit come first."""
-    session = desk.session
-    answered = [entry for entry in reversed(desk.log) if entry.label is not None]
+    session = server.session
+    answered = [entry for entry in reversed(server.log) if entry.label is not None]
     shown = [entry for entry in answered if _fits(entry, view.show)]
-    by_item = {entry.item: entry.note for entry in shown if entry.note}
-    found, counts = feed.turned(session, [entry.item for entry in shown], view, lambda item: by_item.get(item, ""))
-    rows = [_row(session, shown[k], item, view.open) for k, item in found]
+    notes = {entry.item: entry.note for entry in shown if entry.note}
+    matches, counts = item_list.page_of(
+        session, [entry.item for entry in shown], view, lambda item: notes.get(item, "")
+    )
+    rows = [_row(session, shown[k], item, view.open) for k, item in matches]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
     return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
 
 
-def _fits(entry, show):
+def _fits(entry: Entry, show: str) -> bool:
     if show == "corrected":
         return entry.corrected
     if show == "noted":
@@ -45,18 +53,18 @@ def _fits(entry, show):
     return show in ("all", str(entry.label))
 
 
-def _shows(session):
+def _shows(session: Session) -> list[tuple[str, str]]:
     kinds = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
     classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
     return [("all", "All answers"), *classes, *kinds.items()]
 
 
-def _row(session, entry, item, opened):
+def _row(session: Session, entry: Entry, item: dict[str, Any], opened: int | None) -> dict[str, Any]:
     label, names = entry.label, session.names
-    kind = "quiet" if label == SKIP else "positive" if label > 0 and not session.multiclass else ""
-    chips = [(names.get(label, "Skipped"), kind)]
+    kind = "quiet" if label == SKIP else "positive" if label == 1 and not session.multiclass else ""
+    chips = [(names.get(label or SKIP, "Skipped"), kind)]
     if entry.corrected:
-        chips.append((f"was {names.get(entry.first, 'skipped')}", "quiet"))
+        chips.append((f"was {names.get(entry.first or SKIP, 'skipped')}", "quiet"))
     if entry.mistake:
         chips.append((f"model: {names[entry.predicted]}", "wrong"))
     if entry.note:
@@ -65,7 +73,7 @@ def _row(session, entry, item, opened):
     by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
     by.append("random check" if entry.audit else f"chance of being asked {entry.probability:.2f}")
     left = session.place.progress.left
-    return feed.told(session, item, entry.item, opened == entry.id) | {
+    return item_list.row(session, item, entry.item, opened == entry.id) | {
         "id": entry.id,
         "chips": chips,
         "when": entry.answered_at,
@@ -77,9 +85,9 @@ def _row(session, entry, item, opened):
     }
 
 
-def _means(label, left):
+def _means(label: int | None, left: int) -> str:
     if label != SKIP:
         return MEANS
     if not left:
         return "It was skipped; the budget is spent, so it can no longer be answered."
-    return f"It was skipped. An answer costs one of the {left:,} labels left; the model is rebuilt with it."
+    return f"It was skipped. An answer costs one of the {left:,} labels left; the model is retrained with it."

@@ -1,3 +1,5 @@
+// @ts-check
+
 // Which key does what: the defaults of the actions, an annotator's own choice, and the dialog in which it is made.
 
 const OTHERS = { c: "Streamlit", r: "Streamlit" }; // it clears its caches with C and runs the page again with R
@@ -15,12 +17,14 @@ function refusal(key) {
 
 // The action of each key. A key that was chosen is no longer another action's default.
 function assigned(actions, own) {
-  const found = new Map();
-  const give = (action, keys) => keys.forEach((key) => found.has(key) || found.set(key, action));
+  const shortcuts = new Map();
+  const give = (action, keys) => {
+    for (const key of keys) if (!shortcuts.has(key)) shortcuts.set(key, action);
+  };
   const chosen = (action) => (typeof own[action.id] === "string" && !refusal(own[action.id]) ? [own[action.id]] : []);
   for (const action of actions) give(action, chosen(action));
-  for (const action of actions) if (!keysOf(found, action).length) give(action, action.keys);
-  return found;
+  for (const action of actions) if (!keysOf(shortcuts, action).length) give(action, action.keys);
+  return shortcuts;
 }
 
 function keysOf(shortcuts, action) {
@@ -28,18 +32,29 @@ function keysOf(shortcuts, action) {
 }
 
 class Keys {
+  actions = [];
+  own = {};
+  shortcuts = new Map();
+
   constructor(choose) {
     this.choose = choose;
-    this.rows = h("ul", {});
-    this.problem = h("p", { class: "problem", role: "alert" });
+    this.rows = h("ul");
+    this.problem = h("p.problem", { role: "alert" });
     const reset = h("button", { type: "button" }, "Reset to defaults");
-    const done = h("button", { type: "button", class: "done" }, "Done");
+    const done = h("button.filled", { type: "button" }, "Done");
     reset.onclick = () => this.set({});
     done.onclick = () => this.close();
-    this.dialog = h("dialog", { class: "keymap", "aria-labelledby": "keys-title", ...testid("keys-dialog") },
-      h("h2", { id: "keys-title" }, "Keys"), h("p", {}, "Click a key, then press another one for it."),
-      this.rows, this.problem, h("footer", {}, reset, done));
-    for (const kind of ["keydown", "keypress", "keyup"]) this.dialog.addEventListener(kind, (event) => this.onKey(event));
+    this.dialog = h(
+      "dialog.keymap.scroll",
+      { "aria-labelledby": "keys-title", ...testid("keys-dialog") },
+      h("h2", { id: "keys-title" }, "Keys"),
+      h("p", "Click a key, then press another one for it."),
+      this.rows,
+      this.problem,
+      h("footer", reset, done),
+    );
+    for (const kind of ["keydown", "keypress", "keyup"])
+      this.dialog.addEventListener(kind, (event) => this.onKey(event));
     this.dialog.oncancel = (event) => this.waiting && event.preventDefault();
     this.dialog.onclose = () => this.wait(null);
   }
@@ -65,15 +80,25 @@ class Keys {
 
   draw() {
     const focused = this.focused?.dataset.action;
-    this.rows.replaceChildren(...this.actions.map((action) => {
-      const keys = keysOf(this.shortcuts, action);
-      const waits = action === this.waiting;
-      const button = h("button", { type: "button", "data-action": action.id, "aria-label":
-        waits ? `Press the new key of ${action.name}` : `${action.name}: ${keys.join(" or ") || "no key"}. Change it` },
-        ...(waits ? ["Press a key…"] : keys.length ? keys.map(key) : ["none"]));
-      button.onclick = () => this.wait(waits ? null : action);
-      return h("li", { class: waits ? "waits" : "" }, h("span", { dir: "auto" }, action.name), button);
-    }));
+    this.rows.replaceChildren(
+      ...this.actions.map((action) => {
+        const keys = keysOf(this.shortcuts, action);
+        const waits = action === this.waiting;
+        const button = h(
+          "button",
+          {
+            type: "button",
+            "data-action": action.id,
+            "aria-label": waits
+              ? `Press the new key of ${action.name}`
+              : `${action.name}: ${keys.join(" or ") || "no key"}. Change it`,
+          },
+          ...(waits ? ["Press a key…"] : keys.length ? keys.map(key) : ["none"]),
+        );
+        button.onclick = () => this.wait(waits ? null : action);
+        return h("li", { class: waits ? "waits" : "" }, h("span", { dir: "auto" }, action.name), button);
+      }),
+    );
     if (focused) this.rows.querySelector(`[data-action="${focused}"]`)?.focus();
   }
 
@@ -105,7 +130,7 @@ class Keys {
     const holder = this.shortcuts.get(key);
     const modified = event.ctrlKey || event.altKey || event.metaKey;
     const taken = holder && holder !== this.waiting && `${printed(key)} is the key of ${holder.name} already.`;
-    const problem = modified ? "A key with Ctrl, Alt or Meta belongs to the browser." : refusal(key) ?? taken;
+    const problem = modified ? "A key with Ctrl, Alt or Meta belongs to the browser." : (refusal(key) ?? taken);
     if (problem) this.wait(this.waiting, problem);
     else this.set({ ...this.own, [this.waiting.id]: key });
   }

@@ -6,8 +6,12 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from oal_engine.sessions import top_terms
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.top_terms import Moved
 
-from .page import note
+from ..card_server import CardServer
+from ..page import note
 
 BACKS = (10, 50)  # answers
 MOST = 12  # terms in a list
@@ -22,10 +26,10 @@ STYLE = """<style>
 </style>"""
 
 
-def show(desk):
+def show(server: CardServer) -> None:
     """Show what was learned; call it in a fragment."""
-    session = desk.session
-    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, desk.log))}</p>')
+    session = server.session
+    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, server.log))}</p>')
     if not session.labels:
         note("Nothing is learned yet.")
         return
@@ -33,12 +37,12 @@ def show(desk):
         "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
         key="learned-back",
     )  # fmt: skip
-    moved, strongest = desk.once("learned", lambda: _look(session))
+    moved, strongest = server.once("learned", lambda: _look(session))
     _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
             for move in moved[back]])  # fmt: skip
     names = session.names
     if session.multiclass:
-        label = st.selectbox("Strongest terms of", names, format_func=names.get, key="learned-class")
+        label = st.selectbox("Strongest terms of", names, format_func=names.__getitem__, key="learned-class")
         return _terms([(term, value, _figure(value)) for term, value in strongest[label]])
     for column, (label, name) in zip(st.columns(2), names.items()):
         column.html(f'<b style="font-size:.92rem">Speaks for <span dir="auto">{html.escape(name)}</span></b>')
@@ -46,7 +50,7 @@ def show(desk):
             _terms([(term, label * value, _figure(label * value)) for term, value in strongest[label]])
 
 
-def _look(session):
+def _look(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tuple[str, float]]]]:
     """The terms that moved, by answers; and the strongest, by class."""
     now = session.place.weights
     strongest = {
@@ -56,29 +60,29 @@ def _look(session):
     return {back: top_terms.moved(session.earlier(back), now, MOST) for back in BACKS}, strongest
 
 
-def _name(session, move):
+def _name(session: Session, move: Moved) -> str:
     term = top_terms.term(session.dataset, move.column)
     return term if move.label is None else f"{term} → {session.names[move.label]}"
 
 
-def _proof(session, log):
+def _proof(session: Session, log: list[Entry]) -> str:
     """That learning acts, in figures."""
     place = session.place
     labels = place.progress.labels
     if not labels:
         return "The model waits for its first answer."
-    last = next(entry for entry in reversed(log) if entry.label)
-    told = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last.answered_at)}"
-    told += f": {1000 * session.state.seconds:,.2f} ms to learn it and find the next question."
+    last = next(entry.answered_at for entry in reversed(log) if entry.label and entry.answered_at)
+    updates = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last)}"
+    updates += f": {1000 * session.state.seconds:,.2f} ms to learn it and find the next question."
     if session.multiclass:
         right = sum(not entry.mistake for entry in log if entry.label)
-        return f"{told} {right / labels:.0%} of the answers were as predicted."
-    pushed = place.progress.pushed / max(1, place.progress.streamed)
+        return f"{updates} {right / labels:.0%} of the answers were as predicted."
+    pushed = (place.progress.pushed or 0) / max(1, place.progress.streamed)
     share = session.labels.count(1) / labels
-    return f"{told} {share:.0%} of the answers were {session.names[1]}, against {pushed:.1%} of the stream pushed."
+    return f"{updates} {share:.0%} of the answers were {session.names[1]}, against {pushed:.1%} of the stream pushed."
 
 
-def _ago(moment):
+def _ago(moment: str) -> str:
     """How long ago a stored time was."""
     seconds = max(0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
@@ -87,7 +91,7 @@ def _ago(moment):
     return f"{seconds:.0f} s ago"
 
 
-def _terms(lines):
+def _terms(lines: list[tuple[str, float, str]]) -> None:
     """Terms with bars as long as a figure and with words: [(term, figure, words)]."""
     if not lines:
         st.text("None.")
@@ -102,5 +106,5 @@ def _terms(lines):
     st.html(f'{STYLE}<div class="oal-terms">{rows}</div>')
 
 
-def _figure(value):
+def _figure(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−") if value else "0"

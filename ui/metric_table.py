@@ -1,11 +1,16 @@
-"""The figures of a run in numbers: which are told, in which order, and a table of them."""
+"""The metrics of a run in numbers: which are shown, in which order, and as a table."""
 
 import html
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import streamlit as st
 
 from oal_engine.kernel import metrics
+from oal_engine.kernel.algorithms import Strategy
 from oal_engine.output.plots import TITLES
+from oal_engine.sessions.estimates import Estimate
+from oal_engine.sessions.fold import Run
 
 SHOWN = {
     False: ("sum", "f1", "sensitivity", "specificity", "precision"),
@@ -13,32 +18,32 @@ SHOWN = {
 }
 
 
-def figures(run, counts):
+def metric_lines(run: Run, counts: np.ndarray) -> list[tuple]:
     """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
-    found = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
-    lines = [(TITLES[name], *(float(each[name]) for each in found)) for name in SHOWN[run.multiclass]]
+    values = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
+    lines = [(TITLES[name], *(float(each[name]) for each in values)) for name in SHOWN[run.multiclass]]
     if run.multiclass:
-        recalls = zip(run.names.values(), *(each["recall"].tolist() for each in found))
+        recalls = zip(run.names.values(), *(each["recall"].tolist() for each in values))
         lines += [(f"Recall of {name}", *values) for name, *values in recalls]
     return lines
 
 
-def estimated(found):
+def estimate_lines(estimates: Mapping[str, Mapping[str, Estimate | None]]) -> list[tuple]:
     """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
     return [
-        (TITLES[name], *(_interval(found[key][name]) for key in metrics.EVALUATIONS))
+        (TITLES[name], *(_interval(estimates[key][name]) for key in metrics.EVALUATIONS))
         for name in (*SHOWN[False], *SHOWN[True])
-        if name in found["push"]
+        if name in estimates["push"]
     ]
 
 
-def _interval(guess):
-    return f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})"
+def _interval(guess: Estimate | None) -> str:
+    return "" if guess is None else f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})"
 
 
-def table(heads, lines, height="19rem"):
+def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
     """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
-    told = "".join(f'<th dir="auto">{html.escape(head)}</th>' for head in heads)
+    head_cells = "".join(f'<th dir="auto">{html.escape(head)}</th>' for head in heads)
     rows = "".join(
         f'<tr><th dir="auto">{html.escape(title)}</th>' + "".join(f"<td>{_cell(value)}</td>" for value in values)
         + "</tr>"
@@ -52,15 +57,15 @@ def table(heads, lines, height="19rem"):
         "border-bottom:1px solid rgba(128,128,128,.25)}"
         ".oal-result thead{position:sticky;top:0;backdrop-filter:blur(9px)}"
         f'</style><div style="max-height:{height};overflow-y:auto" tabindex="0"><table class="oal-result">'
-        f"<thead><tr>{told}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<thead><tr>{head_cells}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def told(chosen):
+def describe(chosen: Strategy) -> str:
     """A strategy and its parameters in a line."""
     values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items())
     return f"{chosen.algorithm}{values and f' ({values})'}"
 
 
-def _cell(value):
+def _cell(value: float | str) -> str:
     return f"{value:.3f}" if isinstance(value, float) else html.escape(str(value))

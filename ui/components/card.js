@@ -11,24 +11,6 @@ const LONGEST_NOTE = 2000;
 const REMOVED = "removed"; // the end of a session that is gone
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
-const cards = new WeakMap();
-
-export default function ({ data, parentElement, setStateValue }) {
-  let card = cards.get(parentElement);
-  if (card?.session !== data.session) {
-    card?.remove();
-    card = new Card(parentElement, data);
-    cards.set(parentElement, card);
-  }
-  card.receive(data, setStateValue);
-  // Streamlit also cleans up a call that a newer one overtakes, even before it: only a page that is gone counts.
-  return () => {
-    if (parentElement.isConnected) return;
-    card.remove();
-    cards.delete(parentElement);
-  };
-}
-
 class Card {
   constructor(parent, data) {
     this.session = data.session;
@@ -64,10 +46,44 @@ class Card {
   }
 
   build() {
-    this.why = h("p", { class: "why", ...testid("why") });
-    this.title = h("p", { class: "title", dir: "auto" });
-    this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score",
-      () => this.prefer({ highlight: !this.preferences.highlight }));
+    const html = `<section part="card" class="oal card" aria-label="Labeling card">
+      <div part="tools" class="tools" role="group" aria-label="Tools"></div>
+      <div class="above"><p part="why" class="why cut"></p><p part="title" class="title cut" dir="auto"></p></div>
+      <div class="sheet">
+        <div part="text" class="text scroll" dir="auto" tabindex="0" role="region" aria-label="Item to label"
+          aria-live="polite"></div>
+        <button part="written" type="button" class="written cut" title="Change the note"></button>
+        <div part="memo" class="memo" hidden>
+          <textarea part="field" data-testid="oal-note-field" rows="2" maxlength="${LONGEST_NOTE}" dir="auto"
+            aria-label="Note on this item" placeholder="A note on this item"></textarea>
+          <button part="save" type="button" title="Esc or Ctrl+Enter">Save note</button>
+        </div>
+      </div>
+      <aside part="panel" class="panel" hidden aria-label="Guidelines">
+        <header><h2>Guidelines</h2>
+          <button part="close" type="button" class="bare" aria-label="Close the guidelines">×</button></header>
+        <div part="rules" class="rules scroll" dir="auto" tabindex="0" role="region" aria-label="Guidelines"></div>
+      </aside>
+      <div part="buttons" class="buttons">
+        <div part="classes" class="classes"></div>
+        <div part="finder" class="finder">
+          <input part="find" type="text" placeholder="Find a class" aria-label="Find a class" dir="auto" autocomplete="off">
+          <kbd aria-hidden="true"></kbd><span part="fit" class="cut" role="status" dir="auto"></span>
+        </div>
+      </div>
+      <div class="after">
+        <p part="said" class="said cut"></p><button part="offer" type="button" class="link bare"></button>
+      </div>
+      <div class="below">
+        <div part="counters" class="counters">
+          <p part="used" class="used"></p><div class="bar" aria-hidden="true"><i part="bar"></i></div><dl part="tally"></dl>
+        </div>
+        <p part="status" class="status" role="status" aria-live="polite"></p>
+      </div>
+    </section>`;
+    Object.assign(this, parts(html));
+    const prefer = () => this.prefer({ highlight: !this.preferences.highlight });
+    this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score", prefer);
     this.switch.classList.add("switch");
     this.switch.setAttribute("role", "switch");
     this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
@@ -76,64 +92,29 @@ class Card {
     this.smaller = this.tool("smaller", "A−", "Smaller text", () => this.resize(-1));
     this.larger = this.tool("larger", "A+", "Larger text", () => this.resize(1));
     this.remap = this.tool("keys", "Keys", "Choose other keys", () => this.keys.open());
-    this.text = h("div", { class: "text", dir: "auto", tabindex: "0", role: "region", "aria-label": "Item to label",
-      "aria-live": "polite", ...testid("text") });
-    this.written = h("button", { type: "button", class: "written", title: "Change the note", ...testid("written") });
-    this.written.onclick = () => this.openNote();
-    this.field = h("textarea", { rows: 2, maxlength: LONGEST_NOTE, dir: "auto", "aria-label": "Note on this item",
-      placeholder: "A note on this item", ...testid("note-field") });
-    const save = h("button", { type: "button", title: "Esc or Ctrl+Enter" }, "Save note");
-    save.onclick = () => this.closeNote();
-    this.note = h("div", { class: "memo", hidden: "" }, this.field, save);
-    for (const kind of ["keydown", "keypress", "keyup"]) this.note.addEventListener(kind, (event) => this.onNoteKey(event));
-    this.classes = h("div", { class: "classes" });
-    this.sought = h("input", { type: "text", placeholder: "Find a class", "aria-label": "Find a class", dir: "auto",
-      autocomplete: "off", ...testid("find") });
-    this.sought.oninput = () => this.find();
-    this.fit = h("span", { class: "fit", role: "status", dir: "auto", ...testid("fit") });
-    this.finder = h("div", { class: "finder" }, this.sought, key(""), this.fit);
-    for (const kind of ["keydown", "keypress", "keyup"]) this.finder.addEventListener(kind, (event) => this.onFindKey(event));
+    this.tools.append(this.guide, this.noting, this.switch, this.smaller, this.larger, this.remap);
     this.skip = this.button("skip", null, "Skip", "skip");
     this.undo = this.button("undo", null, "Undo", "undo");
-    this.said = h("p", { class: "said", ...testid("said") });
-    this.offer = h("button", { type: "button", class: "link", ...testid("offer") });
-    this.offer.onmousedown = keepFocus;
-    this.offer.onclick = () => this.revisit();
-    this.used = h("p", { class: "used" });
-    this.bar = h("i", {});
-    this.tally = h("dl", {});
-    this.counters = h("div", { class: "counters", ...testid("counters") },
-      this.used, h("div", { class: "bar", "aria-hidden": "true" }, this.bar), this.tally);
-    this.status = h("p", { class: "status", role: "status", "aria-live": "polite", ...testid("status") });
+    this.buttons.append(this.skip, this.undo);
     this.keys = new Keys((keys) => this.prefer({ keys }));
-    this.root = h("section", { class: "card", "aria-label": "Labeling card", ...testid("card") },
-      h("div", { class: "tools", role: "group", "aria-label": "Tools" },
-        this.guide, this.noting, this.switch, this.smaller, this.larger, this.remap),
-      h("div", { class: "above" }, this.why, this.title),
-      h("div", { class: "sheet" }, this.text, this.written, this.note),
-      this.guidelines(),
-      h("div", { class: "buttons" }, this.classes, this.finder, this.skip, this.undo),
-      h("div", { class: "after" }, this.said, this.offer),
-      h("div", { class: "below" }, this.counters, this.status),
-      this.keys.dialog);
+    this.root.append(this.keys.dialog);
+    this.written.onclick = () => this.openNote();
+    this.save.onclick = () => this.closeNote();
+    this.find.oninput = () => this.search();
+    this.close.onclick = () => this.unfold();
+    this.offer.onclick = () => this.revisit();
+    this.close.onmousedown = this.offer.onmousedown = keepFocus;
+    for (const kind of ["keydown", "keypress", "keyup"]) {
+      this.memo.addEventListener(kind, (event) => this.onNoteKey(event));
+      this.finder.addEventListener(kind, (event) => this.onFindKey(event));
+    }
     this.root.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && event.repeat) event.preventDefault(); // a held Enter clicks a button many times
     });
   }
 
-  guidelines() {
-    const close = h("button", { type: "button", "aria-label": "Close the guidelines" }, "×");
-    close.onmousedown = keepFocus;
-    close.onclick = () => this.unfold();
-    this.rules = h("div", { class: "rules", dir: "auto", tabindex: "0", role: "region", "aria-label": "Guidelines" });
-    this.panel = h("aside", { class: "panel", hidden: "", "aria-label": "Guidelines", ...testid("panel") },
-      h("header", {}, h("h2", {}, "Guidelines"), close), this.rules);
-    return this.panel;
-  }
-
   tool(id, name, title, run) {
-    const button = h("button", { type: "button", class: "tool", title, ...testid(id) },
-      h("span", {}, name), key(""));
+    const button = h("button.tool.bare", { type: "button", title, ...testid(id) }, h("span", name), key(""));
     if (!/\w\w/.test(name)) button.setAttribute("aria-label", title);
     button.onmousedown = keepFocus;
     button.onclick = run;
@@ -141,9 +122,14 @@ class Card {
   }
 
   button(action, label, name, id) {
-    const button = h("button", { type: "button", class: action, ...testid(id) },
-      h("span", { class: "name", dir: "auto", title: name }, name),
-      h("span", { class: "count" }), key(""), h("span", { class: "mark" }, "was your answer"));
+    const button = h(
+      "button",
+      { type: "button", class: action, ...testid(id) },
+      h("span.name.clamp", { dir: "auto", title: name }, name),
+      h("span.count"),
+      key(""),
+      h("span.mark", "was your answer"),
+    );
     button.onmousedown = keepFocus;
     button.onclick = (event) => {
       if (event.detail < 2 || event.timeStamp - this.seen > DOUBLE_CLICK) this.act(action, label, event.timeStamp);
@@ -178,19 +164,37 @@ class Card {
     const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
     this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
     this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
-    this.classes.replaceChildren(...classes.map(({ label, name }) =>
-      this.button("label", label, name, `button-${label}`)));
-    const answers = classes.map(({ label, name, keys }, place) => ({ id: two ? { 1: "positive", "-1": "negative" }[label]
-      : `class ${label}`, name, keys, button: this.classes.children[place], run: (time) => this.act("label", label, time) }));
+    this.classes.replaceChildren(
+      ...classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`)),
+    );
+    this.classes.firstChild.classList.toggle("filled", two);
+    const answers = classes.map(({ label, name, keys }, place) => ({
+      id: two ? { 1: "positive", "-1": "negative" }[label] : `class ${label}`,
+      name,
+      keys,
+      button: this.classes.children[place],
+      run: (time) => this.act("label", label, time),
+    }));
     this.finder.hidden = classes.every(({ keys }) => keys.length);
-    const find = { id: "find", name: "Find a class", keys: ["/"], button: this.finder, run: () => this.sought.focus() };
+    const find = { id: "find", name: "Find a class", keys: ["/"], button: this.finder, run: () => this.find.focus() };
     const tool = (id, name, keys, button) => ({ id, name, keys, button, run: () => button.hidden || button.click() });
-    this.actions = [...answers, ...(this.finder.hidden ? [] : [find]),
+    this.actions = [
+      ...answers,
+      ...(this.finder.hidden ? [] : [find]),
       { id: "skip", name: "Skip", keys: [" "], button: this.skip, run: (time) => this.act("skip", null, time) },
-      { id: "undo", name: "Undo", keys: ["z", "backspace"], button: this.undo, run: (time) => this.act("undo", null, time) },
-      tool("note", "Note", ["n"], this.noting), tool("guidelines", "Guidelines", ["g"], this.guide),
-      tool("highlight", "Highlight", ["h"], this.switch), tool("smaller", "Smaller text", ["-"], this.smaller),
-      tool("larger", "Larger text", ["+"], this.larger)];
+      {
+        id: "undo",
+        name: "Undo",
+        keys: ["z", "backspace"],
+        button: this.undo,
+        run: (time) => this.act("undo", null, time),
+      },
+      tool("note", "Note", ["n"], this.noting),
+      tool("guidelines", "Guidelines", ["g"], this.guide),
+      tool("highlight", "Highlight", ["h"], this.switch),
+      tool("smaller", "Smaller text", ["-"], this.smaller),
+      tool("larger", "Larger text", ["+"], this.larger),
+    ];
     this.chosen = null;
   }
 
@@ -232,7 +236,10 @@ class Card {
     const guess = this.place.question?.guess;
     const name = this.payload.classes.find((known) => known.label === guess?.label)?.name;
     const verdict = action !== "label" ? "" : label === guess?.label ? "; you agreed" : "; you disagreed";
-    put(this.said, action === "undo" || !guess ? "" : `Last item: the model said “${name}” (${guess.score})${verdict}.`);
+    put(
+      this.said,
+      action === "undo" || !guess ? "" : `Last item: the model said “${name}” (${guess.score})${verdict}.`,
+    );
   }
 
   onKey(event) {
@@ -251,13 +258,13 @@ class Card {
 
   // More classes than keys: one is found by letters of its name, and Enter answers with it.
 
-  find(words = this.sought.value) {
-    this.sought.value = words;
+  search(words = this.find.value) {
+    this.find.value = words;
     const wanted = words.trim().toLowerCase();
     const fits = (button) => button.querySelector(".name").textContent.toLowerCase().includes(wanted);
-    const [first] = (this.found = wanted ? [...this.classes.children].filter(fits) : []);
+    const [first] = (this.matches = wanted ? [...this.classes.children].filter(fits) : []);
     for (const button of this.classes.children) {
-      button.classList.toggle("unfit", Boolean(wanted) && !this.found.includes(button));
+      button.classList.toggle("unfit", Boolean(wanted) && !this.matches.includes(button));
       button.classList.toggle("first", button === first);
     }
     first?.scrollIntoView({ block: "nearest" });
@@ -267,13 +274,13 @@ class Card {
   onFindKey(event) {
     event.stopPropagation(); // as in a note
     if (event.type !== "keydown" || event.isComposing || event.repeat) return;
-    if (event.key === "Enter") this.found?.[0]?.click();
+    if (event.key === "Enter") this.matches?.[0]?.click();
     if (event.key === "Escape") this.leaveFinder();
   }
 
   leaveFinder() {
-    this.sought.blur(); // before it may be hidden, as a note
-    this.find("");
+    this.find.blur(); // before it may be hidden, as a note
+    this.search("");
   }
 
   escape() {
@@ -330,19 +337,19 @@ class Card {
 
   openNote() {
     const { question } = this.place;
-    if (!question || !this.note.hidden) return;
+    if (!question || !this.memo.hidden) return;
     this.noted = question;
     this.field.value = this.noteOf(question);
-    this.note.hidden = false;
+    this.memo.hidden = false;
     this.written.hidden = true;
     this.field.focus();
   }
 
   // What was written is kept, however the field is left.
   closeNote() {
-    if (this.note.hidden) return;
+    if (this.memo.hidden) return;
     this.field.blur(); // at once: a field that is only hidden would swallow the next key
-    this.note.hidden = true;
+    this.memo.hidden = true;
     const { id, item } = this.noted;
     const text = whole(this.field.value.slice(0, LONGEST_NOTE)).trim();
     if (text !== this.noteOf(this.noted)) this.push({ question: id, item, action: "note", text });
@@ -453,7 +460,7 @@ class Card {
     put(this.title, question ? question.title?.trim() || `#${question.number}` : "");
     const note = question ? this.noteOf(question) : "";
     put(this.written, note);
-    this.written.hidden = !note || !this.note.hidden;
+    this.written.hidden = !note || !this.memo.hidden;
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
     this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0 || end === REMOVED);
     this.count(place.counters);
@@ -462,17 +469,27 @@ class Card {
   count({ labels, budget, answers, skipped, streamed, stream, pushed }) {
     put(this.used, `${number(labels)} of ${number(budget)} labels used, ${number(budget - labels)} left`);
     this.bar.style.transform = `scaleX(${budget ? labels / budget : 1})`;
-    put(this.offer, this.pass ? "Back to the stream" : `${number(skipped)} skipped: answer ${skipped === 1 ? "it" : "them"} now`);
+    put(
+      this.offer,
+      this.pass ? "Back to the stream" : `${number(skipped)} skipped: answer ${skipped === 1 ? "it" : "them"} now`,
+    );
     this.offer.title = this.pass ? "Esc" : "Each answer costs one label";
     const { classes } = this.payload;
     const few = classes.length <= FEW ? classes.map(({ label, name }) => [answers[label], name]) : [];
-    const tally = [...few, [skipped, "skipped"], [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
-      ...(pushed === null ? [] : [[pushed, "pushed"]])];
+    const tally = [
+      ...few,
+      [skipped, "skipped"],
+      [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
+      ...(pushed === null ? [] : [[pushed, "pushed"]]),
+    ];
     for (const button of this.classes.children) {
       put(button.querySelector(".count"), few.length ? "" : number(answers[button.dataset.answer]));
     }
-    this.tally.replaceChildren(...tally.map(([value, name]) =>
-      h("div", {}, h("dt", { dir: "auto", title: name }, name), h("dd", {}, number(value)))));
+    this.tally.replaceChildren(
+      ...tally.map(([value, name]) =>
+        h("div", h("dt.cut", { dir: "auto", title: name }, name), h("dd", number(value))),
+      ),
+    );
   }
 
   report() {
@@ -493,42 +510,46 @@ class Card {
 // A pass over the skipped items in the order in which they were asked, from the one after number `after`.
 class Pass {
   after = 0;
-  known = [];
+  questions = [];
   trail = [];
-  told = null; // by the server: how many are left after which number, and the first of them
+  review = null; // by the server: how many are left after which number, and the first of them
 
   // taken: the questions whose answers were taken back, which the server has not heard of yet.
-  know(told, taken) {
-    const last = told.questions.length < told.left ? told.questions.at(-1).number : Infinity;
-    const kept = this.known.filter(({ number, id }) => number <= told.after || number > last || taken.has(id));
-    this.known = [];
-    this.told = { ...told };
-    for (const question of told.questions) this.known.push({ ...question, old: 0 });
-    for (const question of kept) this.keep(question, question.number > told.after && question.number <= last);
+  know(review, taken) {
+    const last = review.questions.length < review.left ? review.questions.at(-1).number : Infinity;
+    const own = this.questions.filter(({ number, id }) => number <= review.after || number > last || taken.has(id));
+    this.questions = [];
+    this.review = { ...review };
+    for (const question of review.questions) this.questions.push({ ...question, old: 0 });
+    for (const question of own) this.keep(question, question.number > review.after && question.number <= last);
   }
 
   keep(question, uncounted) {
-    if (this.known.some(({ id }) => id === question.id)) return;
-    if (uncounted) this.told.left += 1;
-    this.known = [...this.known, question].sort((one, other) => one.number - other.number);
+    if (this.questions.some(({ id }) => id === question.id)) return;
+    if (uncounted) this.review.left += 1;
+    this.questions = [...this.questions, question].sort((one, other) => one.number - other.number);
   }
 
   get ahead() {
-    return this.known.filter(({ number }) => number > this.after);
+    return this.questions.filter(({ number }) => number > this.after);
   }
 
   get left() {
-    const { after, left } = this.told;
-    const between = this.known.filter(({ number }) => number > Math.min(after, this.after) && number <= Math.max(after, this.after));
+    const { after, left } = this.review;
+    const between = this.questions.filter(
+      ({ number }) => number > Math.min(after, this.after) && number <= Math.max(after, this.after),
+    );
     return after > this.after ? left + between.length : left - between.length;
   }
 
   get why() {
-    return this.told && `Skipped earlier, ${number(this.left)} left. An answer costs one label, skip again costs none.`;
+    return (
+      this.review && `Skipped earlier, ${number(this.left)} left. An answer costs one label, skip again costs none.`
+    );
   }
 
   over(spare) {
-    return spare <= 0 || (this.told && this.left <= 0);
+    return spare <= 0 || (this.review && this.left <= 0);
   }
 
   carry(place) {
@@ -570,7 +591,7 @@ function recounted(place, events) {
 // The nodes of a text that fill the box at first, and the rest of a long one, which need not delay its paint.
 function cut(nodes) {
   const long = (node) => typeof node === "string" && node.length > FIRST_PAINT;
-  const pieces = nodes.flatMap((node) => (long(node) ? node.match(/[^]{1,2000}\s|[^]{1,2000}/gu) : [node]));
+  const pieces = nodes.flatMap((node) => (long(node) ? node.match(/.{1,2000}\s|.{1,2000}/gsu) : [node]));
   let length = 0;
   const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
@@ -578,10 +599,16 @@ function cut(nodes) {
 
 function ending({ end, counters, result }, links = {}) {
   const labels = counters.budget === 1 ? "label" : "labels";
-  const ends = { budget: `The budget of ${number(counters.budget)} ${labels} is spent`, stream: "The stream has ended",
-    [REMOVED]: "This session was removed" };
-  return [h("p", { class: "end" }, ends[end] ?? "There is nothing to label now"), h("p", {}, result ?? "Every answer is saved."),
-    h("nav", { class: "next", "aria-label": "What comes next" }, ...Object.entries(links).map(link))];
+  const ends = {
+    budget: `The budget of ${number(counters.budget)} ${labels} is spent`,
+    stream: "The stream has ended",
+    [REMOVED]: "This session was removed",
+  };
+  return [
+    h("p.end", ends[end] ?? "There is nothing to label now"),
+    h("p", result ?? "Every answer is saved."),
+    h("nav.next", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
+  ];
 }
 
 // Streamlit goes there as at the browser's Back: loading the page anew would forget the annotator's name.
@@ -601,3 +628,5 @@ function link([name, href]) {
 function afterPaint(callback) {
   requestAnimationFrame(() => setTimeout(callback));
 }
+
+export default mounting(Card, ({ session }) => session);

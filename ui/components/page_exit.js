@@ -16,4 +16,3 @@ function leaving(signal) {
   window.addEventListener("popstate", leave, { signal });
   return () => performance.now() < until;
 }
-

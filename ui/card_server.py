@@ -1,12 +1,18 @@
-"""The server's side of the labeling card: one desk an open session, shared by every browser that shows it."""
+"""The server's side of the labeling card: one per open session, shared by every browser that shows it."""
+
+from __future__ import annotations
 
 import threading
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, cast
 
 import streamlit as st
 
+from oal_engine.sessions.fold import Place
+from oal_engine.sessions.log import Entry, StoredQuestion
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import SKIP, SessionError
+from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from . import messages
 from .items import Items
@@ -18,37 +24,37 @@ SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 
 @st.cache_resource(max_entries=50, show_spinner="Opening the session. A learner new to this machine is compiled first.")
-def desk(session):
-    """The desk of a session, opened once in this server process."""
-    return Desk(session)
+def card_server(session: int) -> CardServer:
+    """The card server of a session, opened once in this server process."""
+    return CardServer(session)
 
 
-class Desk:
+class CardServer:
     """Answers the card's events and says what it shows next."""
 
-    def __init__(self, session):
+    def __init__(self, session: int) -> None:
         self.session = Session(store(), session)
         self._lock = threading.Lock()
         self._shown = Items(self.session)
         self._looking = threading.RLock()
-        self._made = {}
+        self._made: dict[str, tuple] = {}
 
-    def settings(self):
+    def settings(self) -> Settings:
         """The settings of the session as they are stored now; Removed where it is gone."""
         return stored_settings(self.session.store, self.session.id)
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Follow what was answered or removed elsewhere."""
         self.settings()
         self.session.refresh()
 
-    def handle(self, event, annotator):
+    def handle(self, event: messages.Event, annotator: str) -> None:
         """Store an event of the card."""
         with self._lock:
             self.settings()
             self._act(event, annotator)
 
-    def _act(self, event, annotator):
+    def _act(self, event: messages.Event, annotator: str) -> None:
         session = self.session
         match event:
             case messages.Note():
@@ -61,19 +67,19 @@ class Desk:
                 self._check_label(event)
                 session.correct(event.id, event.question, event.label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
-                label = SKIP if event.action == "skip" else event.label
+                label = SKIP if event.action == "skip" else cast(int, event.label)  # the session refuses None
                 session.answer(event.id, event.question, label, annotator, event.seconds, event.highlighted)
 
-    def _preferences(self, annotator):
+    def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
 
-    def _check_label(self, event):
+    def _check_label(self, event: messages.Correction) -> None:
         """What somebody else has answered since the item was shown once more is not corrected unseen."""
         standing = self.session.store.standing_label(event.question)
         if standing and standing["label"] != event.was and not self.session.store.event(event.id):
             raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
 
-    def payload(self, problem=None, annotator="", review=None):
+    def payload(self, problem: str | None = None, annotator: str = "", review: int | None = None) -> dict[str, Any]:
         """What the card shows: this place, the place after each possible answer, and a problem there was.
 
         review: the number of the question after which the skipped ones are shown once more.
@@ -111,11 +117,11 @@ class Desk:
             }
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The session by a name that the session 1 of another database has not."""
         return f"{self.session.id} of {self.session.settings.created_at}"
 
-    def _removed(self):
+    def _removed(self) -> dict[str, Any]:
         """What the card shows of a session that is gone."""
         counters = asdict(self.session.place.progress)
         place = {"question": None, "end": "removed", "counters": counters, "result": "Its answers are gone with it."}
@@ -129,23 +135,23 @@ class Desk:
             "preferences": None,
         }
 
-    def _skipped(self, after, place, notes):
+    def _skipped(self, after: int, place: Place, notes: dict[int, str]) -> dict[str, Any]:
         """The skipped questions after one with this number: how many, and the first of them."""
         left = [asked for asked in self.session.skipped if asked.number > after]
-        shown = [self._noted(replace(place, asked=asked), notes) for asked in left[:SKIPPED_AHEAD]]
+        shown = [self._noted(asked, place, notes) for asked in left[:SKIPPED_AHEAD]]
         return {"after": after, "left": len(left), "questions": shown}
 
-    def _keys(self, label):
+    def _keys(self, label: int) -> list[str]:
         if self.session.multiclass:
             return list(KEYS[label - 1 : label])
         return ["a", "1"] if label > 0 else ["x", "0"]
 
     @property
-    def log(self):
+    def log(self) -> list[Entry]:
         """The history of the session."""
         return self.once("log", lambda: self.session.history, self.session.notes)
 
-    def once(self, name, make, *beside):
+    def once(self, name: str, make: Callable[[], Any], *beside: Any) -> Any:
         """What `make` gives of the session, made anew only where the log, or what is beside it, has changed."""
         with self._looking:  # not the lock of the card, which is not to wait
             now = (self.session.version, self.session.rounds, *beside)
@@ -153,11 +159,11 @@ class Desk:
                 self._made[name] = now, make()
             return self._made[name][1]
 
-    def _place(self, place, notes):
+    def _place(self, place: Place, notes: dict[int, str]) -> dict[str, Any]:
         counters = asdict(place.progress)
-        question = place.asked and self._noted(place, notes)
+        question = place.asked and self._noted(place.asked, place, notes)
         result = None if question else self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
 
-    def _noted(self, place, notes):
-        return self._shown.question(place) | {"note": notes.get(place.asked.item, "")}
+    def _noted(self, asked: StoredQuestion, place: Place, notes: dict[int, str]) -> dict[str, Any]:
+        return self._shown.question(asked, place) | {"note": notes.get(asked.item, "")}

@@ -1,21 +1,24 @@
-"""Streamlit components out of the scripts and style sheets in this folder."""
+"""Streamlit components made of the scripts and style sheets in this folder."""
 
 import json
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
+Mount = Callable[..., Any]  # of a key and the data that a component shows; its state
 HERE = Path(__file__).parent
 
 
-def component(name, scripts, styles):
-    """The function that mounts a component whose script is these files, one behind the other, as is its style."""
-    mount = st.components.v2.component(f"oal_{name}", js=text(scripts), css=text(styles))
+def component(name: str, scripts: Iterable[str], styles: Iterable[str]) -> Mount:
+    """The function that mounts a component: scripts joined to one, and style sheets to one after base.css."""
+    mount = st.components.v2.component(f"oal_{name}", js=text(scripts), css=text(["base.css", *styles]))
     return lambda key, data: mount(key=key, data=_readable(data))
 
 
-def _readable(data):
+def _readable(data: Any) -> Any:
     """The data with null for every number that JSON does not know: a browser could read none of it otherwise."""
     try:
         json.dumps(data, allow_nan=False)
@@ -24,7 +27,7 @@ def _readable(data):
     return data
 
 
-def _finite(data):
+def _finite(data: Any) -> Any:
     if isinstance(data, dict):
         return {name: _finite(value) for name, value in data.items()}
     if isinstance(data, (list, tuple)):
@@ -32,6 +35,6 @@ def _finite(data):
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def text(names):
+def text(names: Iterable[str]) -> str:
     """The text of files, one behind the other."""
     return "".join((HERE / name).read_text(encoding="utf-8") for name in names)

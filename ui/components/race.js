@@ -6,7 +6,7 @@ const USUAL_SPEED = 2; // a whole race in one minute
 const SLOWEST = 120; // seconds of a whole race at speed 1
 const STEPS = 40; // that a race takes where motion is not wanted
 const PULSE = 700; // ms
-const TELLING = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
+const WORDS_EVERY = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
 const SMOOTH = 90; // ms in which a line goes most of the way to where it was moved
 const COLORS = 4; // of lanes, one each
 const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
@@ -14,22 +14,11 @@ const METRICS = { sum: "Weighted sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
 const YES = "▲";
 const NO = "●";
-
-const races = new WeakMap();
-
-export default function ({ data, parentElement }) {
-  let race = races.get(parentElement);
-  if (race?.record.key !== data.key) {
-    race?.remove();
-    race = new Race(parentElement, data);
-    races.set(parentElement, race);
-  }
-  return () => {
-    if (parentElement.isConnected) return;
-    race.remove();
-    races.delete(parentElement);
-  };
-}
+const LEGEND = `<p class="legend">
+  <span><b class="yes">${YES}</b> positive</span> <span><b class="no">${NO}</b> negative</span>
+  <span><b class="faint">${YES}${NO}</b> passed, not asked</span> <span><b>${YES}${NO}</b> asked</span>
+  <span><i></i> what the lane says is positive</span>
+</p>`;
 
 class Race {
   constructor(parent, record) {
@@ -39,7 +28,7 @@ class Race {
     this.speed = USUAL_SPEED;
     this.t = 0;
     this.frame = sight(record.points);
-    this.positives = sums(record.labels, () => true);
+    this.positives = sums(record.labels, (label) => label === "1");
     this.lanes = record.lanes.map((lane, number) => new Lane(lane, number % COLORS, this));
     this.build();
     parent.append(this.root);
@@ -55,6 +44,8 @@ class Race {
     if (!this.calm) this.play();
   }
 
+  receive() {} // the whole record came at first
+
   remove() {
     this.pause();
     this.resizing.disconnect();
@@ -63,51 +54,58 @@ class Race {
   }
 
   build() {
-    const { record } = this;
-    this.toggle = h("button", { type: "button", class: "play", "aria-keyshortcuts": "Space", ...testid("play") });
+    const speeds = SPEEDS.map((times) => `<option value="${times}">${times}×</option>`).join("");
+    const html = `<section part="race" class="oal race" aria-label="Race">
+      <div class="controls">
+        <button part="toggle" data-testid="oal-play" type="button" class="play filled" aria-keyshortcuts="Space"></button>
+        <button part="again" data-testid="oal-restart" type="button" title="Back to the start">↺ Restart</button>
+        <input part="scrub" type="range" min="0" max="${this.rounds}" step="1" aria-label="Items streamed">
+        <output part="clock" class="clock"></output>
+        <select part="pace" data-testid="oal-speed" aria-label="Speed">${speeds}</select>
+      </div>
+      <div class="story">
+        <div part="steps" class="steps"></div>
+        <p part="said" class="said" role="status"></p><p part="facts" class="facts"></p>
+      </div>
+      <div part="ground" class="lanes" tabindex="0" role="group" aria-label="Lanes"></div>
+      <div class="curves">
+        <div part="choice" class="choice">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
+      </div>
+      <p part="note" class="note"></p>
+    </section>`;
+    Object.assign(this, parts(html));
     this.toggle.onclick = () => (this.playing ? this.pause() : this.play());
-    const restart = h("button", { type: "button", title: "Back to the start", ...testid("restart") }, "↺ Restart");
-    restart.onclick = () => this.restart();
-    this.scrub = h("input", { type: "range", min: 0, max: record.rounds, step: 1, "aria-label": "Items streamed",
-      ...testid("scrub") });
+    this.again.onclick = () => this.restart();
     this.scrub.oninput = () => {
       this.pause();
       this.seek(Number(this.scrub.value));
     };
-    this.clock = h("output", { class: "clock", ...testid("clock") });
-    const speed = h("select", { "aria-label": "Speed", ...testid("speed") },
-      ...SPEEDS.map((times) => h("option", { value: times, ...(times === USUAL_SPEED && { selected: "" }) }, `${times}×`)));
-    speed.onchange = () => (this.speed = Number(speed.value));
-
+    this.pace.value = USUAL_SPEED;
+    this.pace.onchange = () => (this.speed = Number(this.pace.value));
     this.story = story(this);
     this.tabs = this.story.map(({ title, from }, number) => {
-      const tab = h("button", { type: "button" }, h("b", { "aria-hidden": "true" }, number + 1), title);
+      const tab = h("button.bare", { type: "button" }, h("b", { "aria-hidden": "true" }, number + 1), title);
       tab.onclick = () => this.seek(Math.ceil(from * this.rounds));
       return tab;
     });
-    this.said = h("p", { class: "said", role: "status", ...testid("said") });
-    this.facts = h("p", { class: "facts", ...testid("facts") });
-
+    this.steps.append(...this.tabs);
+    this.ground.append(...this.lanes.map(({ root }) => root));
     this.metric = "sum";
     this.evaluation = "push";
-    this.chart = h("canvas", { class: "chart", role: "img", ...testid("chart") });
-    this.root = h("section", { class: "race", "aria-label": "Race", ...testid("race") },
-      h("div", { class: "controls" }, this.toggle, restart, this.scrub, this.clock, speed),
-      h("div", { class: "story" }, h("div", { class: "steps" }, ...this.tabs), this.said, this.facts),
-      h("div", { class: "lanes", tabindex: "0", role: "group", "aria-label": "Lanes" },
-        ...this.lanes.map(({ root }) => root)),
-      h("div", { class: "curves" },
-        h("div", { class: "choice" },
-          this.switch("metric", METRICS), h("span", {}, "counting"), this.switch("evaluation", EVALUATIONS),
-          h("p", { class: "legend" }, ...legend())),
-        this.chart),
-      ...(record.note ? [h("p", { class: "note" }, record.note)] : []));
+    this.choice.prepend(
+      this.switch("metric", "Metric", METRICS),
+      " counting ",
+      this.switch("evaluation", "Evaluation", EVALUATIONS),
+    );
+    this.note.hidden = !this.record.note;
+    put(this.note, this.record.note);
     if (this.lanes.length < 2) this.root.classList.add("alone");
   }
 
-  switch(what, names) {
+  switch(what, label, names) {
     const buttons = Object.entries(names).map(([key, name]) => {
-      const button = h("button", { type: "button", "aria-pressed": key === this[what], ...testid(`${what}-${key}`) }, name);
+      const pressed = key === this[what];
+      const button = h("button", { type: "button", "aria-pressed": pressed, ...testid(`${what}-${key}`) }, name);
       button.onclick = () => {
         this[what] = key;
         for (const each of buttons) each.setAttribute("aria-pressed", each === button);
@@ -115,8 +113,7 @@ class Race {
       };
       return button;
     });
-    return h("span", { class: "switch", role: "group", "aria-label": { metric: "Metric", evaluation: "Evaluation" }[what] },
-      ...buttons);
+    return h("span.switch", { role: "group", "aria-label": label }, ...buttons);
   }
 
   // Time
@@ -191,19 +188,19 @@ class Race {
     this.colors ??= colors(this.root);
     const done = Math.floor(this.t);
     for (const lane of this.lanes) lane.draw(done, passed, now);
-    if (passed < Infinity && (done === this.told || now - this.toldAt < TELLING)) return;
-    for (const lane of this.lanes) lane.tell(done);
-    this.tell(done);
-    [this.told, this.toldAt] = [done, now];
+    if (passed < Infinity && (done === this.shown || now - this.shownAt < WORDS_EVERY)) return;
+    for (const lane of this.lanes) lane.showWords(done);
+    this.showWords(done);
+    [this.shown, this.shownAt] = [done, now];
   }
 
-  tell(done) {
+  showWords(done) {
     this.scrub.value = done;
     this.scrub.setAttribute("aria-valuetext", `${number(done)} of ${number(this.rounds)} items`);
     put(this.clock, `${number(done)} / ${number(this.rounds)}`);
     this.root.dataset.done = done;
     const step = this.story.findLastIndex(({ from }) => done >= Math.ceil(from * this.rounds));
-    this.tabs.forEach((tab, index) => tab.setAttribute("aria-current", index === step ? "step" : "false"));
+    for (const [index, tab] of this.tabs.entries()) tab.setAttribute("aria-current", index === step ? "step" : "false");
     put(this.said, this.story[step].said);
     put(this.facts, this.story[step].facts(done));
     this.drawChart(done);
@@ -225,12 +222,22 @@ class Race {
     pen.lineWidth = 1;
     pen.textBaseline = "middle";
     for (const value of [0, 0.25, 0.5, 0.75, 1]) {
-      line(pen, this.colors.line, [[MARGIN.left, y(value)], [right, y(value)]]);
+      line(pen, this.colors.line, [
+        [MARGIN.left, y(value)],
+        [right, y(value)],
+      ]);
       word(pen, this.colors.muted, value, MARGIN.left - 6, y(value), "right");
     }
     for (const part of narrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]) {
       const label = number(Math.round(part * this.rounds)) + (part ? "" : " items");
-      word(pen, this.colors.muted, label, x(part * this.rounds), bottom + 12, part ? (part < 1 ? "center" : "right") : "left");
+      word(
+        pen,
+        this.colors.muted,
+        label,
+        x(part * this.rounds),
+        bottom + 12,
+        part ? (part < 1 ? "center" : "right") : "left",
+      );
     }
     const { marks } = this.record;
     const last = marks.findLastIndex((mark) => mark <= done);
@@ -253,8 +260,10 @@ class Race {
       word(pen, lane.color, lane.short, px + (narrow ? 40 : 50), at, "left", 600);
     }
     const words = ends.map(({ lane, value }) => `${lane.short} ${value.toFixed(3)}`).join(", ");
-    this.chart.setAttribute("aria-label",
-      `${METRICS[this.metric]}, ${EVALUATIONS[this.evaluation]}, after ${number(done)} items: ${words || "nothing yet"}`);
+    this.chart.setAttribute(
+      "aria-label",
+      `${METRICS[this.metric]}, ${EVALUATIONS[this.evaluation]}, after ${number(done)} items: ${words || "nothing yet"}`,
+    );
   }
 }
 
@@ -266,53 +275,60 @@ class Lane {
     const alone = race.record.lanes.filter(({ rule }) => rule === record.rule).length === 1;
     [this.short, this.other] = alone ? [record.rule, record.title] : [record.title, record.rule];
     const { labels } = race.record;
-    this.found = sums(record.pushed, (t) => labels[t] === "1");
-    this.alarms = sums(record.pushed, (t) => labels[t] === "0");
+    this.found = sums(record.pushed, (pushed, t) => pushed === "1" && labels[t] === "1");
+    this.alarms = sums(record.pushed, (pushed, t) => pushed === "1" && labels[t] === "0");
     this.asked = new Map(this.questions.map(([t], k) => [t, k]));
-    this.yes = this.questions.reduce((all, { 4: y }) => [...all, all.at(-1) + (y > 0)], [0]);
-    this.shaded = this.questions.reduce((all, { 3: side }) => [...all, all.at(-1) + (side > 0)], [0]);
-    this.no = this.questions.reduce((all, { 3: side, 4: y }) => [...all, all.at(-1) + (side > 0 && y < 0)], [0]);
+    this.yes = sums(this.questions, ({ 4: y }) => y > 0);
+    this.shaded = sums(this.questions, ({ 3: side }) => side > 0);
+    this.no = sums(this.questions, ({ 3: side, 4: y }) => side > 0 && y < 0);
     this.lines = record.lines.map(unit);
     this.drawn = -1;
     this.build();
   }
 
   build() {
-    const values = Object.entries(this.parameters).map(([key, value]) => `${key} ${figure(value)}`).join(", ");
-    this.under = h("canvas", {});
-    this.over = h("canvas", {});
-    this.plane = h("div", { class: "plane", role: "img", ...testid("plane") }, this.under, this.over);
-    this.now = h("p", { class: "now", ...testid("now") });
-    this.item = h("p", { class: "item", dir: "auto" });
-    this.gauge = h("i", {});
-    this.used = h("p", { class: "used", ...testid("used") });
-    this.counts = Object.fromEntries(["answers", "found", "alarms"].map((name) => [name, h("dd", testid(name))]));
-    this.dot = svg("circle", { r: 3.5 });
-    this.root = h("article", { class: "lane", "data-lane": this.number, "aria-label": this.name, ...testid("lane") },
-      h("header", {},
-        h("div", {}, h("h2", {}, this.short, " ", h("span", {}, this.other)),
-          h("p", { class: "rule" }, this.sentence), h("p", { class: "values" }, values)),
-        this.bump()),
-      this.used,
-      h("div", { class: "gauge", "aria-hidden": "true" }, this.gauge),
-      this.plane, this.now, ...(Object.keys(this.race.record.items).length ? [this.item] : []),
-      h("dl", {}, ...[["answers", "answers"], ["found", `${YES} found`], ["alarms", "false alarms"]].map(([key, name]) =>
-        h("div", {}, h("dt", {}, name), this.counts[key]))));
+    const values = Object.entries(this.parameters)
+      .map(([key, value]) => `${key} ${figure(value)}`)
+      .join(", ");
+    const count = (part, id, title) => `<div><dt>${title}</dt><dd part="${part}" data-testid="oal-${id}"></dd></div>`;
+    const html = `<article part="lane" class="lane" data-lane="${this.number}">
+      <header>
+        <div><h2 part="title"></h2><p part="rule" class="rule"></p><p part="numbers" class="values"></p></div>
+        ${this.bump()}
+      </header>
+      <p part="used" class="used"></p>
+      <div class="gauge" aria-hidden="true"><i part="gauge"></i></div>
+      <div part="plane" class="plane" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
+      <p part="now" class="now"></p><p part="item" class="item clamp" dir="auto"></p>
+      <dl>
+        ${count("answers", "answers", "answers")}${count("hits", "found", `${YES} found`)}
+        ${count("errors", "alarms", "false alarms")}
+      </dl>
+    </article>`;
+    const { title, rule, numbers, ...named } = parts(html);
+    Object.assign(this, named);
+    this.root.setAttribute("aria-label", this.name);
+    title.append(this.short, " ", h("span", this.other));
+    put(rule, this.sentence);
+    put(numbers, values);
+    this.item.hidden = !Object.keys(this.race.record.items).length;
   }
 
   // The chance of asking over the margin
   bump() {
     const { margins } = this.race.record;
-    const x = (margin) => 60 + (58 * Math.max(-1, Math.min(1, margin / margins.at(-1))));
+    const x = (margin) => 60 + 58 * Math.max(-1, Math.min(1, margin / margins.at(-1)));
     const y = (chance) => 38 - 34 * chance;
     this.place = (margin, chance) => [x(margin), y(chance)];
     const curve = this.chances.map((chance, k) => `${x(margins[k])},${y(chance)}`).join(" ");
-    return h("figure", { title: "The chance of asking over the margin: the distance from the line, negative side on the left" },
-      svg("svg", { viewBox: "0 0 120 52", role: "img", "aria-label": "Chance of asking over the margin" },
-        svg("rect", { class: "side", x: 60, y: 2, width: 60, height: 36 }),
-        svg("path", { class: "axis", d: "M0 38H120M60 2V38" }),
-        ...(curve ? [svg("polyline", { points: curve })] : []), this.dot,
-        svg("text", { x: 0, y: 49 }, `says ${NO}`), svg("text", { x: 120, y: 49, "text-anchor": "end" }, `says ${YES}`)));
+    const title = "The chance of asking over the margin: the distance from the line, negative side on the left";
+    return `<figure title="${title}">
+      <svg viewBox="0 0 120 52" role="img" aria-label="Chance of asking over the margin">
+        <rect class="side" x="60" y="2" width="60" height="36"></rect><path class="axis" d="M0 38H120M60 2V38"></path>
+        <polyline points="${curve}"></polyline><circle part="dot" r="3.5"></circle>
+        <text x="0" y="49">says ${NO}</text><text x="120" y="49" text-anchor="end">says ${YES}</text>
+      </svg>
+    </figure>`;
   }
 
   get color() {
@@ -353,12 +369,12 @@ class Lane {
     const keep = this.race.calm ? 0 : Math.exp(-passed / SMOOTH);
     this.line = this.line ? this.line.map((value, k) => aim[k] + (value - aim[k]) * keep) : aim;
     const { x, y } = this.race.frame;
-    const corners = [[x[0], y[0]], [x[1], y[0]], [x[1], y[1]], [x[0], y[1]]];
-    const { side, edge } = halved(corners, this.line);
+    const corners = [0, 1, 1, 0].map((end, k) => [x[end], y[k >> 1]]);
+    const [area, cut] = halved(corners, this.line).map((points) => points.map((point) => this.at(point)));
     pen.fillStyle = tint(this.color, 0.17);
-    fill(pen, side.map((point) => this.at(point)));
+    fill(pen, area);
     pen.lineWidth = 2.5;
-    if (edge.length === 2) line(pen, this.color, edge.map((point) => this.at(point)));
+    if (cut.length === 2) line(pen, this.color, cut);
     if (spent !== this.spentBefore) {
       this.since = spent ? now : -Infinity;
       this.spentBefore = spent;
@@ -388,16 +404,16 @@ class Lane {
     return [Math.max(8, Math.min(this.width - 8, x)), Math.max(8, Math.min(this.height - 8, y))];
   }
 
-  tell(done) {
+  showWords(done) {
     const spent = this.spent(done);
     const { budget, items } = this.race.record;
     const [t, margin, chance, , y] = this.questions[spent - 1] ?? [];
     const mean = y > 0 ? YES : NO;
     put(this.used, `${number(spent)} of ${number(budget)} labels used`);
     this.gauge.style.transform = `scaleX(${spent / budget})`;
-    put(this.counts.answers, `${this.yes[spent]} ${YES}  ${spent - this.yes[spent]} ${NO}`);
-    put(this.counts.found, `${number(this.found[done])} of ${number(this.race.positives[done])}`);
-    put(this.counts.alarms, number(this.alarms[done]));
+    put(this.answers, `${this.yes[spent]} ${YES}  ${spent - this.yes[spent]} ${NO}`);
+    put(this.hits, `${number(this.found[done])} of ${number(this.race.positives[done])}`);
+    put(this.errors, number(this.alarms[done]));
     put(this.now, spent ? this.says(done, spent, `#${t + 1}`, margin, chance, mean) : "Waiting for the first item");
     put(this.item, spent ? (items[t] ?? "") : "");
     this.dot.style.display = spent ? "" : "none";
@@ -406,8 +422,9 @@ class Lane {
       this.dot.setAttribute("cx", x);
       this.dot.setAttribute("cy", height);
     }
-    this.plane.setAttribute("aria-label", `${this.name} after ${number(done)} items: ${spent} labels asked, ` +
-      `${this.found[done]} positives found, ${this.alarms[done]} false alarms`);
+    const results = `${this.found[done]} positives found, ${this.alarms[done]} false alarms`;
+    const words = `${this.name} after ${number(done)} items: ${counted(spent, "label")} asked, ${results}`;
+    this.plane.setAttribute("aria-label", words);
   }
 
   says(done, spent, item, margin, chance, answer) {
@@ -421,7 +438,9 @@ class Lane {
 
 function story({ record, lanes, rounds, positives }) {
   const total = positives[rounds];
-  const asymmetric = lanes.find(({ rule, parameters }) => rule === "asymmetric" && parameters.delta_plus !== parameters.delta_minus);
+  const asymmetric = lanes.find(
+    ({ rule, parameters }) => rule === "asymmetric" && parameters.delta_plus !== parameters.delta_minus,
+  );
   const symmetric = lanes.find(({ rule }) => rule === "symmetric");
   const only = lanes.find(({ rule }) => rule === "positive");
   const rare = 3 * total < rounds;
@@ -431,58 +450,76 @@ function story({ record, lanes, rounds, positives }) {
     return `${lane.short} ${lane.shaded[spent]} of ${counted(lane.found[done] + lane.alarms[done], "item")} (${lane.no[spent]} ${NO})`;
   };
   return [
-    { title: "The stream", from: 0,
-      said: `${number(rounds)} items pass. One in ${Math.round(rounds / total)} is a ${YES} worth finding, all others are ${NO}. ` +
+    {
+      title: "The stream",
+      from: 0,
+      said:
+        `${number(rounds)} items pass. One in ${Math.round(rounds / total)} is a ${YES} worth finding, all others are ${NO}. ` +
         "Every lane sees the same items in the same order, but not which is which.",
-      facts: (done) => `${number(done)} have passed, ${number(positives[done])} of them ${YES}.` },
-    { title: "The price", from: 0.1,
-      said: `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is what it believes: ` +
+      facts: (done) => `${number(done)} have passed, ${number(positives[done])} of them ${YES}.`,
+    },
+    {
+      title: "The price",
+      from: 0.1,
+      said:
+        `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is what it believes: ` +
         `on the shaded side it says ${YES}. An answer that proves it wrong moves the line.`,
-      facts: (done) => `Asked so far: ${lanes.map((lane) => `${lane.short} ${lane.spent(done)}`).join(", ")}.` },
-    { title: asymmetric ? "Why asymmetric" : "Where to ask", from: 0.25,
-      said: (rare
-        ? `${YES} are rare, so most answers on the shaded side are ${NO}, and each such surprise pulls the line away from the ${YES}. `
-        : `Here ${YES} are not rare, and a rule that treats both sides alike loses little. `) +
+      facts: (done) => `Asked so far: ${lanes.map((lane) => `${lane.short} ${lane.spent(done)}`).join(", ")}.`,
+    },
+    {
+      title: asymmetric ? "Why asymmetric" : "Where to ask",
+      from: 0.25,
+      said:
+        (rare
+          ? `${YES} are rare, so most answers on the shaded side are ${NO}, and each such surprise pulls the line away from the ${YES}. `
+          : `Here ${YES} are not rare, and a rule that treats both sides alike loses little. `) +
         (choosy
           ? `The asymmetric rule asks less there and more on the other side, where missed ${YES} hide: its shaded side stays wide.`
           : asymmetric
             ? "This asymmetric rule asks more readily there than on the other side."
             : `Who never asks on the other side never learns of the ${YES} missed there.`),
-      facts: (done) => `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
-        .map((lane) => shaded(lane, done)).join(", ")}.` },
-    { title: "The result", from: 0.6,
-      said: `Finding a rare ${YES} and leaving the ${NO} alone count the same in the sum, the curve below. ` +
+      facts: (done) =>
+        `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
+          .map((lane) => shaded(lane, done))
+          .join(", ")}.`,
+    },
+    {
+      title: "The result",
+      from: 0.6,
+      said:
+        `Finding a rare ${YES} and leaving the ${NO} alone count the same in the sum, the curve below. ` +
         (record.means
           ? `One race is chance. Over 200 such streams the mean sums are ${lanes
-            .map(({ name, short }) => `${short} ${record.means[name].toFixed(3)}`).join(", ")}.`
+              .map(({ name, short }) => `${short} ${record.means[name].toFixed(3)}`)
+              .join(", ")}.`
           : "One race is chance: try other seeds in the settings."),
-      facts: (done) => outcome(lanes, asymmetric, symmetric, done, positives[done], done === rounds) },
+      facts: (done) => outcome(lanes, asymmetric, symmetric, done, positives[done], done === rounds),
+    },
   ];
 }
 
 function outcome(lanes, asymmetric, symmetric, done, total, over) {
   if (!asymmetric || !symmetric) {
-    const list = lanes.map((lane) => `${lane.short} ${lane.found[done]} with ${counted(lane.alarms[done], "false alarm")}`);
+    const list = lanes.map(
+      (lane) => `${lane.short} ${lane.found[done]} with ${counted(lane.alarms[done], "false alarm")}`,
+    );
     return `${over ? "In the end" : "So far"}, of ${counted(total, YES, "")} found: ${list.join("; ")}.`;
   }
   const [found, alarms] = ["found", "alarms"].map((what) => asymmetric[what][done] - symmetric[what][done]);
-  return `${over ? "In the end" : "So far"} the asymmetric rule found ${asymmetric.found[done]} of ${total} ${YES}, the symmetric one ` +
-    `${symmetric.found[done]}: ${difference(found, YES, "")}, and ${difference(alarms, "false alarm")}.`;
+  return (
+    `${over ? "In the end" : "So far"} the asymmetric rule found ${asymmetric.found[done]} of ${total} ${YES}, the symmetric one ` +
+    `${symmetric.found[done]}: ${difference(found, YES, "")}, and ${difference(alarms, "false alarm")}.`
+  );
 }
 
 function difference(value, name, plural) {
-  return value ? `${counted(Math.abs(value), `${value > 0 ? "more" : "fewer"} ${name}`, plural)}` : `as many ${name}${plural ?? "s"}`;
+  return value
+    ? `${counted(Math.abs(value), `${value > 0 ? "more" : "fewer"} ${name}`, plural)}`
+    : `as many ${name}${plural ?? "s"}`;
 }
 
 function counted(value, name, plural = "s") {
   return `${number(value)} ${name}${value === 1 ? "" : plural}`;
-}
-
-function legend() {
-  return [[YES, "positive"], [NO, "negative"]].map(([sign, name], k) =>
-    h("span", {}, h("b", { class: k ? "no" : "yes" }, sign), ` ${name}`))
-    .concat(h("span", {}, h("b", { class: "faint" }, `${YES}${NO}`), " passed, not asked"),
-      h("span", {}, h("b", {}, `${YES}${NO}`), " asked"), h("span", {}, h("i", {}), " what the lane says is positive"));
 }
 
 // Geometry
@@ -519,20 +556,20 @@ function halved(corners, [a, b, c]) {
       edge.push(cut);
     }
   });
-  return { side, edge };
+  return [side, edge];
 }
 
 // Labels of the curves' ends, moved apart by at least a gap.
 function spread(ends, gap, top, bottom) {
   ends.sort((p, q) => p.at - q.at);
-  ends.forEach((end, k) => (end.at = Math.max(end.at, k ? ends[k - 1].at + gap : top)));
-  ends.reverse().forEach((end, k) => (end.at = Math.min(end.at, k ? ends[k - 1].at - gap : bottom)));
+  for (const [k, end] of ends.entries()) end.at = Math.max(end.at, k ? ends[k - 1].at + gap : top);
+  for (const [k, end] of ends.reverse().entries()) end.at = Math.min(end.at, k ? ends[k - 1].at - gap : bottom);
 }
 
-// How many of the first t characters are "1" and count, for every t.
-function sums(bits, counts) {
-  const all = new Uint16Array(bits.length + 1);
-  for (let t = 0; t < bits.length; t++) all[t + 1] = all[t] + (bits[t] === "1" && counts(t));
+// How many of the first t entries count, for every t.
+function sums(entries, counts) {
+  const all = new Uint16Array(entries.length + 1);
+  for (let t = 0; t < entries.length; t++) all[t + 1] = all[t] + counts(entries[t], t);
   return all;
 }
 
@@ -628,7 +665,8 @@ function colors(root) {
 
 // Browser
 
-const USES_SPACE = "textarea, select, button, summary, a[href], [role=textbox], [role=button], [role=switch], [role=option], " +
+const USES_SPACE =
+  "textarea, select, button, summary, a[href], [role=textbox], [role=button], [role=switch], [role=option], " +
   "[role=checkbox], [role=radio], [role=tab], [role=combobox], input:not([type=range])";
 
 function signed(value) {
@@ -638,3 +676,5 @@ function signed(value) {
 function percent(value) {
   return `${Math.round(100 * value)} %`;
 }
+
+export default mounting(Race, ({ key }) => key);

@@ -1,0 +1,16 @@
+// A panel that is written anew brings other elements: the focus goes over to the one that stands for the old one.
+window.oalKept ??=
+  document.addEventListener("focusin", ({ target }) => {
+    window.oalWatch?.disconnect();
+    const panel = target.closest("[data-testid=stHtml]");
+    if (!panel) return;
+    let top = target.scrollTop;
+    target.onscroll = () => (top = target.scrollTop);
+    window.oalWatch = new MutationObserver(() => {
+      const anew = panel.querySelector("[tabindex]");
+      if (target.isConnected || document.activeElement !== document.body || !anew) return;
+      anew.focus({ preventScroll: true });
+      anew.scrollTop = top;
+    });
+    window.oalWatch.observe(panel, { childList: true, subtree: true });
+  }) ?? true;

@@ -1,0 +1,58 @@
+"""What an annotator glances at beside the card: how long the budget lasts, whether to stop, the curves, the figures."""
+
+import html
+
+import streamlit as st
+
+from oal_engine.sessions import estimates
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
+
+from .. import charts
+from ..card_server import CardServer
+from ..metric_table import estimate_lines, metric_lines, table
+from ..page import note
+from . import spending, stopping
+
+CLOSED = (
+    "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
+    "learning until then."
+)
+
+
+def show(server: CardServer) -> None:
+    """Show the progress of a session; call it in a fragment."""
+    log = server.log
+    sentences, drawn, lines, problem = server.once("progress", lambda: _look(server.session, log))
+    st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
+    if problem:
+        note(f"No estimates so far. {problem}")
+    for chart in drawn:
+        charts.show(chart)
+    if lines:
+        table(lines[0], lines[1:])
+
+
+def _look(session: Session, log: list[Entry]) -> tuple[list[str], list[charts.Chart], list[tuple], str | None]:
+    """The sentences, the charts, the table's lines, and why there are no figures."""
+    place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
+    drawn, lines, problem, closed = charts.of_session(session), [], None, None
+    values: stopping.Curve | None = None
+    if session.labelled:
+        lines = [("So far", *charts.NAMES.values()), *metric_lines(session, place.counts)]
+        rounds, counts = session.curve()
+        values = rounds, session.evaluate(counts, "push")[metric]
+    else:
+        estimate = estimates.of_session(session)
+        problem = estimate.reason
+        if not problem:
+            closed = estimate.closed
+            points = estimates.curve(session)
+            drawn = [*charts.estimated(session, points), *drawn]
+            lines = [("Estimated so far", *charts.NAMES.values()), *estimate_lines(estimate.metrics)]
+            values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
+    theta = 0.0 if session.multiclass else session.settings.theta
+    sentences = spending.sentences(session.settings, place.progress, log)
+    if closed is not None:
+        sentences.append(CLOSED.format(closed + 1))
+    return [*sentences, stopping.sentence(log, theta, title, values)], drawn, lines, problem
