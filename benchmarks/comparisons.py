@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oal_engine import experiments
 from oal_engine.experiments import specifications
+from oal_engine.kernel import stream
 from oal_engine.store import Store
 
 A9A = Path(__file__).parents[2] / "shared" / "data" / "a9a.libsvm.xz"
@@ -63,6 +64,27 @@ def measure(store, kind, spec, turns):
     return {"workers": kind, "replays_per_second": rates, "speed_up": rates[2] / rates[1]}
 
 
+def kept(store, spec):
+    """The seconds of a comparison on one thread with all that it stores, and those of its replays alone."""
+    seconds, replay = [], stream.replay
+
+    def timed_replay(*arguments, **options):
+        start = perf_counter()
+        try:
+            return replay(*arguments, **options)
+        finally:
+            seconds.append(perf_counter() - start)
+
+    stream.replay = timed_replay
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            start = perf_counter()
+            experiments.compare(spec, store, executor=pool, folder=A9A.parent)
+            return {"seconds": perf_counter() - start, "kernel_seconds": sum(seconds)}
+    finally:
+        stream.replay = replay
+
+
 def show(result):
     table = Table(title=f"{result['replays']:,} replays of {result['rounds']:,} rows, {BUDGET:,} labels each")
     for title in ("workers", "one: replays/s", "two: replays/s", "speed-up"):
@@ -72,6 +94,9 @@ def show(result):
         table.add_row(row["workers"], f"{one:,.1f}", f"{two:,.1f}", f"{row['speed_up']:.2f}")
     Console().print(table)
     load = result["load"]
+    whole, kernel = result["kept"].values()
+    print(f"Kept in a database, on one thread: {whole:.1f} s, of which {kernel:.1f} s are the replays' own "
+          f"({whole / kernel:.2f} times their time; aim 1.5).")  # fmt: skip
     print(f"{result['cores']} cores; mean load of this machine over the last minute: {load['before']:.1f} before, "
           f"{load['after']:.1f} after. What others run on it makes the speed-up of two workers smaller.")  # fmt: skip
 
@@ -95,6 +120,7 @@ def main(
             "replays": 121 * spec.permutations,
             "rounds": source.rounds,
             "results": [measure(store, kind, spec, turns) for kind in kinds],
+            "kept": kept(store, replace(spec, permutations=2)),
             "cores": cpu_count(),
             "load": {"before": before, "after": getloadavg()[0]},
         }

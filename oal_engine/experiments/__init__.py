@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
+from math import inf
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -47,6 +48,7 @@ Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]
 Show: TypeAlias = Callable[[list[Result]], object]
 
 CHUNK = 16  # replays that are sent to a worker together, at most
+KEEP_EVERY = 1.0  # seconds between two writes of what is finished: a kill loses the work of two at most
 AHEAD = 128  # chunks that are with the workers before another run begins
 
 
@@ -259,7 +261,11 @@ def _drive(
         begin()
         progress(done, max(done, total))
         while workers:
-            future = finished.get()
+            try:
+                future = finished.get(timeout=KEEP_EVERY)
+            except Empty:
+                keep({})  # what was finished before does not wait for a long replay
+                continue
             number, chunk = workers.pop(future)
             counts = dict(zip(chunk, future.result()))
             known |= counts
@@ -405,26 +411,42 @@ def compare(
     again, and its lines can be loaded as soon as they are complete."""
     ready = _ready(spec, store, folder)
     comparison = begin(spec, store, name)
-    lines = _run(
-        ready, executor, store.replays(comparison), lambda counts: store.put_replays(comparison, counts),
-        _seldom(lambda lines: store.put_lines(comparison, _kept(lines))), progress or _nobody,
-    )  # fmt: skip
+    keeper = _Keeper(store, comparison)
+    try:
+        lines = _run(ready, executor, store.replays(comparison), keeper.keep, keeper.show, progress or _nobody)
+    finally:
+        keeper.write()
     store.put_lines(comparison, _kept(lines), finished=True)
     kept = store.comparison(comparison)
     return Comparison(kept["name"], spec, kept["versions"], lines)
 
 
-def _seldom(call: Show, seconds: float = 1) -> Show:
-    """A call that is left out within so many seconds of the one before: for what is written in full each time."""
-    last = -seconds
+class _Keeper:
+    """Stores what a comparison has finished, all of a second in one transaction: a replay may be shorter than that."""
 
-    def called(lines: list[Result]) -> None:
-        nonlocal last
-        if time.monotonic() - last >= seconds:
-            call(lines)
-            last = time.monotonic()
+    def __init__(self, store: Store, comparison: int) -> None:
+        self.store, self.comparison = store, comparison
+        self.counts: dict[str, np.ndarray] = {}
+        self.lines: list[Result] = []
+        self.written = -inf
 
-    return called
+    def keep(self, counts: dict[str, np.ndarray]) -> None:
+        """Take the counts of more replays."""
+        self.counts |= counts
+        if time.monotonic() - self.written >= KEEP_EVERY:
+            self.write()
+
+    def show(self, lines: list[Result]) -> None:
+        """Take the lines that are complete by now."""
+        self.lines = lines
+
+    def write(self) -> None:
+        """Store what was taken; lines never without their replays."""
+        with self.store.transaction():
+            self.store.put_replays(self.comparison, self.counts)
+            if self.lines:
+                self.store.put_lines(self.comparison, _kept(self.lines))
+        self.counts, self.written = {}, time.monotonic()
 
 
 def _kept(lines: list[Result]) -> list[dict[str, Any]]:

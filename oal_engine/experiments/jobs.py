@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from .. import experiments
 from ..store import Store
 
 NICE = 10  # whoever labels goes first
+SHOWN_EVERY = 0.5  # seconds between two writes of how far it is
 LOST = "the process exited unexpectedly; what it had finished is kept."
 
 
@@ -96,12 +99,18 @@ def work(path: str, comparison: int) -> None:
     job = store.job(comparison)
     if job is None or job["pid"] != pid:
         return
-    end = partial(store.end_job, comparison, pid)
+    end, shown = partial(store.end_job, comparison, pid), -inf
+
+    def advance(done: int, total: int) -> None:
+        nonlocal shown
+        if done == total or time.monotonic() - shown >= SHOWN_EVERY:
+            store.advance_job(comparison, pid, done, total)
+            shown = time.monotonic()
+
     try:
         kept = store.comparison(comparison)
         spec = experiments.specification(kept["specification"])
         with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1)) as threads:  # a core is left for whoever labels
-            advance = partial(store.advance_job, comparison, pid)
             experiments.compare(spec, store, kept["name"], threads, progress=advance)
     except (ValueError, OSError) as error:
         end("failed", str(error))
