@@ -164,12 +164,13 @@ def session(store, dataset, strategy):
 
 
 @contextmanager
-def serving(database, folder):
+def serving(database, folder, **environment):
     """The real app on a database: the address of its home page, and its process."""
     port = free_port()
     command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
     base = f"http://127.0.0.1:{port}"
-    with running(command, f"{base}/_stcore/health", folder, ROOT, OAL_DB=str(database.resolve())) as server:
+    environment["OAL_DB"] = str(database.resolve())
+    with running(command, f"{base}/_stcore/health", folder, ROOT, **environment) as server:
         yield base, server
 
 

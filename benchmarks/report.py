@@ -31,7 +31,7 @@ def labeling(quick):
         yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
         long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}
         yield label_latency.run(
-            browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=True, **long
+            browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=True, first=False, **long
         )
 
 
