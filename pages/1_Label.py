@@ -12,15 +12,14 @@ from ui.page import store as open_store
 from ui.panels import guidelines, history, learned, progress, pushed
 from ui.panels.arrivals import arrivals, remember
 
+REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
+
 
 @st.fragment
 @guarded()
 def label(server: CardServer) -> None:
     card(f"card-{server.session.id}", server.handle, server.payload)
     remember(server.session)
-
-
-REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
 
 
 def watch(server: CardServer) -> None:

@@ -25,6 +25,7 @@ async def warm_up(app: App) -> AsyncIterator[None]:
 
 def _practise() -> None:
     """Label an item of a session as each demo begins it, in a database that nobody sees."""
+    # Imported here, while the server answers already.
     from oal_engine.datasets import demo
     from oal_engine.sessions.session import Session
     from oal_engine.sessions.settings import POSITIVE, create
