@@ -22,22 +22,25 @@ def server(browser, tmp_path_factory):
     assert "Traceback" not in started.log.read_text()
 
 
-@pytest.fixture
-def app(server):
-    """The running app; a test adds no traceback to its output, and the next one finds it running."""
-    before = server.log.stat().st_size
-    yield server
-    if server.process.poll() is not None:
-        server.start()
-    assert b"Traceback" not in server.log.read_bytes()[before:]
-
-
 @pytest.fixture(scope="session")
 def store(server):
     """The app's database, seen by a second process."""
     found = Store(server.database)
     yield found
     found.close()
+
+
+@pytest.fixture
+def app(server, store):
+    """The running app, in which nobody prefers anything yet; a test adds no traceback to its output, and the next one
+    finds it running."""
+    with store.transaction():
+        store.db.execute("DELETE FROM annotators")
+    before = server.log.stat().st_size
+    yield server
+    if server.process.poll() is not None:
+        server.start()
+    assert b"Traceback" not in server.log.read_bytes()[before:]
 
 
 @pytest.fixture(scope="session")
