@@ -79,6 +79,12 @@ def answers(store, session):
     return [row["annotator"] for row in store.answers(session) if row["label"]]
 
 
+def again(page, address):
+    """The page of the same visitor, loaded anew."""
+    page.goto(address)
+    return page
+
+
 def closed(page):
     """The page offers nothing but a sentence, which is the one that it gives back."""
     sentence = page.get_by_role("status")
@@ -90,21 +96,22 @@ def closed(page):
 
 def test_a_log_in_that_becomes_unreadable_closes_the_running_app(visit, app, secrets, session):
     """A typo, an emptied file, another case, a folder and no file at all: nobody enters, until all is well again."""
-    ben = log_in(app, "ben@example.org")
-    expect(visit(app, own=True).get_by_role("button", name="Log in")).to_be_visible()
+    ben, nobody = log_in(app, "ben@example.org"), visit(app, own=True)
+    own = visit(app, own=True, cookie=ben)
+    expect(nobody.get_by_role("button", name="Log in")).to_be_visible()
     broken = {"[auth\n": "cannot be read", "": "are empty", SECRETS.replace("[auth]", "[Auth]"): "Auth where [auth]"}
     for written, words in broken.items():
         secrets.write_text(written)
-        assert words in closed(visit(app, own=True))
-        assert words in closed(visit(app, f"/Label?session={session}", own=True, cookie=ben))
+        assert words in closed(again(nobody, app.url("/")))
+        assert words in closed(again(own, app.url(f"/Label?session={session}")))
     secrets.unlink()
-    assert "have no [auth] now" in closed(visit(app, own=True, cookie=ben))
+    assert "have no [auth] now" in closed(again(own, app.url("/")))
     secrets.mkdir()
-    assert "cannot be read" in closed(visit(app, own=True, cookie=ben))
+    assert "cannot be read" in closed(again(own, app.url("/")))
     secrets.rmdir()
     secrets.write_text(SECRETS)
-    expect(visit(app, own=True).get_by_role("button", name="Log in")).to_be_visible()
-    expect(visit(app, own=True, cookie=ben).get_by_role("button", name="ben@example.org")).to_be_visible()
+    expect(again(nobody, app.url("/")).get_by_role("button", name="Log in")).to_be_visible()
+    expect(again(own, app.url("/")).get_by_role("button", name="ben@example.org")).to_be_visible()
 
 
 def test_a_server_that_starts_with_unreadable_secrets_serves_nobody(visit, tmp_path):

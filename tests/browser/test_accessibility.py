@@ -8,7 +8,7 @@ from oal_engine.datasets import demo
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.browser import Card, Server
+from tests.harness.browser import Card, Server, Visitors
 from tests.harness.examples import add_texts, answer, compared, imported
 
 SERIOUS = ("serious", "critical")
@@ -129,12 +129,19 @@ def found(page):
     return wrong
 
 
-@pytest.mark.parametrize("state", STATES | BESIDE)
-def test_axe_finds_nothing_serious(visit, app, state):
+@pytest.fixture(scope="module", params=STATES | BESIDE)
+def page(request, browser, context, app):
+    """A page in each of its states, opened once for the tests below."""
+    visitors, (address, act) = Visitors(browser, context), (STATES | BESIDE)[request.param]
+    opened = visitors(app, address.format(**app.names))
+    reach(opened, app.names, act)
+    yield opened
+    visitors.leave()
+    assert [] == visitors.problems
+
+
+def test_axe_finds_nothing_serious(page):
     """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
-    address, act = (STATES | BESIDE)[state]
-    page = visit(app, address.format(**app.names))
-    reach(page, app.names, act)
     assert [] == found(page)
 
 
@@ -197,12 +204,8 @@ OTHER_KEYS = (
 STILL = "* { transition: none !important; }"
 
 
-@pytest.mark.parametrize("state", STATES | BESIDE)
-def test_tab_reaches_every_control_once(visit, app, state):
+def test_tab_reaches_every_control_once(page):
     """In the order of the page, each in sight and with a look of its own while it has the focus; then Tab leaves."""
-    address, act = (STATES | BESIDE)[state]
-    page = visit(app, address.format(**app.names))
-    reach(page, app.names, act)
     page.add_style_tag(content=STILL)
     controls = page.evaluate(CONTROLS, [GRID, OTHER_KEYS])
     walked = []
