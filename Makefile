@@ -1,16 +1,17 @@
-# make run starts the app, make test runs the tests; both do all the set-up themselves, again and again without harm.
+# make run starts the app, make check does the fast checks, make test all of them; each does its own set-up.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test
+.PHONY: run check test
 
 run: .venv/installed
 	$(BIN)/streamlit run app.py
 
-test: .venv/installed-tests
+check: SELECTED = -m "not slow"
+check test: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(SELECTED)
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "OAL Studio needs Python 3.11 or newer. Say which with: make PYTHON=python3.12 run"; exit 1; }

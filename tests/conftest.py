@@ -8,8 +8,11 @@ FIRST = ("kernel", "browser")  # what compiles for all that follow; then what ta
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the folders that are to be first; the others follow as they were found."""
+    """Begin with the folders that are to be first; the others follow as they were found. All with a browser are slow."""
     items.sort(key=lambda item: (*FIRST, item.path.parent.name).index(item.path.parent.name))
+    for item in items:
+        if "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from oal_engine.datasets.sources import LIMITED, LIMITS, Limits
 from tests.harness import ROOT
 from tests.harness.files import fails, named
 
+pytestmark = pytest.mark.slow
+
 MEMORY = 250 * 2**20  # bytes that a refusal may take
 SECONDS = 30  # far more than it takes where nobody else uses the machine
 TEXT, FED = Columns(("text",)), Columns(("text",), features=())

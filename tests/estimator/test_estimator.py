@@ -23,6 +23,8 @@ from oal_engine.kernel import learners, query_rules, rows, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from tests.harness import ROOT
 
+pytestmark = pytest.mark.slow
+
 TWO = ["PAA-I", "OA3-diag", "SOA3"]
 SEVERAL = ["MPAA-I", "MD-AMD"]
 

@@ -11,6 +11,8 @@ from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
 from tests.harness.comparing import ROUNDS, spec, table
 
+pytestmark = pytest.mark.slow
+
 # A line equals the kernel's replays
 
 

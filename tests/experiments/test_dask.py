@@ -18,6 +18,8 @@ from oal_engine.store import Store
 from oal_engine.versions import versions
 from tests.harness import ROOT
 
+pytestmark = pytest.mark.slow
+
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
 from oal_engine.experiments import cluster  # noqa: E402
 

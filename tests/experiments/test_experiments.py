@@ -18,6 +18,8 @@ from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import ROUNDS, spec, table
 
+pytestmark = pytest.mark.slow
+
 SEVERAL = {
     "data": ["a", "b"],
     "algorithms": {"OAAL": {"delta_plus": [0.1, 1], "delta_minus": "10^-1..10^0"}, "CSOAL": {"C": [0.1, 1, 10]}},

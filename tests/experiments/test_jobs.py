@@ -12,6 +12,8 @@ from oal_engine.datasets import formats
 from oal_engine.experiments import jobs
 from oal_engine.store import Store, StoreError
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60  # seconds; what comes at once is not waited for
 SHORT = {"data": ["made"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 2}
 LONG = SHORT | {"budgets": list(range(1, 2001))}

@@ -16,6 +16,8 @@ from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.rows import as_rows, matrix
 from oal_engine.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def clouds(seed):

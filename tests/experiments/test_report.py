@@ -17,6 +17,8 @@ from oal_engine.experiments import Comparison, Result, figures, report
 from oal_engine.output.plots import METRICS
 from tests.harness.markup import EVIL, Page
 
+pytestmark = pytest.mark.slow
+
 ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.harness import ROOT
 from tests.harness.browser import PATIENCE, UPGRADE, Server, free_port, program
 
+pytestmark = pytest.mark.slow
+
 NAME = "label.example.org"
 UPLOAD = "/_stcore/upload_file/a/b"
 

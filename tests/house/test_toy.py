@@ -25,6 +25,8 @@ from tests.harness.pages import run
 from tests.harness.promises import LEARNER_PROMISES, RULE_PROMISES, compiled_afresh, fitting
 from tests.harness.sessions import label_until_the_end, stream_of
 
+pytestmark = pytest.mark.slow
+
 
 class Toy(NamedTuple):
     """w += step y x on a mistake."""

@@ -6,6 +6,8 @@ from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness.promises import EXCEPTIONS, LEARNER_PROMISES, RULE_PROMISES, fitting
 
+pytestmark = pytest.mark.slow
+
 
 class TestLearners:
     @pytest.mark.parametrize("learner", LEARNERS)

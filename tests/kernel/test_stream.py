@@ -15,6 +15,8 @@ from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import ROOT, naive
 from tests.harness.promises import assert_twins, data, data_for, run
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_pair_equals_its_dense_twin():
     """Every learner with every rule, on both kinds of rows and with other parameters, equals its twin as Python.

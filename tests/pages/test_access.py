@@ -18,6 +18,8 @@ from ui import access
 from ui.gate import Gate
 from ui.page import PAGES
 
+pytestmark = pytest.mark.slow
+
 SECRET = "a-secret-of-the-server-and-of-nobody-else"
 AUTH = f'[auth]\ncookie_secret = "{SECRET}"\n'
 LISTS = AUTH + '[access]\nallowed = ["ben@example.org", "@lab.example"]\nowners = ["Anna@Example.org"]\n'

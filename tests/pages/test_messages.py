@@ -11,6 +11,8 @@ from tests.harness.pages import listed, run, words
 from ui import messages
 from ui.page import Removed
 
+pytestmark = pytest.mark.slow
+
 HALF = "half a letter \ud83d"
 NOTE = {"id": "n", "action": "note", "item": 0, "text": "fine"}
 LABEL = {"id": "l", "action": "label", "question": 1, "label": 1, "seconds": 1.5, "highlighted": False}

@@ -16,6 +16,8 @@ from tests.harness.pages import run, words
 from ui.forms import OWN
 from ui.page import PAGES as LINKS
 
+pytestmark = pytest.mark.slow
+
 PAGES = list(LINKS.values())
 SERVER = "File on the server"
 

@@ -12,6 +12,8 @@ from oal_engine.kernel import algorithms, rows, stream
 from oal_engine.reproduction import protocols, published, reproduce
 from tests.harness import ROOT, SHARED
 
+pytestmark = pytest.mark.slow
+
 GERMAN = published.BLOCKS["acog-german"]
 LETTER = published.BLOCKS["dada-letter"]
 

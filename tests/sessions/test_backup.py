@@ -29,6 +29,8 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 

@@ -30,6 +30,8 @@ from tests.harness.sessions import (
     truth,
 )
 
+pytestmark = pytest.mark.slow
+
 RUNS = [
     ("sparse", "PAA-I", {}),
     ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),

@@ -31,6 +31,8 @@ from tests.harness.sessions import (
     twin,
 )
 
+pytestmark = pytest.mark.slow
+
 STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reopen", "foreign answer", "foreign undo"])
 
 
