@@ -8,7 +8,7 @@ FIRST = ("kernel", "browser")  # what compiles for all that follow; then what ta
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the folders that are to be first; the others follow as they were found. All with a browser are slow."""
+    """Begin with the folders that are to be first, and call every test with a browser slow."""
     items.sort(key=lambda item: (*FIRST, item.path.parent.name).index(item.path.parent.name))
     for item in items:
         if "browser" in item.fixturenames:

@@ -92,6 +92,7 @@ class Session(Run):
                 self._take()
         self._decisions = Decisions.empty(self.rounds)
         self._entries: list[Entry] = []  # those answered, as far as `log` has read them
+        self._before: tuple[State, Decisions] | None = None  # the last answer, where undo needs no more
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
@@ -176,7 +177,7 @@ class Session(Run):
 
     def _go_on(self) -> None:
         """Take the new items, and continue what had reached the old end: the state, or the prepared states."""
-        end = self.rounds
+        end, self._before = self.rounds, None
         self.dataset.refresh()
         self._take()
         self._decisions = self._decisions.longer(self.rounds)
@@ -248,6 +249,7 @@ class Session(Run):
                 raise SessionError("this item is not the current question.")
             self.store.put_label(event, question, label, annotator, seconds, highlighted)
             prepared = self._branches.get(label)
+            self._before = (self.state, self._decisions) if prepared else None
             self._ids = [*self._ids, question]
             self.state, following = prepared or (self.apply(self.state.copy(), Answered(label)), None)
             self._record_decisions()
@@ -264,6 +266,12 @@ class Session(Run):
                 raise SessionError("only the last answer can be taken back.")
             self.store.undo_label(question, event)
             self.store.shorten_log(self.id, len(self._ids) - 1)
+            if self._before and not self._changes:
+                (self.state, self._decisions), self._before = self._before, None
+                self._ids = self._ids[:-1]
+                self._entries = self._entries[: len(self._ids)]
+                self._settle(question)
+                return
             if self._changes:  # the question that waited may be asked about another item next time
                 self.store.number_question(self.id, question, len(self._ids))
                 self.store.drop_prepared(self.id)
@@ -308,7 +316,7 @@ class Session(Run):
     def _change(self, change: Change) -> None:
         """Train the learner anew after a change that is stored; the waiting question stays."""
         self.store.drop_prepared(self.id)
-        self._changes, self._entries = self._changes + 1, []
+        self._changes, self._entries, self._before = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), Changed((change,)))
         self._settle(self._current.id if self._current else None)
 

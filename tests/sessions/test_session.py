@@ -3,6 +3,7 @@
 import random
 import re
 import sqlite3
+from dataclasses import replace
 from itertools import count
 from math import isfinite
 
@@ -14,6 +15,7 @@ from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable
 from oal_engine.sessions import export, session
+from oal_engine.sessions.log import Log
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
 from tests.harness.sessions import EVENTS, RUNS, begin, label_until_the_end, say, standing, take_back, truth, twin
@@ -178,6 +180,24 @@ def test_one_undo_event_undoes_once(store, other):
     opened.undo(event, question)
     Session(other, opened.id).undo(event, question)
     assert [1, -1, 1] == standing(store, opened)
+
+
+def test_undo_takes_one_step_back_without_the_rest_of_the_log(store, monkeypatch):
+    """What an answer changed is undone by the state before it: a long log keeps nobody waiting."""
+    opened = begin(store)
+    for label in (1, -1, 0, 1):
+        say(opened, label)
+    place, digest, log, decided = opened.place, opened.digest(), opened.log, [part.tolist() for part in opened.decided]
+    say(opened, -1)
+    monkeypatch.setattr(Log, "read", None)
+    take_back(opened)
+    monkeypatch.undo()
+    assert (digest, decided) == (opened.digest(), [part.tolist() for part in opened.decided])
+    assert replace(place.asked, old=-1) == opened.place.asked
+    assert [entry.id for entry in log] == [entry.id for entry in opened.log]
+    assert Session(store, opened.id).digest() == opened.digest()
+    take_back(opened)
+    assert Session(store, opened.id).digest() == opened.digest()
 
 
 def test_an_answer_taken_back_stays_taken_back(store):
