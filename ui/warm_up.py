@@ -34,7 +34,7 @@ def _practise() -> None:
     from . import charts
 
     try:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             store = Store(Path(folder) / "practice.db")
             dataset = demo.dataset(store, "tweets")
             for each in demo.DEMOS.values():

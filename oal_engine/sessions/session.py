@@ -92,7 +92,7 @@ class Session(Run):
                 self._take()
         self._decisions = Decisions.empty(self.rounds)
         self._entries: list[Entry] = []  # those answered, as far as `log` has read them
-        self._before: tuple[State, Decisions] | None = None  # the last answer, where undo needs no more
+        self._before: tuple[State, Decisions] | None = None  # what undo goes back to, if it can
         for state in self.follow(log):
             self.state = state
             self._record_decisions()

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import fields
 from multiprocessing import get_context
@@ -86,6 +87,25 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
     counted.clear()
     assert never == experiments.compare(wanted, store, "stopped").as_json()
     assert [] == counted
+
+
+def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
+    """While a replay is at work, those before it are stored: each begins when it sees that they are."""
+    begun, replayed = [], experiments.replayed
+
+    def patient(source, jobs):
+        end = time.monotonic() + 30
+        while len(store.replays(1)) < len(begun):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        begun.extend(jobs)
+        return replayed(source, jobs)
+
+    monkeypatch.setattr(experiments, "KEEP_EVERY", 0.3)
+    monkeypatch.setattr(experiments, "replayed", patient)
+    with ThreadPoolExecutor(1) as one:
+        experiments.compare(spec(permutations=4), store, executor=one)
+    assert len(begun) == len(store.replays(1)) >= 4
 
 
 def stopping(stop_at):
