@@ -50,7 +50,7 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     kept = Store(app.database)
     imported(kept, tmp_path)
     page = visit(app, "/Compare")
-    start(page, "long", "5, 20, 50", 10_000)
+    start(page, "long", ", ".join(map(str, range(5, 35))), 1_000)
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     expect(page.get_by_role("progressbar")).to_be_visible()
     pid = kept.job(1)["pid"]
