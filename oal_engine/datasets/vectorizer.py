@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +35,19 @@ class Vocabulary:
 
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
         """The tf-idf rows of texts: float64, not normalised, indices sorted; unknown terms are left out."""
-        return sparse.csr_array(self._vectorizer.transform(_reported(texts, progress)))
+        row_ends, columns, counts = array("q", [0]), array("i"), array("d")
+        for text in _reported(texts, progress):
+            terms = _terms(text, self.settings)
+            row = sorted(Counter(self._columns[term] for term in terms if term in self._columns).items())
+            columns.extend(column for column, _ in row)
+            counts.extend(count for _, count in row)
+            row_ends.append(len(columns))
+        values, places = np.array(counts), np.array(columns)
+        if self.settings["sublinear"]:
+            values = np.log(values) + 1
+        ends = np.array(row_ends, sparse.get_index_dtype(maxval=len(columns)))
+        values *= (np.log((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1)[places]
+        return sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """(start, end, column) of each known single-word term in a text, to highlight it."""
@@ -46,16 +60,6 @@ class Vocabulary:
     @cached_property
     def _columns(self) -> dict[str, int]:
         return {term: column for column, term in enumerate(self.terms)}
-
-    @cached_property
-    def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        vectorizer = TfidfVectorizer(
-            vocabulary=self._columns, norm=None, sublinear_tf=self.settings["sublinear"], **_analysis(self.settings)
-        )
-        vectorizer.idf_ = np.log((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1
-        return vectorizer
 
 
 def fit(
@@ -73,8 +77,6 @@ def fit(
 
     A term is up to `ngrams` words; `sublinear` takes 1 + log of a count. ValueError where no term is left.
     """
-    from sklearn.feature_extraction.text import CountVectorizer
-
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
     settings = {
@@ -86,30 +88,24 @@ def fit(
         "sublinear": sublinear,
         "lowercase": lowercase,
     }
-    counter = CountVectorizer(**_analysis(settings))
-    nothing = ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
-    try:
-        counts = counter.fit_transform(_reported(texts, progress))
-    except ValueError as error:  # so says scikit-learn where no text has a token
-        raise nothing from error
-    frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-    # A stable sort breaks ties by the alphabet, where scikit-learn's max_features may differ between processors.
-    keep = np.sort(np.argsort(-frequency, kind="stable")[: min(max_terms, (frequency >= min_df).sum())])
-    if not keep.size:
-        raise nothing
-    terms = counter.get_feature_names_out()[keep].tolist()
-    return Vocabulary(terms, frequency[keep], len(texts), settings)
+    frequency: Counter[str] = Counter()
+    for text in _reported(texts, progress):
+        frequency.update(set(_terms(text, settings)))
+    most = sorted((-count, term) for term, count in frequency.items() if count >= min_df)[:max_terms]
+    if not most:
+        raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
+    terms = sorted(term for _, term in most)
+    return Vocabulary(terms, np.array([frequency[term] for term in terms]), len(texts), settings)
 
 
-def _analysis(settings: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of scikit-learn's vectorizers. They would lower a whole text, which can move the places of spans."""
-    find = re.compile(settings["pattern"]).findall
-    return {
-        "tokenizer": lambda text: [_term(token, settings) for token in find(text)],
-        "token_pattern": None,
-        "lowercase": False,
-        "ngram_range": (1, settings["ngrams"]),
-    }
+def _terms(text: str, settings: dict[str, Any]) -> list[str]:
+    """The words of a text, then its sequences of 2, 3, ... words."""
+    words = [_term(token, settings) for token in re.findall(settings["pattern"], text)]
+    return words + [
+        " ".join(words[start : start + size])
+        for size in range(2, settings["ngrams"] + 1)
+        for start in range(len(words) - size + 1)
+    ]
 
 
 def _term(token: str, settings: dict[str, Any]) -> str:
