@@ -31,5 +31,5 @@ def method(name: str, default: Any = None) -> Callable[..., Any]:
     def resolve(self: object, *arguments: Any) -> Any:
         return getattr(getattr(self, "instance_class", None), name, default)
 
-    overload(call, strict=False, jit_options=METHOD)(resolve)
+    overload(call, strict=False, jit_options=INLINE)(resolve)
     return call
