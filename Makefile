@@ -19,6 +19,7 @@ check test: .venv/installed-tests
 
 .venv/installed: requirements.txt .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -c 'from ui.warm_up import practise; practise()'  # compiles what the demo runs
 	touch $@
 
 .venv/installed-tests: requirements-test.txt .venv/installed

@@ -1,21 +1,15 @@
 """The frame of every page: settings, log-in, the store, and text that is never markup."""
 
-import gc
 import html
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import sweep
-from oal_engine.datasets.demo import DEMOS
-from oal_engine.kernel import metrics, rows, stream
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import StorageError, Store, StoreError
 
@@ -73,7 +67,6 @@ def open_page(title: str) -> None:
     st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
     st.html(STYLE)
     _let_in()
-    _warm_up()
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
@@ -235,30 +228,3 @@ def one_row(name: str) -> DeltaGenerator:
 def literal(words: object) -> str:
     """Text in which Streamlit finds no markup, for labels and options that would interpret it."""
     return "".join("\\" + c if c in r"\`*_{}[]()#+-.!~$:<>|&" else c for c in str(words).replace("\n", " "))
-
-
-@st.cache_resource
-def _warm_up() -> None:
-    """Compile in the background what the demo runs, and keep the garbage collector off what stays loaded."""
-
-    def work() -> None:
-        from scipy.sparse import csr_array
-
-        shown = DEMOS["tweets"].session
-        table = rows.as_rows(csr_array(np.eye(3)))
-        learner, rule = strategy(learner=shown["learner"], rule=shown["rule"]).build(3)
-        goal, counts = stream.objective(), metrics.empty()
-        order, y = stream.checked_order(np.arange(3), table), rows.read_only(np.zeros(3), np.int8)
-        asked = stream.until_query(table, y, order, learner, rule, goal, 0, 0, 3, True, counts)
-        average = stream.average(learner, False)
-        if asked.t < 3:
-            stream.learn(table, order, learner, rule, goal, average, asked, 1, False)
-        stream.predict_rounds(table, order, learner, goal.theta, 0, 3, np.zeros(3), np.zeros(3, np.int8))
-        stream.inspect_rounds(table, y, order, learner, rule, goal, 0, 0, True, counts, np.zeros((1, 4)))
-        stream.teach(
-            table, order, rows.read_only(np.ones(3), np.int8), np.arange(3), learner, rule, goal, average, False
-        )
-        gc.collect()
-        gc.freeze()
-
-    threading.Thread(target=work, daemon=True).start()

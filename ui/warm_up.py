@@ -1,5 +1,6 @@
 """What the first person would wait for, done in the background from the server's start: imports, and machine code."""
 
+import gc
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,16 +20,17 @@ def is_warm() -> bool:
 @asynccontextmanager
 async def warm_up(app: App) -> AsyncIterator[None]:
     """The lifespan of an app that warms up while it serves."""
-    threading.Thread(target=_practise, daemon=True).start()
+    threading.Thread(target=practise, daemon=True).start()
     yield
 
 
-def _practise() -> None:
-    """Label an item of a session as each demo begins it, in a database that nobody sees."""
+def practise() -> None:
+    """Label and correct an item of a session as each demo begins it, in a database that nobody sees; then keep the
+    garbage collector off what stays loaded."""
     # Imported here, while the server answers already.
     from oal_engine.datasets import demo
     from oal_engine.sessions.session import Session
-    from oal_engine.sessions.settings import POSITIVE, create
+    from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
     from oal_engine.store import Store
 
     from . import charts
@@ -37,11 +39,15 @@ def _practise() -> None:
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             store = Store(Path(folder) / "practice.db")
             dataset = demo.dataset(store, "tweets")
-            for each in demo.DEMOS.values():
-                session = Session(store, create(store, dataset, **each.session))
+            sessions = [Session(store, create(store, dataset, **each.session)) for each in demo.DEMOS.values()]
+            charts.of_session(sessions[0])
+            _warm.set()
+            for session in sessions:
                 if asked := session.place.asked:
-                    session.answer(each.name, asked.id, POSITIVE)
-                charts.of_session(session)
+                    session.answer("answer", asked.id, POSITIVE)
+                    session.correct("correction", asked.id, NEGATIVE)
             store.close()
     finally:
         _warm.set()
+    gc.collect()
+    gc.freeze()
