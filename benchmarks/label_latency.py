@@ -74,6 +74,17 @@ STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fa
 }); }"""
 
 
+# Waits in the page, which a locator would ask only every half second, from the click to the frame that shows an item.
+FIRST_CLICK = """button => { window.first = new Promise(done => {
+    const shows = root => root.querySelector('[data-question]')
+        || [...root.querySelectorAll('*')].some(each => each.shadowRoot && shows(each.shadowRoot));
+    button.addEventListener('click', ({ timeStamp }) => {
+        const look = () => requestAnimationFrame(now => shows(document) ? done(now - timeStamp) : look());
+        look();
+    });
+}); }"""
+
+
 # What is labelled
 
 
@@ -181,12 +192,11 @@ def first_item(browser, cold=False):
             page.goto(address)
             button = page.get_by_role("button", name="Try the demo")
             button.wait_for()
-            start = perf_counter()
+            button.evaluate(FIRST_CLICK)
             button.click()
-            page.locator("[data-question]").wait_for()
-            found = 1000 * (perf_counter() - start)
+            milliseconds = page.evaluate("first")
             page.close()
-    return round(found)
+    return round(milliseconds)
 
 
 def spread(values):
