@@ -24,8 +24,8 @@ ARGUMENTS = (
 ).split()
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
 PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
-# Streamlit's deep links, and what it says of a server that is killed.
-CALM = ("favicon", "/_stcore/", "disconnected from server", "server is not responding")
+# Streamlit's deep links, and what it and the browser say of a server that is killed.
+CALM = ("favicon", "/_stcore/", "disconnected from server", "server is not responding", "net::ERR_")
 
 UPGRADE = {
     "Connection": "Upgrade",
