@@ -110,7 +110,7 @@ BLOCKS = {
             sum=SUM, cost_in_hundreds=COST_100,
         ),
         acog, nearest=True, asks=False,
-        notes="CPA (CPA_PB in the paper) does not come out exactly from its textbook form. ROMMA has no parameter, yet "
+        notes="CPA (CPA_PB in the paper) is not reproduced exactly by its textbook form. ROMMA has no parameter, yet "
         "its published sum and cost stem from different runs (sensitivity 43.550 and 43.650): ours equals the second.",
     ),
     "acog-a9a": Block(
@@ -133,7 +133,7 @@ BLOCKS = {
             sum=SUM, cost_in_hundreds=COST_100,
         ),
         acog, asks=False,
-        notes="CPA does not come out from its textbook form at any C. No eta of the grid gives the published sums of "
+        notes="CPA is not reproduced by its textbook form at any C. No eta of the grid gives the published sums of "
         "COG-I, COG-II, ACOG-II and ACOG-II-diag within two deviations; those of the last two lie between eta = 1 "
         "and 10. We do not know why.",
     ),
