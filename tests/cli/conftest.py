@@ -24,7 +24,7 @@ def run(db, command):
 
 @pytest.fixture
 def ok(run):
-    """The same for arguments that must work: the JSON that is printed, or the text."""
+    """A function that runs a command which must succeed, and returns the printed JSON or text."""
 
     def ok(*arguments):
         code, out, err = run(*arguments)

@@ -27,8 +27,8 @@ from tests.harness.command_line import TWEETS
 
 def test_import_and_lists(ok, numbers, tweets):
     """Data sets are listed with their counts, the newest first, and sessions with their progress."""
-    found = ok("import", numbers, "--name", "numbers", "--json")
-    about = {
+    imported = ok("import", numbers, "--name", "numbers", "--json")
+    summary = {
         "id": 1,
         "name": "numbers",
         "kind": "vectors",
@@ -38,13 +38,13 @@ def test_import_and_lists(ok, numbers, tweets):
         "negatives": 45,
         "classes": None,
     }
-    assert about | {"skipped": {}} == found
+    assert summary | {"skipped": {}} == imported
     assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
     Store("other.db").close()
     assert {"datasets": []} == ok("datasets", "--db", "other.db", "--json")
     listed = ok("datasets", "--json")["datasets"]
     assert ["tweets", "numbers"] == [row["name"] for row in listed]
-    assert about.items() <= listed[1].items()
+    assert summary.items() <= listed[1].items()
     assert (0, "numbers.libsvm") == (listed[1]["sessions"], listed[1]["source"])
     store = Store()
     opened = Session(store, create(store, "numbers", "PAA-I", budget=9, name="mine"))
@@ -63,10 +63,10 @@ def test_import_with_classes(ok, run, tmp_path):
     words = ["C10", "C2", "a", "C2", "d", ""]
     (tmp_path / "a.csv").write_text("id,text,kind\n" + "".join(f"{k},a b,{word}\n" for k, word in enumerate(words)))
     arguments = ("import", "a.csv", "--label", "kind", "--multiclass")
-    found = ok(*arguments, "--name", "a", "--json")
+    imported = ok(*arguments, "--name", "a", "--json")
     counts = {"a": 1, "C2": 2, "C10": 1, "d": 1}
-    assert list(counts.items()) == list(found["classes"].items())
-    assert (6, 0, 0) == (found["items"], found["positives"], found["negatives"])
+    assert list(counts.items()) == list(imported["classes"].items())
+    assert (6, 0, 0) == (imported["items"], imported["positives"], imported["negatives"])
     assert [counts] == [row["classes"] for row in ok("datasets", "--json")["datasets"]]
     assert ["1", "a", "text", "6", "2", "0", "0", "4", "0"] == ok("datasets").splitlines()[-2].split()
     assert "again: 6 items (1 unlabelled) in 4 classes: C2 (2), a (1)" in ok(*arguments, "--name", "again")
@@ -75,7 +75,7 @@ def test_import_with_classes(ok, run, tmp_path):
 
 
 def test_import_by_a_mesh_tree(ok, run, tmp_path):
-    """A record is positive by a heading under the number of the tree; the two options go together, and alone."""
+    """A record with a heading under the tree number is positive; the two options need each other and exclude others."""
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
     (tmp_path / "ohsumed.87").write_text(
         "".join(
@@ -86,8 +86,8 @@ def test_import_by_a_mesh_tree(ok, run, tmp_path):
     with lzma.open("tree.bin.xz", "wt") as file:
         file.write("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\nSpleen;A10.549\n")
     tree, number = ("--mesh-tree", "tree.bin.xz"), ("--mesh-number", "C14.280")
-    found = ok("import", "ohsumed.87", "--name", "heart", *tree, *number, "--json")
-    assert (4, 2, 2, None) == tuple(found[key] for key in ("items", "positives", "negatives", "classes"))
+    imported = ok("import", "ohsumed.87", "--name", "heart", *tree, *number, "--json")
+    assert (4, 2, 2, None) == tuple(imported[key] for key in ("items", "positives", "negatives", "classes"))
     stored = datasets.Dataset(Store(), "heart")
     assert ("87000", "A title of words.", mesh[0]) == tuple(stored.item(0)[key] for key in ("id", "text", "label"))
     assert [1, 1, -1, -1] == stored.y.tolist()
@@ -109,28 +109,28 @@ def test_import_by_a_mesh_tree(ok, run, tmp_path):
         assert err.startswith(f"error: {message}")
 
 
-def test_import_tells_what_it_skipped(ok, tmp_path):
-    """Every reason has its count and the line where it came first."""
+def test_import_reports_what_it_skipped(ok, tmp_path):
+    """Every reason is reported with its count and its first line."""
     (tmp_path / "a.csv").write_text('id,text,label\n1,a b,yes\n1,b a,no\n2,,no\n3,a "quoted word,no\n4,b a\n5,a b,no\n')
-    found = ok("import", "a.csv", "--name", "a", "--id", "id", "--json")
-    assert {"duplicate id", "empty text", "broken line"} == found["skipped"].keys()
-    assert {"count": 1, "first_line": 3} == found["skipped"]["duplicate id"]
-    assert {"count": 1, "first_line": 4} == found["skipped"]["empty text"]
+    imported = ok("import", "a.csv", "--name", "a", "--id", "id", "--json")
+    assert {"duplicate id", "empty text", "broken line"} == imported["skipped"].keys()
+    assert {"count": 1, "first_line": 3} == imported["skipped"]["duplicate id"]
+    assert {"count": 1, "first_line": 4} == imported["skipped"]["empty text"]
 
 
 def test_algorithms_are_listed_with_what_can_be_set(ok):
-    """Every published name, learner and rule is there, with the range, default and help of every parameter."""
-    found = ok("algorithms", "--json")
-    assert list(ALGORITHMS) == [entry["name"] for entry in found["algorithms"]]
-    assert list(LEARNERS) == [entry["name"] for entry in found["learners"]]
-    assert list(QUERY_RULES) == [entry["name"] for entry in found["rules"]]
-    by_name = {entry["name"]: entry for entry in found["algorithms"]}
+    """Every published name, learner and rule is listed, with the range, default and help of each parameter."""
+    listed = ok("algorithms", "--json")
+    assert list(ALGORITHMS) == [entry["name"] for entry in listed["algorithms"]]
+    assert list(LEARNERS) == [entry["name"] for entry in listed["learners"]]
+    assert list(QUERY_RULES) == [entry["name"] for entry in listed["rules"]]
+    by_name = {entry["name"]: entry for entry in listed["algorithms"]}
     assert {"eta", "delta", "b"} == {spec["name"] for spec in by_name["D-ADA"]["parameters"]}
     assert ({"a": -1}, 1.0) == (by_name["D-ADA"]["fixed"], by_name["SOAL"]["rho"])
     covariances = [name for name, kind in LEARNERS.items() if getattr(kind, "provides", None) == "covariance"]
     assert {"arow", "acog-ii", "acog-ii-diag", "ssacog-ii"} < set(covariances)
-    assert covariances == next(rule for rule in found["rules"] if rule["name"] == "variance")["learners"]
-    for entry in (*found["algorithms"], *found["learners"], *found["rules"]):
+    assert covariances == next(rule for rule in listed["rules"] if rule["name"] == "variance")["learners"]
+    for entry in (*listed["algorithms"], *listed["learners"], *listed["rules"]):
         for spec in entry["parameters"]:
             assert ["name", "default", "range", "help"] == list(spec)
     assert all(name in ok("algorithms") for name in ("OA3-diag", "D-AMD-I"))
@@ -208,7 +208,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(run, labelled, tmp_path)
 
 
 def test_text_is_exported_as_it_is(ok, tmp_path, db):
-    """Line breaks, quotes and emoji of a text come back from both formats."""
+    """Both formats keep line breaks, quotes and emoji of a text."""
     texts = ['two\nlines, a "quote"', "so happy 😀\t!", "two lines"]
     (tmp_path / "texts.jsonl").write_text(
         "".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8"
@@ -297,7 +297,7 @@ def cut(path):
     ],
 )
 def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
-    """What is wrong is one line on standard error, nothing on standard output, and exit code 1."""
+    """An error prints one line on standard error and nothing on standard output, and exits with code 1."""
     (tmp_path / "words.txt").write_text("one two\n")
     (tmp_path / "empty.txt").write_text("\n")
     Store().close()
@@ -315,15 +315,15 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, arguments, message):
 @pytest.mark.parametrize(
     "option", ["--text", "--label", "--positive", "--id", "--feature", "--reader", "--encoding", "--limit"]
 )
-def test_what_an_import_has_settled_is_not_settled_again(run, ok, numbers, option):
-    """An option that says how to read a file is refused where a data set is replayed, not passed over."""
+def test_options_for_files_are_refused_for_a_data_set(run, ok, numbers, option):
+    """A replay of an imported data set refuses an option for reading files instead of ignoring it."""
     ok("import", numbers, "--name", "numbers", "--json")
     message = f"error: {option} is for files: the data set numbers has been imported already.\n"
     assert (1, "", message) == run("replay", "numbers", "--algorithm", "PA", option, "word")
 
 
-def test_what_cannot_be_written_is_not_blamed_on_what_is_read(run, ok, labelled, numbers, tmp_path):
-    """Where predictions cannot be written, the message names the file or format asked for, and not the input."""
+def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, numbers, tmp_path):
+    """When predictions cannot be written, the message names the output file or format and not the input."""
     ok("export", labelled.id, "--what", "model", "--out", "model.json.gz")
     for out, message in (
         (("--out", tmp_path), f"{tmp_path} cannot be opened: Is a directory."),
@@ -337,7 +337,7 @@ def test_what_cannot_be_written_is_not_blamed_on_what_is_read(run, ok, labelled,
 
 
 def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
-    """Without labels, or with some, a replay says what it needs."""
+    """A replay of items with missing labels says that every item must have one."""
     (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")
     (tmp_path / "none.csv").write_text("text\na b\nb a\n")
     for name in ("some", "none"):
@@ -369,8 +369,8 @@ def test_the_module_runs_as_a_program(db, numbers):
 
 
 def test_happy_moments_as_in_the_issue(ok, shared):
-    """The line that imports the moments about exercise keeps 27,775 items, of which 1,393 are positive."""
-    found = ok(
+    """Importing the happy moments with exercise as the positive class gives 27,775 items, 1,393 of them positive."""
+    imported = ok(
         "import",
         shared("happymoments.csv.xz"),
         "--name",
@@ -384,7 +384,7 @@ def test_happy_moments_as_in_the_issue(ok, shared):
         "--contains",
         "--json",
     )
-    assert (27_775, 1_393, 26_382) == (found["items"], found["positives"], found["negatives"])
+    assert (27_775, 1_393, 26_382) == (imported["items"], imported["positives"], imported["negatives"])
 
 
 # Start-up
@@ -401,7 +401,7 @@ finally:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["datasets"], ["sessions", "--json"]])
 def test_help_and_lists_import_no_heavy_package(db, arguments):
-    """What takes long to import is not imported for the help or a list, which are there at once."""
+    """The help and the lists appear at once, because they import none of the packages that load slowly."""
     Store().close()
     command = [sys.executable, "-c", IMPORTED, *arguments]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
@@ -409,7 +409,7 @@ def test_help_and_lists_import_no_heavy_package(db, arguments):
 
 
 def test_help_lists_every_command(ok):
-    """Each command is listed with the first line of its docstring, though it is not imported for that."""
+    """Each command is listed with the first line of its docstring, without importing its module."""
     shown = " ".join(ok("--help").replace("│", " ").split())
     for name in cli.MODULES:
         assert f" {name} {cli.imported(name).__doc__.splitlines()[0]} " in shown

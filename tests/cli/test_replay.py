@@ -1,4 +1,4 @@
-"""The command line replays data sets as the engine does, in the order and with the settings that it is given."""
+"""The replay command gives the engine's results for the orders and settings on the command line."""
 
 import gzip
 import lzma
@@ -21,44 +21,44 @@ def table(path):
 
 
 def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weights=metrics.Weights(), **more):
-    """Both evaluations of one run, straight from the kernel."""
-    made, chosen = table(path), strategy(name, values=values)
-    rho = (made.y < 0).sum() / (made.y > 0).sum() if rho is None else rho
+    """Both evaluations and the number of questions of one run, computed by the kernel."""
+    data, chosen = table(path), strategy(name, values=values)
+    rho = (data.y < 0).sum() / (data.y > 0).sum() if rho is None else rho
     order = np.arange(ROWS) if order is None else order
-    parts = chosen.build(made.rows.columns)
-    done = stream.replay(made.rows, made.y, order, *parts, stream.objective(rho=rho), seed=seed, **more)
+    parts = chosen.build(data.rows.columns)
+    replay = stream.replay(data.rows, data.y, order, *parts, stream.objective(rho=rho), seed=seed, **more)
     return {
-        name: {key: value.item() for key, value in metrics.evaluate(done.counts, name, weights).items()}
+        name: {key: value.item() for key, value in metrics.evaluate(replay.counts, name, weights).items()}
         for name in metrics.EVALUATIONS
-    } | {"queried": done.queried}
+    } | {"queried": replay.queried}
 
 
-def told(found):
-    """The same of one run in what replay printed."""
-    return {key: found[key] for key in (*metrics.EVALUATIONS, "queried")}
+def figures(run):
+    """Both evaluations and the number of questions of one run that replay printed."""
+    return {key: run[key] for key in (*metrics.EVALUATIONS, "queried")}
 
 
 def test_replay_prints_the_promised_object(ok, numbers):
-    """The keys are those of the documentation, in fractions, and mean and sample deviation are over the runs."""
-    found = ok("replay", numbers, *RUN, "--permutations", 3, "--budget", 20, "--set", "delta=0.3")
-    assert ["algorithm", "learner", "rule", "params", "runs", "mean", "std", "classes", "plan"] == list(found)
-    assert ("PAA-I", "pa-i", "symmetric", {"C": 1.0, "delta": 0.3}) == tuple(found.values())[:4]
-    assert [1, 2, 3] == [one["order"] for one in found["runs"]]
-    for one in found["runs"]:
-        assert ["order", "queried", "push", "push_query", "seconds"] == list(one)
-        assert METRICS == list(one["push"]) == list(one["push_query"])
-        assert 60 == sum(one["push"][key] for key in ("tp", "fp", "tn", "fn"))
-        assert all(0 <= one["push_query"][key] <= 1 for key in METRICS[4:] if key != "cost")
-        assert 0 < one["queried"] <= 20
-        assert one["seconds"] > 0
+    """Keys are the documented ones, metrics are fractions, and mean and sample deviation are over the runs."""
+    result = ok("replay", numbers, *RUN, "--permutations", 3, "--budget", 20, "--set", "delta=0.3")
+    assert ["algorithm", "learner", "rule", "params", "runs", "mean", "std", "classes", "plan"] == list(result)
+    assert ("PAA-I", "pa-i", "symmetric", {"C": 1.0, "delta": 0.3}) == tuple(result.values())[:4]
+    assert [1, 2, 3] == [run["order"] for run in result["runs"]]
+    for run in result["runs"]:
+        assert ["order", "queried", "push", "push_query", "seconds"] == list(run)
+        assert METRICS == list(run["push"]) == list(run["push_query"])
+        assert 60 == sum(run["push"][key] for key in ("tp", "fp", "tn", "fn"))
+        assert all(0 <= run["push_query"][key] <= 1 for key in METRICS[4:] if key != "cost")
+        assert 0 < run["queried"] <= 20
+        assert run["seconds"] > 0
     for name, statistic in (("mean", statistics.fmean), ("std", statistics.stdev)):
-        assert {"push", "push_query", "queried"} == found[name].keys()
-        assert statistic(one["queried"] for one in found["runs"]) == pytest.approx(found[name]["queried"])
+        assert {"push", "push_query", "queried"} == result[name].keys()
+        assert statistic(run["queried"] for run in result["runs"]) == pytest.approx(result[name]["queried"])
         for evaluation in metrics.EVALUATIONS:
-            assert METRICS == list(found[name][evaluation])
+            assert METRICS == list(result[name][evaluation])
             for key in METRICS:
-                assert statistic(one[evaluation][key] for one in found["runs"]) == pytest.approx(
-                    found[name][evaluation][key]
+                assert statistic(run[evaluation][key] for run in result["runs"]) == pytest.approx(
+                    result[name][evaluation][key]
                 )
 
 
@@ -74,25 +74,25 @@ def kinds(ok, tmp_path):
     return "kinds"
 
 
-def test_replay_of_classes_tells_each_of_them(run, ok, kinds):
-    """Accuracy, macro F1 and the recall of each class by name, of a file and of a data set; or one against the rest."""
-    told = [
+def test_replay_of_classes_reports_each_of_them(run, ok, kinds):
+    """Metrics of K classes name each class and are the same for a file and a data set; any class can be the positive."""
+    results = [
         ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
         for data in ([kinds], ["kinds.csv", "--label", "kind"])
     ]
-    assert all(one.pop("seconds") > 0 for found in told for one in found["runs"])
-    found = told[0]
-    assert found == told[1]
-    assert ["blue", "green", "red"] == found["classes"] == list(found["mean"]["push"]["recall"])
+    assert all(scores.pop("seconds") > 0 for result in results for scores in result["runs"])
+    result = results[0]
+    assert result == results[1]
+    assert ["blue", "green", "red"] == result["classes"] == list(result["mean"]["push"]["recall"])
     for evaluation in metrics.EVALUATIONS:
-        one = found["runs"][0][evaluation]
-        assert {"blue": 30, "green": 30, "red": 30} == one["items"]
-        assert statistics.fmean(one["recall"].values()) == pytest.approx(one["accuracy"])
-        assert statistics.fmean(one["f1"].values()) == pytest.approx(one["macro_f1"])
-        assert statistics.fmean(run[evaluation]["recall"]["red"] for run in found["runs"]) == pytest.approx(
-            found["mean"][evaluation]["recall"]["red"]
+        scores = result["runs"][0][evaluation]
+        assert {"blue": 30, "green": 30, "red": 30} == scores["items"]
+        assert statistics.fmean(scores["recall"].values()) == pytest.approx(scores["accuracy"])
+        assert statistics.fmean(scores["f1"].values()) == pytest.approx(scores["macro_f1"])
+        assert statistics.fmean(run[evaluation]["recall"]["red"] for run in result["runs"]) == pytest.approx(
+            result["mean"][evaluation]["recall"]["red"]
         )
-    assert 0.4 < found["mean"]["push"]["accuracy"] < found["mean"]["push_query"]["accuracy"] <= 1
+    assert 0.4 < result["mean"]["push"]["accuracy"] < result["mean"]["push_query"]["accuracy"] <= 1
     against = ok("replay", "kinds", "--algorithm", "PAA-I", "--positive", "red", "--json")
     assert (30, None) == (against["mean"]["push"]["tp"] + against["mean"]["push"]["fn"], against["classes"])
     code, _, err = run("replay", "kinds", "--algorithm", "PAA-I")
@@ -109,28 +109,28 @@ def test_replay_takes_the_data_that_compare_takes(ok, kinds, source):
 
 
 def test_one_class_against_the_rest_is_for_two_classes_and_named_once(run, kinds):
-    """NAME=CLASS goes neither with --positive nor with an algorithm of K classes."""
-    for options, got in ((["PAA-I", "--positive", "red"], "PAA-I with --positive"), (["MPAA-I"], "MPAA-I")):
+    """NAME=CLASS cannot be combined with --positive or with an algorithm of K classes."""
+    for options, given in ((["PAA-I", "--positive", "red"], "PAA-I with --positive"), (["MPAA-I"], "MPAA-I")):
         code, out, err = run("replay", "kinds=red", "--algorithm", *options)
-        assert (1, "", f"Got {got}.\n") == (code, out, err[-len(f"Got {got}.\n") :])
+        assert (1, "", f"Got {given}.\n") == (code, out, err[-len(f"Got {given}.\n") :])
 
 
 def test_one_run_has_no_deviation(ok, numbers):
     """One run is in the order of the file, equals the kernel's, and is its own mean."""
-    found = ok("replay", numbers, *RUN, "--seed", 7)
-    assert expected(numbers, seed=7) == told(found["runs"][0])
-    assert 1 == len(found["runs"])
-    assert found["runs"][0]["push"] == pytest.approx(found["mean"]["push"])
-    assert found["std"] is None
+    result = ok("replay", numbers, *RUN, "--seed", 7)
+    assert expected(numbers, seed=7) == figures(result["runs"][0])
+    assert 1 == len(result["runs"])
+    assert result["runs"][0]["push"] == pytest.approx(result["mean"]["push"])
+    assert result["std"] is None
 
 
 def test_replay_as_a_table(ok, numbers):
-    """Without --json a person reads both evaluations, with the deviation where there are several runs."""
+    """Without --json a table shows both evaluations, with the deviation when there are several runs."""
     out = ok("replay", numbers, "--algorithm", "PAA-I", "--permutations", 2)
-    found = ok("replay", numbers, *RUN, "--permutations", 2)
+    result = ok("replay", numbers, *RUN, "--permutations", 2)
     assert "PAA-I: pa-i + symmetric, 2 runs" in out
     for evaluation in metrics.EVALUATIONS:
-        assert f"{found['mean'][evaluation]['sum']:.5f} ± {found['std'][evaluation]['sum']:.5f}" in out
+        assert f"{result['mean'][evaluation]['sum']:.5f} ± {result['std'][evaluation]['sum']:.5f}" in out
 
 
 def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
@@ -139,7 +139,7 @@ def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
     ok("import", tweets, "--name", "tweets", *TWEETS, "--json")
     for name, path, options in (("numbers", numbers, ()), ("tweets", tweets, TWEETS)):
         imported, read = ok("replay", name, *RUN), ok("replay", path, *RUN, *options)
-        assert told(read["runs"][0]) == told(imported["runs"][0])
+        assert figures(read["runs"][0]) == figures(imported["runs"][0])
 
 
 def test_scale(ok, run, numbers):
@@ -147,9 +147,11 @@ def test_scale(ok, run, numbers):
     for scale in ("none", "standardize+l2"):
         ok("import", numbers, "--name", scale, "--scale", scale, "--json")
         read = ok("replay", numbers, *RUN, "--scale", scale)
-        assert told(read["runs"][0]) == told(ok("replay", scale, *RUN)["runs"][0])
-        assert told(read["runs"][0]) == told(ok("replay", scale, *RUN, "--scale", scale)["runs"][0])
-    assert told(ok("replay", numbers, *RUN)["runs"][0]) == told(ok("replay", numbers, *RUN, "--scale", "l2")["runs"][0])
+        assert figures(read["runs"][0]) == figures(ok("replay", scale, *RUN)["runs"][0])
+        assert figures(read["runs"][0]) == figures(ok("replay", scale, *RUN, "--scale", scale)["runs"][0])
+    assert figures(ok("replay", numbers, *RUN)["runs"][0]) == figures(
+        ok("replay", numbers, *RUN, "--scale", "l2")["runs"][0]
+    )
     code, _, err = run("replay", "none", *RUN, "--scale", "l2")
     assert (1, "error: --scale of the data set none was set at its import: none. Got l2.\n") == (code, err)
 
@@ -160,36 +162,36 @@ def test_recorded_orders(ok, numbers, tmp_path, suffix, opener):
     orders = [np.arange(ROWS)[::-1], np.random.default_rng(1).permutation(ROWS)]
     with opener(tmp_path / f"orders{suffix}", "wt") as file:
         file.writelines(" ".join(map(str, order + 1)) + "\n" for order in orders)
-    found = ok("replay", numbers, *RUN, "--orders", tmp_path / f"orders{suffix}", "--seed", 4)
+    result = ok("replay", numbers, *RUN, "--orders", tmp_path / f"orders{suffix}", "--seed", 4)
     assert [expected(numbers, order, seed=4 + k) for k, order in enumerate(orders)] == [
-        told(one) for one in found["runs"]
+        figures(run) for run in result["runs"]
     ]
 
 
 @pytest.mark.parametrize(
-    ("change", "came"),
+    ("change", "count"),
     [
         (lambda order: [*order[:-1], 1], "60"),
         (lambda order: [k - 1 for k in order], "60"),
         (lambda order: order[:-1], "59"),
     ],
 )
-def test_a_bad_order_is_refused(run, numbers, tmp_path, change, came):
+def test_a_bad_order_is_refused(run, numbers, tmp_path, change, count):
     """A row twice, rows counted from 0 or a row too few name the line, the file and what is allowed."""
     good = list(range(1, ROWS + 1))
     path = tmp_path / "orders.txt"
     path.write_text("\n".join(" ".join(map(str, order)) for order in (good, change(good))))
     code, out, err = run("replay", numbers, *RUN, "--orders", path)
-    expected = f"error: order 2 of {path} must visit each of the rows 1 to 60 once. Got {came} numbers.\n"
+    expected = f"error: order 2 of {path} must visit each of the rows 1 to 60 once. Got {count} numbers.\n"
     assert (1, "", expected) == (code, out, err)
 
 
 def test_permutations_are_reproducible(ok, numbers):
-    """The orders come from the seed: the same again, and the k-th of a seed is the first of seed + k."""
-    runs = [told(one) for one in ok("replay", numbers, *RUN, "--permutations", 3)["runs"]]
+    """A seed always gives the same orders, and its k-th order is the first of seed + k."""
+    runs = [figures(run) for run in ok("replay", numbers, *RUN, "--permutations", 3)["runs"]]
     assert [expected(numbers, stream.shuffled(ROWS, k), seed=k) for k in range(3)] == runs
-    assert runs == [told(one) for one in ok("replay", numbers, *RUN, "--permutations", 3)["runs"]]
-    assert runs[2:] == [told(one) for one in ok("replay", numbers, *RUN, "--permutations", 1, "--seed", 2)["runs"]]
+    assert runs == [figures(run) for run in ok("replay", numbers, *RUN, "--permutations", 3)["runs"]]
+    assert runs[2:] == [figures(run) for run in ok("replay", numbers, *RUN, "--permutations", 1, "--seed", 2)["runs"]]
     assert runs[0] != runs[1]
 
 
@@ -197,7 +199,7 @@ COST_SENSITIVE = ("--learner", "cspaa", "--rule", "symmetric", "--json")
 
 
 def test_rho(ok, numbers):
-    """rho is T_n / T_p of the labels by default, the Laplace estimate or a number on demand, and c_p / c_n for cost."""
+    """rho is T_n / T_p by default, c_p / c_n for the metric cost, or the Laplace estimate or number of the option."""
     values = {"C": 5}
     for options, rho in (
         ((), 45 / 15),
@@ -208,39 +210,39 @@ def test_rho(ok, numbers):
         (("--metric", "cost", "--rho", "laplace"), 0.9 / (1 - 0.9)),
         (("--metric", "cost", "--rho", "2"), 2),
     ):
-        found = ok("replay", numbers, *COST_SENSITIVE, "--set", "C=5", *options)
-        assert expected(numbers, rho=rho, name="CSPAA", values=values) == told(found["runs"][0])
-    found = ok("replay", numbers, *COST_SENSITIVE, "--set", "C=5", "--alpha-p", 0.8, "--c-p", 0.6)
+        result = ok("replay", numbers, *COST_SENSITIVE, "--set", "C=5", *options)
+        assert expected(numbers, rho=rho, name="CSPAA", values=values) == figures(result["runs"][0])
+    result = ok("replay", numbers, *COST_SENSITIVE, "--set", "C=5", "--alpha-p", 0.8, "--c-p", 0.6)
     weights = metrics.Weights(0.8, 0.6)
-    one = expected(numbers, rho=weights.ratio("sum") * 3, name="CSPAA", values=values, weights=weights)
-    assert one == told(found["runs"][0])
+    from_kernel = expected(numbers, rho=weights.ratio("sum") * 3, name="CSPAA", values=values, weights=weights)
+    assert from_kernel == figures(result["runs"][0])
 
 
 def test_theta_budget_and_average(ok, numbers):
     """The other options of a replay reach the kernel."""
-    made, chosen = table(numbers), strategy("PAA-I")
-    done = stream.replay(
-        made.rows,
-        made.y,
+    data, chosen = table(numbers), strategy("PAA-I")
+    replay = stream.replay(
+        data.rows,
+        data.y,
         np.arange(ROWS),
         *chosen.build(5),
         stream.objective(theta=0.4, rho=3),
         budget=10,
         averaged=True,
     )
-    found = ok("replay", numbers, *RUN, "--theta", 0.4, "--budget", 10, "--average")["runs"][0]
-    assert done.counts[1, 2].sum() == found["push"]["tp"]
-    assert done.counts[1, 0].sum() == found["push"]["fp"]
-    assert expected(numbers) != told(found)
+    result = ok("replay", numbers, *RUN, "--theta", 0.4, "--budget", 10, "--average")["runs"][0]
+    assert replay.counts[1, 2].sum() == result["push"]["tp"]
+    assert replay.counts[1, 0].sum() == result["push"]["fp"]
+    assert expected(numbers) != figures(result)
     assert 0 == ok("replay", numbers, *RUN, "--budget", 0)["runs"][0]["queried"]
 
 
 def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
-    """--audit, --no-audit-trains and --pace reach the kernel, and what cannot be planned is refused in a sentence."""
-    found = ok("replay", numbers, *RUN, "--budget", 20, "--audit", 0.25, "--no-audit-trains", "--pace", 0.5)
-    assert {"audit": 0.25, "audit_trains": False, "pace": 0.5} == found["plan"]
+    """--audit, --no-audit-trains and --pace reach the kernel, and an impossible plan is refused in one sentence."""
+    result = ok("replay", numbers, *RUN, "--budget", 20, "--audit", 0.25, "--no-audit-trains", "--pace", 0.5)
+    assert {"audit": 0.25, "audit_trains": False, "pace": 0.5} == result["plan"]
     plan = spending.plan("symmetric", 20, ROWS, 0.25, False, 0.5)
-    assert expected(numbers, plan=plan) == told(found["runs"][0])
+    assert expected(numbers, plan=plan) == figures(result["runs"][0])
     assert ok("replay", numbers, *RUN, "--budget", 20)["plan"] is None
     assert (1, "", "error: audits and a pace need a budget. Got none.\n") == run(
         "replay", numbers, *RUN, "--audit", 0.5
@@ -248,15 +250,15 @@ def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
 
 
 def test_parameters_by_key(ok, run, numbers):
-    """A key that learner and rule share needs its side; a rule with two deltas takes one for both."""
+    """A key that learner and rule share needs the prefix learner. or rule.; `delta` sets both deltas of a rule."""
     pair = ("--learner", "ada-da", "--rule", "symmetric")
-    found = ok(
+    result = ok(
         "replay", numbers, *pair, "--json", "--set", "learner.delta=2", "--set", "rule.delta=0.5", "--set", "eta=3"
     )
-    assert {"eta": 3.0, "learner.delta": 2.0, "rule.delta": 0.5} == found["params"]
-    assert "ada-da + symmetric" == found["algorithm"]
+    assert {"eta": 3.0, "learner.delta": 2.0, "rule.delta": 0.5} == result["params"]
+    assert "ada-da + symmetric" == result["algorithm"]
     code, _, err = run("replay", numbers, *pair, "--set", "delta=1")
     sentence = "delta is a parameter of ada-da and of symmetric. Say learner.delta or rule.delta."
     assert (1, f"error: {sentence}\n") == (code, err)
-    found = ok("replay", numbers, "--algorithm", "oaal", "--json", "--set", "delta=0.5", "--set", "delta_plus=2")
-    assert ("OAAL", {"delta_plus": 2.0, "delta_minus": 0.5}) == (found["algorithm"], found["params"])
+    result = ok("replay", numbers, "--algorithm", "oaal", "--json", "--set", "delta=0.5", "--set", "delta_plus=2")
+    assert ("OAAL", {"delta_plus": 2.0, "delta_minus": 0.5}) == (result["algorithm"], result["params"])

@@ -1,4 +1,4 @@
-"""Contests: a line equals the kernel's replays, and tuning sees no test row."""
+"""Tuned runs: a line equals the kernel's replays, and tuning uses no test row."""
 
 import numpy as np
 import pytest
@@ -32,52 +32,54 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
     """The counts at every mark are those of stream.replay over the same order, seed, rho and budget, bit for bit."""
     wanted = spec(algorithms={algorithm: setting}, **changes)
     (line,) = experiments.run(wanted, store)
-    data, about = table(0), experiments.chosen(algorithm, setting)
+    data, chosen = table(0), experiments.chosen(algorithm, setting)
     weights = metrics.Weights(wanted.alpha_p, wanted.c_p)
     rho = {"laplace": 0.0, "auto": weights.ratio("sum") * (data.y < 0).sum() / (data.y > 0).sum()}
     if wanted.metric == "cost":
         rho["auto"] = weights.ratio("cost")
-    rho = about.rho or rho.get(setting.get("rho", "auto"), setting.get("rho"))
+    rho = chosen.rho or rho.get(setting.get("rho", "auto"), setting.get("rho"))
     for k in range(3):
         seed = wanted.seed + k
-        done = stream.replay(
-            data.rows, data.y, stream.shuffled(ROUNDS, seed), *about.build(4),
+        replay = stream.replay(
+            data.rows, data.y, stream.shuffled(ROUNDS, seed), *chosen.build(4),
             stream.objective(wanted.theta, rho, weights.ratio("sum")), budget=wanted.budgets[0], seed=seed,
             averaged=wanted.average, marks=[18, 36, 54, 72, 90],
         )  # fmt: skip
-        assert done.curve.tolist() == line.counts[k].tolist()
-        assert done.queried == line.asked[k]
+        assert replay.curve.tolist() == line.counts[k].tolist()
+        assert replay.queried == line.asked[k]
 
 
 def test_the_curve_is_over_the_runs(store):
-    """Rounds and mean labels at each mark, and mean and sample deviation of the metric."""
-    found = experiments.compare(spec(budgets=[10]), store)
-    (line,) = found.lines
-    items, asked, mean, std = found.curve(line, "sum", "push_query")
+    """A curve has the rounds, the mean number of labels, and the metric's mean and sample deviation at each mark."""
+    comparison = experiments.compare(spec(budgets=[10]), store)
+    (line,) = comparison.lines
+    items, asked, mean, std = comparison.curve(line, "sum", "push_query")
     values = metrics.evaluate(line.counts, "push_query")["sum"]
     assert [18, 36, 54, 72, 90] == items.tolist()
     assert 10 == asked[-1]
     assert (values.mean(0).tolist(), values.std(0, ddof=1).tolist()) == (mean.tolist(), std.tolist())
-    assert values[:, -1].tolist() == found.values(line, "sum", "push_query").tolist()
-    assert values[:, -1].mean() == found.as_json()["results"][0]["mean"]["push_query"]["sum"]
+    assert values[:, -1].tolist() == comparison.values(line, "sum", "push_query").tolist()
+    assert values[:, -1].mean() == comparison.as_json()["results"][0]["mean"]["push_query"]["sum"]
 
 
 def test_several_classes(store):
-    """K classes are compared by macro F1, and NAME=CLASS is what relabelling that class by hand gives."""
+    """K classes are compared by macro F1, and NAME=CLASS equals relabelling that class by hand."""
     many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
-    found = experiments.compare(many, store)
-    assert [("x", "y", "z")] * 2 == [line.classes for line in found.lines]
-    assert {"x", "y", "z"} == set(found.as_json()["results"][0]["mean"]["push"]["recall"])
-    assert found.values(found.lines[0]).mean() == found.as_json()["results"][0]["mean"]["push"]["macro_f1"]
+    comparison = experiments.compare(many, store)
+    assert [("x", "y", "z")] * 2 == [line.classes for line in comparison.lines]
+    assert {"x", "y", "z"} == set(comparison.as_json()["results"][0]["mean"]["push"]["recall"])
+    assert (
+        comparison.values(comparison.lines[0]).mean() == comparison.as_json()["results"][0]["mean"]["push"]["macro_f1"]
+    )
     (line,) = experiments.run(spec(data=["letters=y"]), store)
-    made = table(2, classes=("x", "y", "z"))
-    y = np.where(made.y == 2, 1, -1)
+    letters = table(2, classes=("x", "y", "z"))
+    y = np.where(letters.y == 2, 1, -1)
     parts = strategy("PAA-I").build(4)
-    done = stream.replay(made.rows, y, stream.shuffled(ROUNDS, 0), *parts, stream.objective(rho=2.0))
+    replay = stream.replay(letters.rows, y, stream.shuffled(ROUNDS, 0), *parts, stream.objective(rho=2.0))
     (other,) = experiments.run(spec(data=["letters=x"]), store)
     assert not set(line.jobs) & set(other.jobs)
     assert ("letters=y", ()) == (line.data, line.classes)
-    assert done.counts.tolist() == line.counts[0, -1].tolist()
+    assert replay.counts.tolist() == line.counts[0, -1].tolist()
 
 
 # Tuning
@@ -108,32 +110,32 @@ def test_two_thirds_tune_and_one_third_tests(store):
 
 
 def test_test_labels_change_nothing_that_is_tuned(tmp_path):
-    """With all labels of the test third turned around, every trial and the setting chosen stay as they were."""
+    """With all labels of the test third flipped, the trials and the chosen setting stay the same."""
     turned = table(0)
     turned.y[stream.shuffled(ROUNDS, 0)[-30:]] *= -1
-    found = []
-    for name, made in (("plain", table(0)), ("turned", turned)):
+    comparisons = []
+    for name, data in (("plain", table(0)), ("turned", turned)):
         other = Store(tmp_path / f"{name}.db")
-        datasets.add(other, "a", made, "a")
+        datasets.add(other, "a", data, "a")
         wanted = spec(algorithms={"CSOAL": {"C": [0.1, 1, 10], "delta": [0.1, 1]}}, budgets=[10], tune="2:1")
-        found.append(experiments.compare(wanted, other))
-    plain, turned = found
+        comparisons.append(experiments.compare(wanted, other))
+    plain, turned = comparisons
     assert plain.trials() == turned.trials()
     assert plain.lines[0].setting == turned.lines[0].setting
     assert plain.values(plain.lines[0]).tolist() != turned.values(turned.lines[0]).tolist()
 
 
 def held_out(data, algorithm, values, seed, budget=None):
-    """The counts of a fold by a learner that streamed over the other four, by hand."""
+    """The counts on one fold of a learner that streamed over the other four, computed by hand."""
     folds = np.array_split(stream.shuffled(ROUNDS, seed // 5), 5)
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
-    done = stream.replay(
+    replay = stream.replay(
         data.rows, data.y, visits, *strategy(algorithm, values=values).build(4),
         stream.objective(rho=protocols.imbalance(data.y[visits])), budget=budget, seed=seed,
     )  # fmt: skip
     counts = metrics.empty()
     for i in folds[seed % 5]:
-        margin = rows.matrix(data.rows)[i] @ done.learner.w
+        margin = rows.matrix(data.rows)[i] @ replay.learner.w
         counts[int(margin >= 0), data.y[i] + 1, 0] += 1
     return counts
 
@@ -156,39 +158,39 @@ def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
 def test_held_out_measures_the_final_model(store):
     """Five runs predict each item once, by a model that never saw it; the next five cut other folds."""
     wanted = spec(algorithms={"PAA-I": {}, "ACOG-I": {"eta": 0.1}}, permutations=10, held_out=True)
-    found = experiments.compare(wanted, store)
+    comparison = experiments.compare(wanted, store)
     data = table(0)
-    for line in found.lines:
+    for line in comparison.lines:
         assert (10, 1) == line.counts.shape[:2]
         assert [90, 90] == line.counts.reshape(2, 5, -1).sum((1, 2)).tolist()
         expected = [held_out(data, line.algorithm, line.setting, seed).tolist() for seed in range(10)]
         assert expected == line.counts[:, 0].tolist()
-    assert "queried" not in found.as_json()["results"][0]["runs"][0]
+    assert "queried" not in comparison.as_json()["results"][0]["runs"][0]
     firsts = [set(tuned_runs.folds(ROUNDS, seed)[1]) for seed in range(10)]
     assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
     assert firsts[0] != firsts[5]
 
 
 def test_hindsight_tunes_on_the_very_orders(store):
-    """The score of the best trial is the result itself."""
-    found = experiments.compare(spec(algorithms={"PAA-I": {"C": [0.01, 1, 10]}}, tune="hindsight"), store)
-    (line,) = found.lines
-    assert [found.values(line).mean()] == [score for setting, score in line.trials if setting == line.setting]
-    assert max(score for _, score in line.trials) == found.trials()[0]["score"] == found.values(line).mean()
+    """The score of the best trial equals the result."""
+    comparison = experiments.compare(spec(algorithms={"PAA-I": {"C": [0.01, 1, 10]}}, tune="hindsight"), store)
+    (line,) = comparison.lines
+    assert [comparison.values(line).mean()] == [score for setting, score in line.trials if setting == line.setting]
+    assert max(score for _, score in line.trials) == comparison.trials()[0]["score"] == comparison.values(line).mean()
 
 
 def test_a_cost_is_tuned_to_be_low(store):
-    """Where less is better the lowest is chosen, and trials are told from it upwards."""
+    """The setting with the lowest cost is chosen, and trials are listed from the lowest cost upwards."""
     wanted = spec(algorithms={"PAA-I": {"C": [0.001, 0.1, 10]}}, tune="hindsight", criterion="cost", metric="cost")
-    found = experiments.compare(wanted, store)
-    scores = [trial["score"] for trial in found.trials()]
+    comparison = experiments.compare(wanted, store)
+    scores = [trial["score"] for trial in comparison.trials()]
     assert scores == sorted(scores)
     assert scores[0] < scores[-1]
-    assert found.lines[0].setting == found.trials()[0]["settings"]
+    assert comparison.lines[0].setting == comparison.trials()[0]["settings"]
 
 
 def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
-    """Beyond MOST_SETTINGS each parameter is turned in turn, all of them twice, from the middle of the grid."""
+    """Beyond MOST_SETTINGS one parameter at a time is searched, all of them twice, from the middle of the grid."""
     monkeypatch.setattr(tuned_runs, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
@@ -212,25 +214,25 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     "algorithm", ["PAA-I", "OAAL", "D-AMD", "RPA-I", "MPAA-I", "SEL-ada", "SEL-2nd", "perceptron + margin"]
 )
 def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
-    """A share or a number of labels is asked, on average within three percent of it, whatever the learner's numbers."""
+    """The mean number of labels is within three percent of the wanted share or number, for every learner."""
     store = Store(tmp_path / "studio.db")
-    made = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
-    datasets.add(store, "a", made, "a")
+    data = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
+    datasets.add(store, "a", data, "a")
     (line,) = experiments.run(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store)
     assert 500 == pytest.approx(line.asked.mean(), rel=0.03)
-    about = experiments.chosen(algorithm, line.setting)
-    assert about.learner_parameters == experiments.chosen(algorithm).learner_parameters
+    chosen = experiments.chosen(algorithm, line.setting)
+    assert chosen.learner_parameters == experiments.chosen(algorithm).learner_parameters
 
 
 def test_hit_keeps_the_proportion_of_two_deltas(store):
-    """Both are scaled alike, from what the setting says."""
+    """Both deltas of the setting are scaled by the same factor."""
     (line,) = experiments.run(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store)
     assert line.setting["delta_plus"] / line.setting["delta_minus"] == pytest.approx(3)
 
 
 @pytest.mark.parametrize("tune", ["2:1", "cv"])
 def test_hit_while_tuning(tmp_path, tune):
-    """Every setting that is tried asks what is wanted of the streams it is tuned over, so that they compare fairly."""
+    """Every trial asks the wanted share of labels on its tuning streams, so that the comparison is fair."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "a", table(3, 3000), "a")
     (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)

@@ -1,4 +1,4 @@
-"""A Dask cluster as workers: the same result, also where a worker is killed or does not see the rows."""
+"""A Dask cluster as workers: the same result, even if a worker is killed or has no access to the rows."""
 
 import json
 import logging
@@ -40,8 +40,8 @@ def local():
     """A scheduler with two workers, each a process of its own that is started again when it dies."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=QUIET
-    ) as found:
-        yield found
+    ) as dask_cluster:
+        yield dask_cluster
 
 
 @pytest.fixture
@@ -51,17 +51,18 @@ def store(tmp_path):
     X = rng.normal(size=(4000, 20))
     y = np.where(X @ rng.normal(size=20) > 4, 1, -1).astype(np.int8)
     items = formats.Items([str(k) for k in range(4000)], None, X, [f"f{j}" for j in range(20)], ["w"] * 4000, y, {})
-    found = Store(tmp_path / "studio.db")
-    datasets.add(found, "a", datasets.table(items), "a")
-    return found
+    store = Store(tmp_path / "studio.db")
+    datasets.add(store, "a", datasets.table(items), "a")
+    return store
 
 
-def told(store, name, executor=None, **options):
+def compare_as_json(store, name, executor=None, **options):
+    """The JSON of the comparison under a name, run by an executor."""
     return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).as_json())
 
 
 def test_a_worker_that_is_killed_changes_nothing(local, store):
-    """One of two worker processes is killed in the middle: every replay comes back, and the JSON is that of threads."""
+    """When one of two worker processes is killed, every replay still finishes and the JSON is that of threads."""
     sources = experiments.sources(SPECIFICATION, store)
     killed = []
     with cluster.executor(local.scheduler_address, sources) as executor:
@@ -73,11 +74,11 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
                 os.kill(first, signal.SIGKILL)
                 killed.append((done, total))
 
-        found = told(store, "cluster", executor, progress=progress)
+        output = compare_as_json(store, "cluster", executor, progress=progress)
     ((done, total),) = killed
     assert done < total / 2
     assert 81 * 3 + 5 == total == len(store.replays(store.comparison("cluster")["id"]))
-    assert told(store, "threads") == found
+    assert compare_as_json(store, "threads") == output
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=30)
         pids = set(client.run(os.getpid).values())
@@ -86,7 +87,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
 
 
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
-    """What is seen by path is not sent; else each worker, also a later one, gets it once into its own folder."""
+    """Rows are sent only to workers that cannot open them by path, once to each, also to a worker that joins later."""
     (source,) = experiments.sources(SPECIFICATION, store)
     jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
     expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]
@@ -105,13 +106,13 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 
 
 def places(local):
-    """The folders of rows that were uploaded, of all workers."""
+    """The folders of uploaded rows on all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        return {folder for found in client.run(lambda: tuned_runs.PLACES).values() for folder in found.values()}
+        return {folder for folders in client.run(lambda: tuned_runs.PLACES).values() for folder in folders.values()}
 
 
 def test_only_the_same_rows_are_seen(store):
-    """A folder that is missing, or holds other rows, is not taken for that of a source."""
+    """A missing folder, or one with other rows, does not count as the folder of a source."""
     (source,) = experiments.sources(SPECIFICATION, store)
     assert cluster.seen(source)
     assert not cluster.seen(source._replace(fingerprint="0" * 32))
@@ -119,7 +120,7 @@ def test_only_the_same_rows_are_seen(store):
 
 
 def test_workers_of_another_version_are_refused(local, store, monkeypatch):
-    """Bits are promised for the same versions only."""
+    """Workers of another version are refused, because identical bits are promised for equal versions only."""
     monkeypatch.setattr(cluster, "OURS", versions() | {"engine": "9.9"})
     message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
@@ -128,7 +129,7 @@ def test_workers_of_another_version_are_refused(local, store, monkeypatch):
 
 @pytest.mark.parametrize("without", ["scheduler", "worker"])
 def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, without):
-    """Who cannot import the engine is named, with what is missing."""
+    """The error names the process that cannot import the engine, and the missing module."""
     file = tmp_path / "scheduler.json"
     commands = {
         "scheduler": ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", ":0"],
@@ -157,7 +158,7 @@ def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, wit
 
 
 def test_the_option(local, store, command):
-    """compare --scheduler prints the JSON that threads give."""
+    """compare --scheduler prints the same JSON as threads."""
     line = ["compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
     printed = []
     for more in ([], ["--scheduler", local.scheduler_address, "--save", "cluster"]):
@@ -175,7 +176,7 @@ def test_the_option(local, store, command):
     ],
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
-    """The address is told, in one sentence."""
+    """The error names the address in one sentence."""
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass
@@ -183,6 +184,6 @@ def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
 
 
 def test_tls_needs_a_certificate():
-    """An address of TLS is refused where no certificate is named, before anything is tried."""
+    """A TLS address without a certificate is refused before any connection is tried."""
     with pytest.raises(experiments.ExperimentError, match=r"^tls://nowhere:1 needs a certificate"):
         cluster.executor("tls://nowhere:1", []).__enter__()

@@ -1,4 +1,4 @@
-"""Comparisons: the same numbers wherever they run, kept, told, and asked for on the command line."""
+"""Comparisons: the same numbers wherever they run, stored, reported, and started from the command line."""
 
 import json
 import re
@@ -31,7 +31,7 @@ SEVERAL = {
 
 @pytest.fixture
 def counted(monkeypatch):
-    """A list that grows by the key of every replay that is run."""
+    """A list to which the key of every replay that runs is appended."""
     keys, replayed = [], experiments.replayed
 
     def noted(source, jobs):
@@ -47,7 +47,7 @@ def counted(monkeypatch):
 
 @pytest.mark.parametrize("tune", ["none", "2:1", "cv", "hindsight"])
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
-    """Threads by default, one, four, in another database, or read again: not a bit differs."""
+    """The JSON is identical with one thread, four or the default, in another database, and when loaded again."""
     wanted = specification(SEVERAL | {"tune": tune, "permutations": 3})
     first = json.dumps(experiments.compare(wanted, store, "first").as_json())
     for name, workers in (("one", 1), ("four", 4)):
@@ -61,15 +61,15 @@ def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
 
 
 def test_processes_give_the_same_json(store):
-    """Workers that share nothing but the rows on disk come to the same."""
+    """Processes, which share only the rows on disk, give the same result as threads."""
     wanted = specification(SEVERAL)
     with ProcessPoolExecutor(2, get_context("spawn")) as processes:
-        found = experiments.compare(wanted, store, "processes", processes).as_json()
-    assert experiments.compare(wanted, store, "threads").as_json() == found
+        output = experiments.compare(wanted, store, "processes", processes).as_json()
+    assert experiments.compare(wanted, store, "threads").as_json() == output
 
 
 def test_a_comparison_that_is_stopped_goes_on(store, counted):
-    """What was finished is kept, nothing of it is run again, and the result is that of one that was never stopped."""
+    """Finished replays are kept and not run again, and the result equals that of a comparison never stopped."""
     wanted = specification(SEVERAL)
     never = experiments.compare(wanted, store, "never stopped").as_json()
     every = list(counted)
@@ -90,7 +90,7 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
 
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
-    """While a replay is at work, those before it are stored: each begins when it sees that they are."""
+    """Finished replays are stored while the next one runs: each waits until those before it are stored."""
     begun, replayed = [], experiments.replayed
 
     def patient(source, jobs):
@@ -109,7 +109,7 @@ def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
 
 
 def stopping(stop_at):
-    """A progress that stops when so many replays are finished."""
+    """A progress callback that raises KeyboardInterrupt once `stop_at` replays are finished."""
 
     def progress(done, total):
         if done >= stop_at:
@@ -119,7 +119,7 @@ def stopping(stop_at):
 
 
 def test_progress_comes_to_its_end(store):
-    """It counts every replay, and says from the beginning how many there are."""
+    """Progress counts every replay and reports the total from the beginning."""
     for changes, total in (
         ({}, 3),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}}, 6),
@@ -128,14 +128,16 @@ def test_progress_comes_to_its_end(store):
         ({"hit": 0.2}, 3 * (1 + tuned_runs.STEPS)),
         ({"algorithms": {"PAA-I": {"C": "10^-9..10^9", "delta": "10^-9..10^9"}}, "tune": "2:1"}, 2 * 38 * 3 + 3),
     ):
-        told = []
-        experiments.run(spec(**changes), store, progress=lambda done, total, told=told: told.append((done, total)))
-        assert {total} == {said for _, said in told}
-        assert (total, total) == told[-1]
+        reports = []
+        experiments.run(
+            spec(**changes), store, progress=lambda done, total, reports=reports: reports.append((done, total))
+        )
+        assert {total} == {reported for _, reported in reports}
+        assert (total, total) == reports[-1]
 
 
 def test_a_name_stands_for_one_specification(store):
-    """Another specification under a name that is taken is refused, and the first stays as it is."""
+    """Another specification under an existing name is refused, and the first comparison stays unchanged."""
     experiments.compare(spec(), store, "mine")
     with pytest.raises(experiments.ExperimentError, match="a comparison named mine exists with other settings"):
         experiments.compare(spec(seed=1), store, "mine")
@@ -143,7 +145,7 @@ def test_a_name_stands_for_one_specification(store):
 
 
 def test_the_list_leaves_the_lines_out(store):
-    """What is listed tells of a comparison all but its lines, which are many, and whether it has any."""
+    """The list has every field of a comparison except its many lines, and whether it has any."""
     experiments.begin(spec(seed=1), store, "begun")
     experiments.compare(spec(), store, "run")
     run, begun = store.comparisons()
@@ -168,61 +170,61 @@ def test_the_list_leaves_the_lines_out(store):
     ],
 )
 def test_a_sweep_shows_every_setting(store, algorithm, grid):
-    """Without tuning each setting of the grid has a line of its own, whose runs differ from its neighbours'."""
-    found = experiments.compare(spec(algorithms={algorithm: grid}), store)
+    """Without tuning each setting of the grid has its own line, and the runs of all lines differ."""
+    comparison = experiments.compare(spec(algorithms={algorithm: grid}), store)
     settings = experiments.settings(experiments.grid(algorithm, grid, "none"))
-    assert settings == [line.setting for line in found.lines]
-    ((block, lines),) = found.blocks().items()
+    assert settings == [line.setting for line in comparison.lines]
+    ((block, lines),) = comparison.blocks().items()
     assert (("a", None), len(settings)) == (block, len(lines))
-    assert len({found.values(line, "sum").tobytes() for line in found.lines}) == len(settings)
+    assert len({comparison.values(line, "sum").tobytes() for line in comparison.lines}) == len(settings)
 
 
 def test_a_sweep_of_costs_weighs_runs_by_each(store):
-    """c_p of a setting is the rho that its runs learn with and the weight that its costs are told with."""
+    """The c_p of a setting decides both the rho of its runs and the weights of its costs."""
     wanted = spec(algorithms={"COG-I": {"c_p": [0.6, 0.9]}}, metric="cost", criterion="cost")
-    found = experiments.compare(wanted, store)
-    for line, c_p in zip(found.lines, (0.6, 0.9)):
+    comparison = experiments.compare(wanted, store)
+    for line, c_p in zip(comparison.lines, (0.6, 0.9)):
         (alone,) = experiments.run(spec(algorithms={"COG-I": {}}, metric="cost", c_p=c_p), store)
         assert alone.counts.tolist() == line.counts.tolist()
         expected = metrics.evaluate(line.counts[:, -1], "push", metrics.Weights(0.5, c_p))["cost"]
-        assert expected.tolist() == found.values(line).tolist()
+        assert expected.tolist() == comparison.values(line).tolist()
 
 
 def test_a_sweep_of_budgets(store):
-    """Each budget is spent where the stream is long enough, in the order of the specification."""
-    found = experiments.compare(spec(algorithms={"Q_F": {}}, budgets=[5, 20, None]), store)
-    assert [("a", 5), ("a", 20), ("a", None)] == list(found.blocks())
-    assert [[5] * 3, [20] * 3, [90] * 3] == [line.asked.tolist() for line in found.lines]
+    """Budgets run in the order of the specification, and each is spent if the stream is long enough."""
+    comparison = experiments.compare(spec(algorithms={"Q_F": {}}, budgets=[5, 20, None]), store)
+    assert [("a", 5), ("a", 20), ("a", None)] == list(comparison.blocks())
+    assert [[5] * 3, [20] * 3, [90] * 3] == [line.asked.tolist() for line in comparison.lines]
 
 
 def test_tests_and_ranks_are_over_the_lines(store):
-    """Each block has one best name; ranks are over data sets and budgets, and cost is ranked from below."""
-    found = experiments.compare(specification(SEVERAL | {"permutations": 4}), store)
-    assert [("a", 8), ("a", 20), ("b", 8), ("b", 20)] == list(found.tests())
-    assert all(1 == sum(about["best"] for about in block.values()) for block in found.tests().values())
-    assert 4 == found.ranks()["blocks"]
+    """Each block has one best name; ranks are over data sets and budgets, and the lowest cost ranks first."""
+    comparison = experiments.compare(specification(SEVERAL | {"permutations": 4}), store)
+    assert [("a", 8), ("a", 20), ("b", 8), ("b", 20)] == list(comparison.tests())
+    assert all(1 == sum(result["best"] for result in block.values()) for block in comparison.tests().values())
+    assert 4 == comparison.ranks()["blocks"]
     for metric, better in (("cost", min), ("sum", max)):
         means = [
-            {name: found.values(line, metric).mean() for name, line in block.items()}
-            for block in found.blocks().values()
+            {name: comparison.values(line, metric).mean() for name, line in block.items()}
+            for block in comparison.blocks().values()
         ]
-        first = found.ranks(metric)["ranks"]["OAAL"]
+        first = comparison.ranks(metric)["ranks"]["OAAL"]
         wins = sum((1.5 if m["OAAL"] == m["CSOAL"] else 1 if better(m, key=m.get) == "OAAL" else 2) for m in means)
         assert wins / 4 == first
 
 
-def test_one_run_is_told_without_a_test(store):
-    """JSON has no not-a-number: of a single run there is no p-value."""
-    told = experiments.compare(spec(algorithms={"PAA-I": {}, "OAAL": {}}, permutations=1), store).as_json()
-    assert json.dumps(told, allow_nan=False)
-    assert {None} == {about["t"] for about in told["tests"][0]["algorithms"].values()}
+def test_one_run_is_reported_without_a_test(store):
+    """The p-value of a single run is null, because JSON has no NaN."""
+    output = experiments.compare(spec(algorithms={"PAA-I": {}, "OAAL": {}}, permutations=1), store).as_json()
+    assert json.dumps(output, allow_nan=False)
+    assert {None} == {test["t"] for test in output["tests"][0]["algorithms"].values()}
 
 
 # Data
 
 
 def test_data_sets_are_found_or_imported(store, tmp_path):
-    """By name, from a demo, from a file beside the specification, or from a table that says its columns; once."""
+    """Data are named, or imported once from a file beside the specification or from a table that names its columns."""
     (tmp_path / "texts.csv").write_text("id,words,kind\n" + "".join(f"{k},w{k % 7} x,{k % 3}\n" for k in range(12)))
     (tmp_path / "numbers.libsvm").write_text("+1 1:1\n-1 2:1\n" * 4)
     wanted = spec(
@@ -232,14 +234,14 @@ def test_data_sets_are_found_or_imported(store, tmp_path):
             {"name": "mine", "file": "texts.csv", "text": "words", "label": "kind", "positive": ["2"]},
         ]
     )
-    found = experiments.sources(wanted, store, tmp_path)
-    assert [("a", 90), ("numbers", 8), ("mine", 12)] == [(source.name, source.rounds) for source in found]
+    sources = experiments.sources(wanted, store, tmp_path)
+    assert [("a", 90), ("numbers", 8), ("mine", 12)] == [(source.name, source.rounds) for source in sources]
     assert (4, "texts.csv") == (store.dataset("mine")["positives"], store.dataset("mine")["source"])
-    assert found == experiments.sources(wanted, store, tmp_path)
+    assert sources == experiments.sources(wanted, store, tmp_path)
 
 
 def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
-    """Keys of replays are those of rows and labels, not of names or folders; another label makes others."""
+    """The keys of replays depend on rows and labels, not on names or folders; one changed label changes them."""
     other = Store(tmp_path / "other.db")
     datasets.add(other, "renamed", table(0), "a")
     changed = table(0)
@@ -257,7 +259,7 @@ def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
 
 
 def test_unlabelled_data_is_refused(store):
-    """Metrics need every label; so does one of K classes against the rest, and a stream is not too short."""
+    """A comparison refuses data with missing labels and streams that are too short."""
     for name, made in (("some", table(0)), ("few", table(0, 4))):
         if name == "some":
             made.y[3] = 0
@@ -270,8 +272,8 @@ def test_unlabelled_data_is_refused(store):
             experiments.run(spec(data=[name]), store)
 
 
-def test_a_failure_in_a_worker_is_told(store, monkeypatch):
-    """What a replay raises comes out as it is, in one sentence."""
+def test_a_failure_in_a_worker_is_reported(store, monkeypatch):
+    """An exception in a replay is raised unchanged, with its one sentence."""
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "8")
     with pytest.raises(ValueError, match="acog-ii keeps a full covariance"):
         experiments.run(spec(algorithms={"OA3": {}}), store)
@@ -290,7 +292,7 @@ def command(store, tmp_path, monkeypatch, command):
 
 
 def test_compare_and_results(command, store):
-    """compare prints what the API tells, keeps it by its name, and results shows and deletes it."""
+    """compare prints the API's JSON and stores the comparison by name; results shows and deletes it."""
     line = (
         "compare", "a", "b", "--algorithms", "OAAL,perceptron + symmetric", "--set", "OAAL:delta_plus=0.1,1",
         "--set", "perceptron + symmetric:delta=1", "--budget", 8, "--budget", 20, "--permutations", 3, "--tune", "2:1",
@@ -302,9 +304,9 @@ def test_compare_and_results(command, store):
         ("a", "b"), {"OAAL": {"delta_plus": [0.1, 1.0]}, "perceptron + symmetric": {"delta": [1.0]}}, (8, 20), 3,
         tune="2:1", criterion="sum", rho=2.0,
     )  # fmt: skip
-    told = json.loads(out)
-    assert json.loads(json.dumps(experiments.compare(wanted, store, "same").as_json())) == told
-    assert ["specification", "versions", "results", "tests", "ranks"] == list(told)
+    output = json.loads(out)
+    assert json.loads(json.dumps(experiments.compare(wanted, store, "same").as_json())) == output
+    assert ["specification", "versions", "results", "tests", "ranks"] == list(output)
     assert out == command("results", "mine", "--json")[1] == command(*line, "--workers", 1, "--json")[1]
     text = command(*line)[1]
     assert all(
@@ -321,7 +323,7 @@ def test_compare_and_results(command, store):
 
 
 def test_compare_with_a_file(command, tmp_path):
-    """A specification in a file, with what the command line says before it; its paths are beside it."""
+    """Command-line options override a specification file, and its paths are relative to its folder."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "numbers.libsvm").write_text("+1 1:1\n-1 2:1\n" * 6)
     (tmp_path / "folder" / "x.json").write_text(
@@ -329,43 +331,45 @@ def test_compare_with_a_file(command, tmp_path):
             {"data": ["numbers.libsvm"], "algorithms": {"OAAL": {"delta_plus": 1}, "PAA": {}}, "permutations": 2}
         )
     )
-    told = json.loads(command("compare", "--spec", "folder/x.json", "--budget", 4, "--json")[1])
-    assert ([4], 2) == tuple(told["specification"][key] for key in ("budgets", "permutations"))
-    assert 4 == told["results"][0]["runs"][0]["queried"]
-    told = json.loads(command("compare", "--spec", "folder/x.json", "--algorithms", "OAAL", "--json")[1])
-    assert [{"delta_plus": 1}] == [result["settings"] for result in told["results"]]
+    output = json.loads(command("compare", "--spec", "folder/x.json", "--budget", 4, "--json")[1])
+    assert ([4], 2) == tuple(output["specification"][key] for key in ("budgets", "permutations"))
+    assert 4 == output["results"][0]["runs"][0]["queried"]
+    output = json.loads(command("compare", "--spec", "folder/x.json", "--algorithms", "OAAL", "--json")[1])
+    assert [{"delta_plus": 1}] == [result["settings"] for result in output["results"]]
 
 
 def test_tune(command, store):
-    """tune prints what was tried, the best first, and the best's result in the test."""
+    """tune prints all trials, the best first, and the test result of the best setting."""
     line = ("tune", "a", "--algorithm", "PAA-I", "--set", "C=10^-2..10^1", "--set", "delta=1", "--budget", 10)
     code, out, err = command(*line, "--json")
     assert (0, "") == (code, err)
-    told = json.loads(out)
-    assert ["specification", "versions", "trials", "result"] == list(told)
+    output = json.loads(out)
+    assert ["specification", "versions", "trials", "result"] == list(output)
     wanted = Specification(("a",), {"PAA-I": {"C": "10^-2..10^1", "delta": [1.0]}}, (10,), tune="2:1")
-    found = experiments.compare(wanted, store, "same")
-    assert [(row["settings"], row["score"]) for row in found.trials()] == [
-        (row["settings"], row["score"]) for row in told["trials"]
+    comparison = experiments.compare(wanted, store, "same")
+    assert [(row["settings"], row["score"]) for row in comparison.trials()] == [
+        (row["settings"], row["score"]) for row in output["trials"]
     ]
-    assert told["trials"][0]["settings"] == told["result"]["settings"] == found.lines[0].setting
-    assert json.loads(json.dumps(found.as_json()["results"][0])) == told["result"]
+    assert output["trials"][0]["settings"] == output["result"]["settings"] == comparison.lines[0].setting
+    assert json.loads(json.dumps(comparison.as_json()["results"][0])) == output["result"]
     text = command(*line)[1]
-    best = specifications.outlined(found.lines[0].setting)
-    assert text.index(best) < text.index(specifications.outlined(found.trials()[-1]["settings"]))
+    best = specifications.outlined(comparison.lines[0].setting)
+    assert text.index(best) < text.index(specifications.outlined(comparison.trials()[-1]["settings"]))
     assert "a, 10 labels" in text
 
 
 def test_held_out_on_the_command_line(command):
-    """--held-out prints metrics of held-out folds, and no labels."""
+    """--held-out prints the metrics of the held-out folds and no number of labels."""
     line = ("compare", "a", "--algorithms", "PA-I", "--held-out", "--permutations", 5)
-    told = json.loads(command(*line, "--json")[1])
-    assert [18] * 5 == [sum(run["push"][key] for key in ("tp", "fp", "tn", "fn")) for run in told["results"][0]["runs"]]
+    output = json.loads(command(*line, "--json")[1])
+    assert [18] * 5 == [
+        sum(run["push"][key] for key in ("tp", "fp", "tn", "fn")) for run in output["results"][0]["runs"]
+    ]
     assert "PA-I" in command(*line)[1]
 
 
 def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch):
-    """Ctrl-C is one sentence, and the result that is not there yet another."""
+    """Ctrl-C prints one sentence, and so does `results` for the unfinished comparison."""
     line = ("compare", "a", "--algorithms", "PAA-I,OAAL", "--save", "mine")
     with monkeypatch.context() as context:
         context.setattr(experiments, "compare", interrupted(experiments.compare))
@@ -401,7 +405,7 @@ def interrupted(compare):
     ],
 )  # fmt: skip
 def test_errors_of_the_commands_are_one_sentence(command, arguments, message):
-    """What is wrong is one line on standard error, nothing on standard output, and exit code 1."""
+    """An error prints one line on standard error and nothing on standard output, and exits with code 1."""
     code, out, err = command(*arguments)
     assert (1, "", 1) == (code, out, err.count("\n"))
     assert err.startswith(f"error: {message}")
@@ -427,7 +431,7 @@ def blocks(language):
 
 
 def test_the_guide_runs(tmp_path, monkeypatch, capsys):
-    """Its examples in Python run one after the other, and print a line for each of three settings."""
+    """The guide's Python examples run one after the other and print one line for each of three settings."""
     monkeypatch.chdir(tmp_path)
     names = {}
     for block in blocks("python"):
@@ -436,26 +440,26 @@ def test_the_guide_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_guide_names_every_key(tmp_path):
-    """Its specification is one, with the default of every key that it does not choose itself."""
+    """The guide's specification is valid and shows the default of every key that it does not choose."""
     (toml,) = blocks("toml")
     (tmp_path / "x.toml").write_text(toml.replace("# hit", "hit"))
-    told = specifications.contents(tmp_path / "x.toml")
-    assert {each.name for each in fields(Specification)} == set(told)
+    contents = specifications.contents(tmp_path / "x.toml")
+    assert {each.name for each in fields(Specification)} == set(contents)
     chosen = {"data", "algorithms", "budgets", "tune", "hit"}
     defaults = {each.name: each.default for each in fields(Specification) if each.name not in chosen}
-    assert defaults == {key: value for key, value in told.items() if key not in chosen}
-    assert "OAAL" in specification(told).algorithms
+    assert defaults == {key: value for key, value in contents.items() if key not in chosen}
+    assert "OAAL" in specification(contents).algorithms
 
 
 def test_the_guide_names_every_protocol():
-    """Each way to tune is a line of its table."""
+    """Each tuning protocol has a line in the guide's table."""
     assert set(specifications.PROTOCOLS) == set(re.findall(r"^\| `(.+?)`", GUIDE, re.MULTILINE))
 
 
 def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
-    """Each command is read as it stands, down to what it would run."""
-    taken = []
-    monkeypatch.setattr(experiments, "compare", lambda spec, *_, **__: taken.append(spec) or sys.exit(0))
+    """Each command of the guide is parsed into the comparison that it would run."""
+    specs = []
+    monkeypatch.setattr(experiments, "compare", lambda spec, *_, **__: specs.append(spec) or sys.exit(0))
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     commands = [line.split()[1:] for block in blocks("sh") for line in block.splitlines() if " results " not in line]
@@ -464,13 +468,13 @@ def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
         with pytest.raises(SystemExit) as end:
             cli.main()
         assert not end.value.code
-    assert ["2:1", "none", "2:1", "2:1"] == [spec.tune for spec in taken]
-    assert [{"C": "10^-2..10^2"}, (300,)] == [taken[2].algorithms["PAA-I"], taken[2].budgets]
+    assert ["2:1", "none", "2:1", "2:1"] == [spec.tune for spec in specs]
+    assert [{"C": "10^-2..10^2"}, (300,)] == [specs[2].algorithms["PAA-I"], specs[2].budgets]
 
 
 def test_tune_takes_the_weights_of_the_metrics(command):
     """--alpha-p, --c-p and --average are in the specification of tune, as in that of compare."""
     weights = ("--alpha-p", 0.8, "--c-p", 0.7, "--average")
     out = command("tune", "a", "--algorithm", "PAA-I", "--set", "C=1,2", *weights, "--json")[1]
-    told = json.loads(out)["specification"]
-    assert (0.8, 0.7, True) == (told["alpha_p"], told["c_p"], told["average"])
+    settings = json.loads(out)["specification"]
+    assert (0.8, 0.7, True) == (settings["alpha_p"], settings["c_p"], settings["average"])

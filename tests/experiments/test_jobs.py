@@ -1,4 +1,4 @@
-"""Jobs: a comparison in a process of its own, whatever becomes of that process."""
+"""Jobs: a comparison in a process of its own, which may finish, fail, be cancelled or be killed."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from oal_engine.store import Store, StoreError
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 60  # seconds; what comes at once is not waited for
+PATIENCE = 60  # seconds at most
 SHORT = {"data": ["made"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 2}
 LONG = SHORT | {"budgets": list(range(1, 2001))}
 
@@ -27,12 +27,12 @@ def store(tmp_path):
     x = rng.normal(size=(90, 3)) + 2 * y[:, None]
     path = tmp_path / "made.csv"
     path.write_text("a,b,c,label\n" + "".join(f"{a},{b},{c},{int(k)}\n" for (a, b, c), k in zip(x, y)))
-    found = Store(tmp_path / "studio.db")
-    datasets.import_file(found, path, "made", formats.Columns(label="label", features=("a", "b", "c")))
-    yield found
-    for row in found.comparisons():
-        jobs.cancel(found, row["id"])
-    found.close()
+    store = Store(tmp_path / "studio.db")
+    datasets.import_file(store, path, "made", formats.Columns(label="label", features=("a", "b", "c")))
+    yield store
+    for row in store.comparisons():
+        jobs.cancel(store, row["id"])
+    store.close()
 
 
 def begun(store, values, name=None):
@@ -42,30 +42,30 @@ def begun(store, values, name=None):
 def until(condition):
     """The first true value of a condition, which must come in time."""
     end = time.monotonic() + PATIENCE
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end
         time.sleep(0.01)
-    return found
+    return value
 
 
 def ended(store, comparison):
     """The status of a job that no longer runs."""
-    return until(lambda: (found := jobs.status(store, comparison))["state"] != "running" and found)
+    return until(lambda: (status := jobs.status(store, comparison))["state"] != "running" and status)
 
 
 def test_a_job_gives_what_a_run_in_this_process_gives(store):
-    """Another process, and the same bits; all replays are done in the end, and its row says so."""
+    """A job in another process gives the same bits, and its status says that all replays are done."""
     comparison = begun(store, SHORT)
     assert "stopped" == jobs.status(store, comparison)["state"]
     jobs.start(store, comparison)
-    done = ended(store, comparison)
-    assert ("finished", 8, 8, None) == (done["state"], done["done"], done["total"], done["message"])
+    status = ended(store, comparison)
+    assert ("finished", 8, 8, None) == (status["state"], status["done"], status["total"], status["message"])
     here = experiments.compare(experiments.specification(SHORT), store, "here")
     assert here.as_json()["results"] == experiments.load(store, comparison).as_json()["results"]
 
 
 def test_a_job_goes_on_where_another_run_stopped(store):
-    """What was kept is known to the job, whoever ran it, and is not run again."""
+    """A job does not repeat the replays that an earlier run has stored."""
 
     def stop(done, total):
         if done:
@@ -80,7 +80,7 @@ def test_a_job_goes_on_where_another_run_stopped(store):
 
 
 def test_a_running_job_shows_its_lines_and_is_cancelled(store):
-    """Lines that are complete can be loaded while it runs, politely; Cancel ends the process and keeps what it has."""
+    """Complete lines can be loaded while a job runs at low priority; Cancel ends the process and keeps its replays."""
     comparison = begun(store, LONG)
     jobs.start(store, comparison)
     pid = store.job(comparison)["pid"]
@@ -105,18 +105,18 @@ def test_a_running_job_shows_its_lines_and_is_cancelled(store):
 
 
 def test_a_process_that_is_gone_is_found_to_be_lost(store):
-    """A killed process is not waited for forever, and another one takes over."""
+    """A killed job is reported as lost, and can be started again."""
     comparison = begun(store, SHORT)
     jobs.start(store, comparison)
     os.kill(store.job(comparison)["pid"], signal.SIGKILL)
-    found = ended(store, comparison)
-    assert ("lost", jobs.LOST) == (found["state"], found["message"])
+    status = ended(store, comparison)
+    assert ("lost", jobs.LOST) == (status["state"], status["message"])
     jobs.start(store, comparison)
     assert "finished" == ended(store, comparison)["state"]
 
 
 def test_a_recycled_pid_is_not_mistaken_for_the_job(store):
-    """A process with the pid of a job that began at another time is neither the job, nor ended by Cancel."""
+    """A process with a job's pid but another start time is not taken for the job, and Cancel does not end it."""
     comparison = begun(store, SHORT)
     store.put_job(comparison, os.getpid(), "long ago")
     jobs.cancel(store, comparison)
@@ -124,15 +124,15 @@ def test_a_recycled_pid_is_not_mistaken_for_the_job(store):
 
 
 def test_a_job_that_cannot_work_says_why_in_a_sentence(store):
-    """What is wrong with a specification is kept for the page."""
+    """The error in a specification is stored as the job's message, for the page to show."""
     comparison = begun(store, SHORT | {"data": ["nothing"]})
     jobs.start(store, comparison)
-    found = ended(store, comparison)
-    assert ("failed", "data set nothing does not exist. There are: made.") == (found["state"], found["message"])
+    status = ended(store, comparison)
+    assert ("failed", "data set nothing does not exist. There are: made.") == (status["state"], status["message"])
 
 
 def test_a_process_that_is_not_the_job_does_nothing(store):
-    """Work is done by the process that the database names, and by no other."""
+    """A process that is not the one that the database names runs no replay."""
     comparison = begun(store, SHORT)
     store.put_job(comparison, os.getpid() + 1, "now")
     jobs.work(store.path, comparison)

@@ -1,4 +1,4 @@
-"""A race is the replays of its lanes, told in full, and what it teaches is true on average."""
+"""A race records the replays of its lanes in full, and what it teaches is true on average."""
 
 import hashlib
 import json
@@ -91,7 +91,7 @@ def test_the_line_of_a_projection_is_the_cut_through_the_plane():
 
 @pytest.mark.parametrize("features", [1, 2])
 def test_rows_of_two_features_are_shown_as_they_are(features):
-    """Nothing is projected where there is nothing to leave out."""
+    """Rows of one or two features are shown without a projection."""
     table = np.arange(12.0 * features).reshape(12, features)
     view = race.principal(as_rows(csr_array(table)), np.ones(12))
     assert np.array_equal(np.pad(table, ((0, 0), (0, 2 - features))), view.points)
@@ -116,16 +116,15 @@ def test_the_record_is_small_and_ends_as_the_replay():
     for lane, name in zip(record["lanes"], race.TUNED):
         counts = replay(name, race.SEED).counts
         for evaluation, curves in lane["curves"].items():
-            found = metrics.evaluate(counts, evaluation)
-            assert {key: round(float(found[key]), 5) for key in race.SHOWN_METRICS} == {
+            evaluated = metrics.evaluate(counts, evaluation)
+            assert {key: round(float(evaluated[key]), 5) for key in race.SHOWN_METRICS} == {
                 k: v[-1] for k, v in curves.items()
             }
         assert counts[1].sum() == lane["pushed"].count("1")
 
 
-def test_chances_are_what_the_questions_were_asked_with():
-    """The chance drawn over the margin is the probability of the question at that margin; where it depends on more
-    than the margin none is drawn."""
+def test_chances_are_the_probabilities_of_the_questions():
+    """The plotted chance at a margin is the question's probability; a rule that looks at more has no plot."""
     rows, y, view = clouds(3)
     for name, values in race.TUNED.items():
         chosen = race.entrant(name, values)
@@ -186,7 +185,7 @@ def measured():
 
 
 def test_what_the_race_teaches_is_true_on_average():
-    """The mean sums that the page tells are those over 200 streams, and the asymmetric rule is best, not by chance."""
+    """The page's mean sums are those over 200 streams, and the asymmetric rule is significantly the best."""
     sums = measured()
     assert race.MEAN_SUMS == {name: round(mean, 3) for name, mean in zip(race.TUNED, sums.mean(1))}
     better = sums[0] - sums[1:]
@@ -194,7 +193,7 @@ def test_what_the_race_teaches_is_true_on_average():
 
 
 def test_the_first_race_is_a_typical_one():
-    """Neither the sum of any tuned lane nor how far the asymmetric one is ahead is among the upper or lower third."""
+    """The sums of the tuned lanes and the asymmetric rule's lead are in the middle third of all streams."""
     sums = measured()[:3]
     for values in (*sums, *(sums[0] - sums[1:])):
         rank = (values < values[race.SEED]).mean()

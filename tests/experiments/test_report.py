@@ -1,4 +1,4 @@
-"""Reports: tables, figures and one page as files, which other programs open and in which data stays data."""
+"""Reports: tables, figures and a page that other programs can open, with every name from the data escaped."""
 
 import html
 import io
@@ -23,7 +23,7 @@ ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}
 
 
 def counts(rng, runs, marks, classes, right):
-    """Tables of counts that grow, more of them right the greater `right` is."""
+    """Growing tables of counts, with more correct predictions the greater `right` is."""
     shape = (classes, classes + 1, 2) if classes else (2, 3, 2)
     chances = np.ones(shape)
     chances[:, 0 if classes else 1] = 0
@@ -34,7 +34,7 @@ def counts(rng, runs, marks, classes, right):
 
 
 def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutations=6, classes=(), name=EVIL, **more):
-    """A comparison that nobody ran."""
+    """A comparison with random counts instead of replays."""
     spec = experiments.specification(
         {"data": data, "algorithms": algorithms, "budgets": budgets, "permutations": permutations}
         | ({"criterion": "macro_f1"} if classes else {}) | more
@@ -71,28 +71,28 @@ def comparison(request):
 
 
 def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
-    """The same numbers as JSON has, for all runs."""
+    """CSV and Parquet have one row for each run of each line, with the numbers of the JSON."""
     import pandas
 
-    found = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
-    assert len(comparison.lines) * comparison.spec.permutations == len(found)
+    frame = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
+    assert len(comparison.lines) * comparison.spec.permutations == len(frame)
     metric = "macro_f1" if comparison.lines[0].classes else "f1"
     runs = [run for line in comparison.as_json()["results"] for run in line["runs"]]
-    assert [run["push_query"][metric] for run in runs] == found[f"push_query_{metric}"].tolist()
-    assert [run["queried"] for run in runs] == found["queried"].tolist()
+    assert [run["push_query"][metric] for run in runs] == frame[f"push_query_{metric}"].tolist()
+    assert [run["queried"] for run in runs] == frame["queried"].tolist()
     again = pandas.read_csv(io.BytesIO(report.csv(comparison)))
-    assert found["data"].tolist() == again["data"].tolist()
-    assert found.columns.tolist() == again.columns.tolist()
+    assert frame["data"].tolist() == again["data"].tolist()
+    assert frame.columns.tolist() == again.columns.tolist()
 
 
 def test_json_is_what_every_parser_reads(comparison):
-    """No NaN, which JSON does not have, even where a single run leaves nothing to test."""
-    found = json.loads(report.as_json(comparison), parse_constant=pytest.fail)
-    assert json.loads(json.dumps(comparison.as_json())) == found
+    """The JSON has no NaN, even when a single run leaves nothing to test."""
+    output = json.loads(report.as_json(comparison), parse_constant=pytest.fail)
+    assert json.loads(json.dumps(comparison.as_json())) == output
 
 
 def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
-    """A sanity parser, and the compiler where there is one."""
+    """Braces are balanced, every row has as many cells as the table has columns, and the best values are bold."""
     text = report.latex(comparison).decode()
     bare = re.sub(r"\\[\\{}$&#_%]", "", text.replace("\\\\", ""))
     depth = 0
@@ -110,19 +110,19 @@ def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
 def test_latex_compiles(tmp_path):
-    """The table as a document of its own."""
+    """pdflatex compiles the table in a document of its own."""
     table = (
         report.latex(made(data=("one", EVIL.replace("漢", "").replace("\u202e", "")))).decode().replace("漢\u202e", "")
     )
     (tmp_path / "a.tex").write_text(
         "\\documentclass{article}\\usepackage{booktabs}\\begin{document}" + table + "\\end{document}"
     )
-    done = subprocess.run(["pdflatex", "-halt-on-error", "a.tex"], cwd=tmp_path, capture_output=True)
-    assert 0 == done.returncode, done.stdout.decode()
+    process = subprocess.run(["pdflatex", "-halt-on-error", "a.tex"], cwd=tmp_path, capture_output=True)
+    assert 0 == process.returncode, process.stdout.decode()
 
 
 def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
-    """Tables, figures and the specification in one file, in which the words of the data are words."""
+    """The page has all tables, figures and the specification in one file, and escapes the names from the data."""
     text = report.page(comparison).decode()
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
@@ -139,12 +139,12 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert wanted + ranked == len(drawn)
     identities = [set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in drawn]
     assert sum(map(len, identities)) == len(set.union(*identities))  # a figure's parts are not those of another
-    told = html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1])
-    assert comparison.versions == json.loads(told)["versions"]
+    printed = html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1])
+    assert comparison.versions == json.loads(printed)["versions"]
 
 
 def test_figures_are_of_their_kind_and_the_same_again(comparison):
-    """PNG and SVG; what XML cannot hold is left out, and nothing is mathematics."""
+    """Figures are PNG and reproducible SVG, without characters that XML forbids and without math markup."""
     assert report.png(comparison).startswith(b"\x89PNG")
     svg = report.svg(comparison)
     words = " ".join(ElementTree.fromstring(svg).itertext())
@@ -153,7 +153,7 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
 
 
 def test_the_best_is_marked_and_so_is_what_is_level_with_it():
-    """By a paired t-test for each metric; the least cost is the best."""
+    """The best value of each metric (the lowest cost) is marked, and those that a paired t-test finds level with it."""
     rows = report.table(made(), "one", 5, "push")
     for metric in METRICS[False]:
         means = {row.name: row.cells[metric][0] for row in rows}
@@ -167,14 +167,14 @@ def test_the_best_is_marked_and_so_is_what_is_level_with_it():
 
 
 def test_a_single_run_marks_nobody_as_level():
-    """Without runs to pair there is no test."""
+    """A single run has no test, so that no name is marked as level."""
     rows = report.table(made(permutations=1), "one", 5, "push")
     assert {"best", ""} == {row.cells["f1"][2] for row in rows}
     assert {None} == {row.cells["f1"][1] for row in rows}
 
 
 def test_a_sweep_is_a_grid_of_its_means():
-    """Each setting at its place; the best by the metric, which is the least of a cost."""
+    """Each mean is at the place of its setting, and the best is the highest, or the lowest for a cost."""
     comparison = made(**COMPARISONS["a sweep"])
     view = figures.view(comparison)
     (sweep,) = figures.sweeps(comparison, view)
@@ -188,12 +188,12 @@ def test_a_sweep_is_a_grid_of_its_means():
 
 
 def test_a_sweep_of_one_parameter_is_a_line_and_of_three_none():
-    """Only what a figure can show is one."""
+    """A sweep over one or two parameters has a figure, and one over three has none."""
     values = {"delta_plus": [1, 2], "delta_minus": [1, 2], "rho": [1, "auto"]}
     for size, expected in ((1, [(2,)]), (2, [(2, 2)]), (3, [])):
         comparison = made(algorithms={"OAAL": dict([*values.items()][:size])}, data=("one",))
-        found = [sweep.mean.shape for sweep in figures.sweeps(comparison, figures.view(comparison))]
-        assert expected == found
+        shapes = [sweep.mean.shape for sweep in figures.sweeps(comparison, figures.view(comparison))]
+        assert expected == shapes
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def test_a_sweep_of_one_parameter_is_a_line_and_of_three_none():
     [([1, 2], "linear"), ([0.1, 10], "log"), ([0, 100], "linear"), ([1, "auto"], "category")],
 )
 def test_the_axis_of_a_sweep_suits_its_values(values, expected):
-    """Powers are evenly spaced, other numbers as they are, and words in a row."""
+    """Powers get a logarithmic axis, other numbers a linear one, and words a categorical one."""
     assert expected == figures.Sweep("OAAL", {"rho": values}, np.zeros(2), np.zeros(2)).scale("rho")
 
 
 def test_a_line_keeps_its_style_whichever_others_are_drawn():
-    """Hiding a line does not colour the others anew."""
+    """Hiding a line does not change the colours of the others."""
     comparison = made()
     view = figures.view(comparison)
     looks = {name: style for name, *_, style in figures.curves(comparison, view)}
@@ -216,7 +216,7 @@ def test_a_line_keeps_its_style_whichever_others_are_drawn():
 
 
 def test_curves_over_labels_end_where_the_last_is_spent():
-    """The rounds after the budget would stand above one another."""
+    """Points after the last label are left out of a curve over labels, where they would share one x."""
     comparison = made(budgets=(5,))
     line = comparison.lines[0]
     line.counts[:, 4:] = line.counts[:, 3:4]
@@ -229,7 +229,7 @@ def test_curves_over_labels_end_where_the_last_is_spent():
 
 
 def test_a_figure_has_few_lines_and_they_are_the_best():
-    """Of a large sweep, those that matter."""
+    """A figure of a large sweep shows only the best settings."""
     comparison = made(algorithms={"OAAL": {"delta_plus": "10^-5..10^5"}}, data=("one",), budgets=(5,))
     lines = comparison.blocks()["one", 5]
     means = {name: comparison.values(line).mean() for name, line in lines.items()}
@@ -248,16 +248,16 @@ def test_a_figure_has_few_lines_and_they_are_the_best():
     ],
 )
 def test_names_that_do_not_differ_are_joined(ranks, apart, expected):
-    """Groups within the critical difference, none inside another."""
+    """Names within the critical difference form a group, and no group lies inside another."""
     assert expected == figures.level_groups({"ranks": ranks, "critical_difference": apart})
 
 
 def test_two_comparisons_share_what_ran_on_the_same_data_under_the_same_budget():
-    """Only such lines stand side by side, with the means of both."""
+    """The lines that both comparisons have are listed with the means of both."""
     one, other = made(), made(algorithms={"PAA-I": {}, "Q_S": {}}, budgets=(None, 9))
-    found = report.differences(one, other, "f1", "push")
-    assert [("one", None, "PAA-I"), (EVIL, None, "PAA-I")] == [each[:3] for each in found]
-    for data, budget, name, *means in found:
+    differences = report.differences(one, other, "f1", "push")
+    assert [("one", None, "PAA-I"), (EVIL, None, "PAA-I")] == [each[:3] for each in differences]
+    for data, budget, name, *means in differences:
         expected = [each.values(each.blocks()[data, budget][name], "f1", "push").mean() for each in (one, other)]
         assert expected == means
     assert "<script>" not in report.difference_table(one, other, "f1", "push")

@@ -1,4 +1,4 @@
-"""Specifications: what is not said is usual, and every error is one sentence."""
+"""Specifications: omitted settings take the usual values, and every error is one sentence."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def store(tmp_path_factory):
     return stored(tmp_path_factory.mktemp("comparing"))
 
 
-def test_what_is_not_said_is_tuned_over_the_usual_grids():
-    """Without values the papers' grids are tried when settings are tuned, and the defaults run when not."""
+def test_omitted_values_are_tuned_over_the_usual_grids():
+    """A parameter without values is tuned over the papers' grid, or has its default if nothing is tuned."""
     tens = [10.0**k for k in range(-5, 6)]
     assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
     assert {} == experiments.grid("PAA-I", {}, "none")
@@ -102,7 +102,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message):
-    """Whatever a TOML may hold, it is refused before anything runs: what, where, what is allowed and what came."""
+    """A wrong value is refused before anything runs, in a sentence with what, where, what is allowed and the value."""
     (tmp_path / "x.csv").write_text("id,text,label\n1,a,b\n")
     with pytest.raises(ValueError) as error:  # noqa: PT011
         experiments.compare(spec(**changes), store, folder=tmp_path)
@@ -113,7 +113,7 @@ def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message
 
 @pytest.mark.parametrize("text", ["{", "data = ", '{"data": [}', "[1]"])
 def test_a_file_that_is_no_specification(tmp_path, text):
-    """What is neither JSON nor TOML is told with its name."""
+    """A file that is neither JSON nor TOML is refused by its name."""
     (tmp_path / "x.toml").write_text(text)
     with pytest.raises(ValueError, match=r"^x.toml is no specification|a comparison has no setting") as error:
         specification(specifications.contents(tmp_path / "x.toml"))
@@ -122,6 +122,6 @@ def test_a_file_that_is_no_specification(tmp_path, text):
 
 def test_the_specification_of_the_project_is_one():
     """data/compare.toml names the six algorithms of the papers, two data sets and two budgets, tuned 2:1."""
-    found = specification(specifications.contents(ROOT / "data" / "compare.toml"))
-    assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(found.algorithms)
-    assert (2, (100, 500), 10, "2:1") == (len(found.data), found.budgets, found.permutations, found.tune)
+    parsed = specification(specifications.contents(ROOT / "data" / "compare.toml"))
+    assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(parsed.algorithms)
+    assert (2, (100, 500), 10, "2:1") == (len(parsed.data), parsed.budgets, parsed.permutations, parsed.tune)

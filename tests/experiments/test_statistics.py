@@ -19,53 +19,53 @@ def test_holm_by_hand():
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_against_best_equals_scipy(seed, more):
-    """The best by its mean, and beside the others the p-values of scipy's paired tests, corrected over all of them."""
+    """The best has the best mean, and the others have the p-values of scipy's paired tests, corrected by Holm."""
     rng = np.random.default_rng(seed)
     values = {name: rng.normal(loc, 1, 12) for name, loc in zip("abcd", rng.normal(size=4))}
     best = (max if more else min)(values, key=lambda name: values[name].mean())
     others = [name for name in values if name != best]
-    found = significance.against_best(values, more)
-    assert list(values) == list(found)
-    assert {"mean": values[best].mean(), "best": True, "t": None, "wilcoxon": None, "level": True} == found[best]
+    results = significance.against_best(values, more)
+    assert list(values) == list(results)
+    assert {"mean": values[best].mean(), "best": True, "t": None, "wilcoxon": None, "level": True} == results[best]
     for kind, test in (("t", stats.ttest_rel), ("wilcoxon", stats.wilcoxon)):
         corrected = significance.holm([test(values[best], values[name]).pvalue for name in others])
-        assert corrected.tolist() == pytest.approx([found[name][kind] for name in others])
-    assert all(found[name]["level"] == (found[name]["t"] >= 0.05) for name in others)
+        assert corrected.tolist() == pytest.approx([results[name][kind] for name in others])
+    assert all(results[name]["level"] == (results[name]["t"] >= 0.05) for name in others)
 
 
 def test_a_difference_that_is_clear_is_not_level():
-    """Ten runs that are each about 0.1 better are distinguishable, ten of noise are not."""
+    """Ten runs that are each about 0.1 better are distinguishable, ten runs of noise are not."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=10)
-    found = significance.against_best({"a": base, "b": base - 0.1 + rng.normal(0, 0.01, 10), "c": base[::-1] - 0.001})
-    assert (True, False, True) == tuple(found[name]["level"] for name in "abc")
+    results = significance.against_best({"a": base, "b": base - 0.1 + rng.normal(0, 0.01, 10), "c": base[::-1] - 0.001})
+    assert (True, False, True) == tuple(results[name]["level"] for name in "abc")
 
 
 def test_runs_without_a_spread():
-    """Always the same: p is 1; always better by the same: the t-test's p is 0 and Wilcoxon's is that of ten signs."""
+    """Without differences p is 1; with ten equal differences the t-test's p is 0 and Wilcoxon's that of ten signs."""
     base = np.linspace(0.1, 0.7, 10)
-    found = significance.against_best({"a": base, "same": base.copy(), "below": base - 0.1})
-    assert (1.0, 1.0, True) == tuple(found["same"][key] for key in ("t", "wilcoxon", "level"))
-    assert (0.0, False) == (found["below"]["t"], found["below"]["level"])
-    assert 0 < found["below"]["wilcoxon"] < 0.02
+    results = significance.against_best({"a": base, "same": base.copy(), "below": base - 0.1})
+    assert (1.0, 1.0, True) == tuple(results["same"][key] for key in ("t", "wilcoxon", "level"))
+    assert (0.0, False) == (results["below"]["t"], results["below"]["level"])
+    assert 0 < results["below"]["wilcoxon"] < 0.02
 
 
 def test_one_run_cannot_be_tested():
-    """Of a single run there is a mean and a best one, and nothing to test."""
-    found = significance.against_best({"a": [0.2], "b": [0.1]})
-    assert {"mean": 0.1, "best": False, "t": None, "wilcoxon": None, "level": True} == found["b"]
-    assert found["a"]["best"]
-    assert [True] == [about["best"] for about in significance.against_best({"a": [0.2, 0.3]}).values()]
+    """With a single run there are means and a best name, but no test."""
+    results = significance.against_best({"a": [0.2], "b": [0.1]})
+    assert {"mean": 0.1, "best": False, "t": None, "wilcoxon": None, "level": True} == results["b"]
+    assert results["a"]["best"]
+    assert [True] == [result["best"] for result in significance.against_best({"a": [0.2, 0.3]}).values()]
 
 
 def test_ranks_by_hand():
     """Ranks within each of four blocks, averaged; Friedman's chi square is 12 / (4 * 3 * 4) times the sum of squared
     rank sums (4.5, 7.5, 12), less 3 * 4 * 4, corrected for the one tie; its p-value with 2 degrees of freedom."""
     table = {"a": [0.9, 0.8, 0.7, 0.6], "b": [0.8, 0.7, 0.6, 0.6], "c": [0.7, 0.6, 0.5, 0.5]}
-    found = significance.average_ranks(table)
-    assert {"a": 4.5 / 4, "b": 7.5 / 4, "c": 12 / 4} == found["ranks"]
+    ranking = significance.average_ranks(table)
+    assert {"a": 4.5 / 4, "b": 7.5 / 4, "c": 12 / 4} == ranking["ranks"]
     chi = (12 / (4 * 3 * 4) * (4.5**2 + 7.5**2 + 12**2) - 48) / (1 - 6 / (4 * 24))
-    assert (4, pytest.approx(np.exp(-chi / 2))) == (found["blocks"], found["friedman"])
+    assert (4, pytest.approx(np.exp(-chi / 2))) == (ranking["blocks"], ranking["friedman"])
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_critical_differences_of_demsar(level, q):
 
 
 def test_ranks_where_less_is_better():
-    """Of costs the lowest is first, and ties share a rank."""
-    found = significance.average_ranks({"a": [1, 3], "b": [2, 3], "c": [3, 1]}, more_is_better=False)
-    assert {"a": 1.75, "b": 2.25, "c": 2.0} == found["ranks"]
+    """The lowest cost ranks first, and ties share a rank."""
+    ranking = significance.average_ranks({"a": [1, 3], "b": [2, 3], "c": [3, 1]}, more_is_better=False)
+    assert {"a": 1.75, "b": 2.25, "c": 2.0} == ranking["ranks"]
 
 
 def test_what_cannot_be_ranked():

@@ -28,16 +28,19 @@ def files(shared):
 
 @pytest.mark.parametrize(("learner", "values", "sum_", "deviation", "sensitivity", "specificity"), GERMAN)
 def test_german_as_published(files, learner, values, sum_, deviation, sensitivity, specificity):
-    """Table 2 of the ACOG paper comes out to its last printed digit: rho = T_n / T_p, rows of unit length."""
+    """Table 2 of the ACOG paper is reproduced to the last printed digit, with rho = T_n / T_p and unit rows."""
     table = datasets.table(formats.read(files[0]))
     with sources.COMPRESSIONS[".xz"](files[1], "rt") as lines:
         orders = [np.array(line.split(), int) - 1 for line in lines]
-    found = []
+    evaluations = []
     for order in orders:
         parts = strategy(learner=learner, rule="all", values=values).build(table.rows.columns)
-        done = stream.replay(table.rows, table.y, order, *parts, stream.objective(rho=700 / 300))
-        found.append(metrics.evaluate(done.counts, "push"))
-    percent = {key: 100 * np.array([one[key] for one in found]) for key in ("sum", "sensitivity", "specificity")}
+        replay = stream.replay(table.rows, table.y, order, *parts, stream.objective(rho=700 / 300))
+        evaluations.append(metrics.evaluate(replay.counts, "push"))
+    percent = {
+        key: 100 * np.array([evaluation[key] for evaluation in evaluations])
+        for key in ("sum", "sensitivity", "specificity")
+    }
     assert 20 == len(orders)
     assert (sum_, deviation, sensitivity, specificity) == (
         round(percent["sum"].mean(), 3),
@@ -52,9 +55,9 @@ def test_german_by_the_command_line(files, command, learner, values, sum_, devia
     """The documented line gives the same means and sample deviations, as fractions, to 1e-5."""
     settings = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
     line = ["replay", *files[:1], "--learner", learner, "--rule", "all", *settings, "--orders", files[1], "--json"]
-    found = json.loads(command(*line)[1])
-    mean, std = found["mean"]["push"], found["std"]["push"]
+    output = json.loads(command(*line)[1])
+    mean, std = output["mean"]["push"], output["std"]["push"]
     expected = pytest.approx([part / 100 for part in (sum_, deviation, sensitivity, specificity)], abs=1e-5)
     assert expected == [mean["sum"], std["sum"], mean["sensitivity"], mean["specificity"]]
-    assert 1000 == found["mean"]["queried"]
-    assert found["mean"]["push_query"]["sensitivity"] == 1
+    assert 1000 == output["mean"]["queried"]
+    assert output["mean"]["push_query"]["sensitivity"] == 1

@@ -48,16 +48,16 @@ def three():
 
 
 def test_german_equals_the_publication_to_the_last_printed_digit(german):
-    """21 of the 24 figures of ACOG's table 2 on german come out exactly, mean and deviation; the others are near."""
-    others = {(found["part"], found["algorithm"]) for found in german["lines"] if found["verdict"] != "exact"}
+    """21 of the 24 figures of ACOG's table 2 on german are reproduced exactly, and the others are close."""
+    others = {(line["part"], line["algorithm"]) for line in german["lines"] if line["verdict"] != "exact"}
     assert {("sum", "ROMMA"), ("sum", "CPA"), ("cost in hundreds", "CPA")} == others
-    assert all(abs(found["difference"]) < 0.35 for found in german["lines"])
-    assert {"eta": 100.0} == next(found["settings"] for found in german["lines"] if found["algorithm"] == "ACOG-II")
+    assert all(abs(line["difference"]) < 0.35 for line in german["lines"])
+    assert {"eta": 100.0} == next(line["settings"] for line in german["lines"] if line["algorithm"] == "ACOG-II")
 
 
 def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
-    """The figure of the best setting stands beside that of the published one where they differ."""
-    others = {found["algorithm"]: found.get("other") for found in german["lines"] if found["part"] == "sum"}
+    """If another setting than the published one is best, its figure is given too."""
+    others = {line["algorithm"]: line.get("other") for line in german["lines"] if line["part"] == "sum"}
     assert {"eta": 10.0} == others["ACOG-II"]["settings"]
     assert others["ACOG-II"]["ours"] > 66
     assert others["ACOG-I"] is None
@@ -65,16 +65,16 @@ def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
 
 @pytest.mark.parametrize("name", published.BLOCKS)
 def test_every_block_is_listed_with_its_files_and_its_protocol(name):
-    """A block says which paper and table it is, what it reads and how it runs, for algorithms that there are."""
-    about = next(found for found in reproduce.listed() if found["name"] == name)
+    """A block names its paper, table, files and protocol, and only algorithms that exist."""
+    entry = next(entry for entry in reproduce.listed() if entry["name"] == name)
     block = published.BLOCKS[name]
-    assert all((about["paper"], about["table"], about["files"], len(about["protocol"]) > 100, block.parts))
+    assert all((entry["paper"], entry["table"], entry["files"], len(entry["protocol"]) > 100, block.parts))
     assert name in reproduce.outline()
     assert all(algorithm in algorithms.ALGORITHMS for part in block.parts.values() for algorithm in part.published)
 
 
-def test_a_table_that_is_not_there_is_refused_with_those_that_are(command):
-    """The names of all blocks are in the sentence."""
+def test_an_unknown_table_is_refused_with_the_names_of_all_tables(command):
+    """The error lists the names of all blocks."""
     sentence = f"error: a table must be all or one of {', '.join(published.BLOCKS)}. Got iris.\n"
     assert (1, "", sentence) == command("iris")
 
@@ -94,15 +94,15 @@ def test_a_missing_file_is_one_sentence(name, tmp_path, command):
     assert (1, "", sentence) == command(name, "--data-dir", tmp_path)
 
 
-def test_zero_rows_are_counted_where_the_paper_has_them_alone(command):
-    """A table whose protocol does not know the option says so, and does not run as if it did."""
+def test_zero_rows_can_be_counted_in_the_table_of_w8a_only(command):
+    """A table whose protocol does not have the option refuses it."""
     assert (1, "", "error: zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german.\n") == command(
         "acog-german", "--count-zero-rows-as-mistakes"
     )
 
 
 def test_a_command_without_a_table_says_what_it_needs(command):
-    """Nothing is run by accident."""
+    """Without arguments nothing runs, and the error says what the command needs."""
     assert (1, "", "error: reproduce needs the name of a table, all, --list or --write.\n") == command()
 
 
@@ -117,7 +117,7 @@ def test_json_has_every_figure_with_its_settings(shared, command):
         block
     )
     keys = {"part", "algorithm", "settings", "ours", "std", "queried", "published", "published_std", "difference"}
-    assert all(keys | {"verdict"} == set(found) - {"other"} for found in block["lines"])
+    assert all(keys | {"verdict"} == set(line) - {"other"} for line in block["lines"])
 
 
 def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command, tmp_path):
@@ -148,13 +148,13 @@ def test_the_page_has_every_table_as_it_is_described_now(name):
     block = published.BLOCKS[name]
     assert block.protocol in section
     assert block.notes in section
-    for figure, found in block.parts.values():
-        for mean, std in filter(None, found.values()):
+    for figure, cells in block.parts.values():
+        for mean, std in filter(None, cells.values()):
             assert f" {mean:.{figure.digits}f} ± {std:.{figure.digits}f} " in section
 
 
 def test_rows_of_zeros_count_as_mistakes_and_are_not_asked():
-    """The published protocol: a zero row is wrong whatever its label, and no label is spent on it."""
+    """In the published protocol a row of zeros is a mistake whatever its label, and costs no label."""
     data = table([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]], [1, 1, -1, -1])
     run = protocols.without_zero_rows(protocols.Stream(data, [np.arange(4)], 1.0))
     counts = run.counts("PA", [{}])[0, 0]
@@ -173,7 +173,7 @@ def test_w8a_has_5455_rows_of_zeros(shared):
 
 
 def test_smoothing_meets_the_share_of_labels():
-    """delta is found at which the rule asks the share wanted, and a random rule gets it as q."""
+    """smoothing finds the delta at which the rule asks the wanted share of labels; a random rule gets it as q."""
     rng = np.random.default_rng(4)
     data = table(rng.normal(size=(3000, 4)), np.where(rng.normal(size=3000) > 0, 1, -1))
     run = protocols.Stream(data, [stream.shuffled(3000, seed) for seed in range(3)], 1.0)
@@ -196,12 +196,12 @@ def test_smoothing_meets_the_share_of_labels():
     ],
 )
 def test_verdicts_know_which_way_is_better(metric, ours, verdict):
-    """Exact to the printed digit, within two published deviations, or beyond them on the good or the bad side."""
+    """A figure is exact, agrees within two published deviations, or is better or worse by more than that."""
     assert verdict == protocols._verdict(GERMAN, protocols.Figure(metric), ours, 1.655, 53.76, 1.655)
 
 
 def test_a_setting_is_the_best_of_its_grid():
-    """The choice with the highest sum is taken, and the lowest cost."""
+    """The best choice has the highest sum, or the lowest cost."""
     data = table([[1.0, 0.0], [0.0, 1.0]] * 50, [1, -1] * 50)
     run = protocols.Stream(data, [np.arange(100)], 1.0)
     choices = protocols.grid(q=[1e-9, 1.0])
@@ -219,7 +219,7 @@ def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
 
 
 def test_smoothing_knows_the_parameter_of_each_rule(three):
-    """The share of labels is met by the b of the discriminative rule, and is the q of the random one."""
+    """The wanted share of labels sets the b of the discriminative rule and the q of the random one."""
     choice = protocols.smoothing(three, "MM-AMD", 0.2, None, {"eta": 0.1})
     counts = three.counts("MM-AMD", [choice])
     assert ["eta", "b"] == list(choice)
@@ -228,7 +228,7 @@ def test_smoothing_knows_the_parameter_of_each_rule(three):
 
 
 def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
-    """A good setting that asks nearly all gives way to a poor one that asks the share, but not where it is alone."""
+    """A setting that asks nearly all labels loses to a poorer one that asks the wanted share, unless it is alone."""
     keen, shy = {"eta": 1e-6}, {"eta": 1000.0}
     better, poorer = three.means(published.ACCURACY, "MM-AMD", [keen | {"b": 2.0**-14}, shy | {"b": 0.1}])
     assert better > poorer
@@ -245,7 +245,7 @@ def test_columns_are_standardised_and_sparse_ones_stay_sparse():
 
 
 def test_a_block_of_classes_runs_from_its_file(tmp_path):
-    """D-ADA's protocol from the file to the summary, which looks at the published ranking."""
+    """D-ADA's protocol runs from the file to the summary, which compares the ranking with the published one."""
     rng = np.random.default_rng(6)
     y = rng.integers(0, 3, 1300)
     cells = [
@@ -257,12 +257,12 @@ def test_a_block_of_classes_runs_from_its_file(tmp_path):
     parts = {"20 % of labels": protocols.Part(published.ACCURACY, figures)}
     block = replace(LETTER, files=("three.csv",), parts=parts, task={"first": 1000}, ranking=("MM-AMD", "MPAA-II"))
     lines = list(block.run(block, tmp_path, 2, False))
-    assert ["MPAA-II", "MM-AMD", "MD-AMD"] == [found["algorithm"] for found in lines]
-    assert ["better", "better", None] == [found["verdict"] for found in lines]
-    assert [0.2, 0.2] == [pytest.approx(found["queried"], abs=0.02) for found in lines[:2]]
-    assert all(50 < found["ours"] < 90 for found in lines)
-    for found, ours in zip(lines, (60.0, 61.0)):
-        found["ours"] = ours
+    assert ["MPAA-II", "MM-AMD", "MD-AMD"] == [line["algorithm"] for line in lines]
+    assert ["better", "better", None] == [line["verdict"] for line in lines]
+    assert [0.2, 0.2] == [pytest.approx(line["queried"], abs=0.02) for line in lines[:2]]
+    assert all(50 < line["ours"] < 90 for line in lines)
+    for line, ours in zip(lines, (60.0, 61.0)):
+        line["ours"] = ours
     assert reproduce._summary(block, lines).endswith("20 % of labels: MM-AMD 61.00 > MPAA-II 60.00, as published.")
     lines[0]["ours"] = 62.0
     assert reproduce._summary(block, lines).endswith("20 % of labels: MPAA-II 62.00 > MM-AMD 61.00, not as published.")
