@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: scikit-learn's own checks, the bits of the replay, and the tools that it works with."""
+"""The scikit-learn estimator: scikit-learn's own checks, equality with the replay, and the tools that it works with."""
 
 import contextlib
 import io
@@ -30,14 +30,14 @@ SEVERAL = ["MPAA-I", "MD-AMD"]
 
 
 def data(classes=2, n=200, d=6, seed=0):
-    """Rows and labels 0 .. classes - 1 that hyperplanes through the origin nearly tell apart."""
+    """Rows, and labels 0 .. classes - 1 that hyperplanes through the origin nearly separate."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
     return X, (X @ rng.normal(size=(d, classes)) + 0.3 * rng.normal(size=(n, classes))).argmax(1)
 
 
 def replayed(algorithm, X, y, classes, rule=None, **options):
-    """The replay of the same stream, with the engine's own labels, and its rule."""
+    """The engine's replay of the same stream with its own labels, and the rule that it started with."""
     chosen, table = strategy(algorithm), rows.as_rows(X)
     learner, asks = chosen.build(table.columns, classes * chosen.multiclass)
     labels = y + 1 if chosen.multiclass else 2 * y - 1
@@ -54,7 +54,7 @@ def bits(parts):
 
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
 def test_scikit_learn_checks_it(algorithm):
-    """The estimator passes all checks of scikit-learn, but for those of other array libraries than numpy."""
+    """The estimator passes all of scikit-learn's checks, except those for array libraries other than numpy."""
     results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None)
     assert {"passed", "skipped"} >= {result["status"] for result in results}
     assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
@@ -80,20 +80,20 @@ def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
         streamed = clone(model).fit_stream(X, oracle, options.get("budget"), [f"class {k}" for k in range(classes)])
         fitted = model.set_params(budget=options.get("budget")).fit(X, y)
         assert expected.log[:, 0].tolist() == asked
-        for found in (streamed, fitted):
-            log = np.column_stack([found.queried_, found.margins_, found.probabilities_])
+        for trained in (streamed, fitted):
+            log = np.column_stack([trained.queried_, trained.margins_, trained.probabilities_])
             assert expected.log.tolist() == log.tolist()
-            assert bits(expected.learner) == bits(found.learner_)
-            assert bits(rule) == bits(found.rule_)
-            assert y.size == found.rounds_
-            assert expected.counts[..., 1].tolist() == found.counts_[..., 1].tolist()
+            assert bits(expected.learner) == bits(trained.learner_)
+            assert bits(rule) == bits(trained.rule_)
+            assert y.size == trained.rounds_
+            assert expected.counts[..., 1].tolist() == trained.counts_[..., 1].tolist()
         assert expected.counts.tolist() == fitted.counts_.tolist()
         assert [f"class {k}" for k in fitted.predict(X)] == streamed.predict(X).tolist()
 
 
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
-def test_labels_that_were_paid_for_equal_supervised_learning(algorithm):
-    """partial_fit, in any portions, learns what a replay that asks every label learns."""
+def test_partial_fit_equals_supervised_learning(algorithm):
+    """partial_fit, in portions of any size, learns the same as a replay that asks for every label."""
     classes = 3 if algorithm in SEVERAL else 2
     X, y = data(classes)
     expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
@@ -104,8 +104,8 @@ def test_labels_that_were_paid_for_equal_supervised_learning(algorithm):
     assert 200 == model.rounds_
 
 
-def test_labels_that_were_paid_for_reach_the_rule():
-    """A rule that counts the mistakes among the labels it has seen counts those of partial_fit too."""
+def test_the_labels_of_partial_fit_reach_the_rule():
+    """A rule that counts the learner's mistakes counts those on the labels of partial_fit too."""
     X, y = data()
     expected = replayed("SEL-ada", X, y, 2, budget=40)[0].log
     *asked, last = expected[:, 0].astype(int)
@@ -116,21 +116,21 @@ def test_labels_that_were_paid_for_reach_the_rule():
 
 
 @pytest.mark.parametrize("algorithm", ["PAA-I", "CSPAA(a)", "OA3-diag", "MD-AMD"])
-def test_what_comes_next_is_known_before_it_comes(algorithm):
-    """After t rows the margin and the probability of asking of the next are those of the replay, to the bit."""
+def test_the_next_margin_and_probability_equal_the_replay(algorithm):
+    """After t rows the next row's margin and probability of being asked equal those of the replay, to the bit."""
     X, y = data()
     y[:2] = 0, 1
     expected = replayed(algorithm, X, y, 2)[0].log
     several = strategy(algorithm).multiclass
     for t, margin, probability in expected[[5, 20, -1]]:
         model = OnlineActiveClassifier(algorithm).fit(X[: int(t)], y[: int(t)])
-        found = model.decision_function(X)[int(t)]
-        assert margin == (abs(found) if several else found)
+        decision = model.decision_function(X)[int(t)]
+        assert margin == (abs(decision) if several else decision)
         assert probability == model.query_probability(X)[int(t)]
 
 
 def test_scores_of_several_classes():
-    """decision_function gives a score a class, of which the highest predicts; of two, the lead of the second."""
+    """decision_function gives a score for each class, the highest of which predicts, or one score for two classes."""
     X, y = data(4)
     model = OnlineActiveClassifier("MPAA-I").fit(X, y)
     scores = model.decision_function(csr_array(X))
@@ -143,7 +143,7 @@ def test_scores_of_several_classes():
 
 
 def test_the_positive_class():
-    """positive_class turns the two classes round for the engine, while scikit-learn sees the second as ever."""
+    """positive_class swaps the two classes inside the engine, while scikit-learn's order of classes stays the same."""
     X, y = data()
     words = np.where(y > 0, "exercise", "other")
     model = OnlineActiveClassifier("PAA-I", positive_class="exercise", theta=0.2).fit(X, words)
@@ -160,7 +160,7 @@ def test_the_positive_class():
 
 
 def test_what_a_positive_weighs():
-    """rho is estimated, taken from y, a number, or the cost weights; what the paper fixes goes before."""
+    """rho is estimated, a number, or computed from y or the cost weights; a value that the paper fixes overrides it."""
     X, y = data()
     ratio = (y == 0).sum() / (y == 1).sum()
     for algorithm, settings, rho in (
@@ -176,7 +176,7 @@ def test_what_a_positive_weighs():
 
 
 def test_it_is_cloned_and_tuned():
-    """Parameters of an algorithm are cloned, shown, set and tuned as all others, and so is the algorithm itself."""
+    """The algorithm and its parameters can be cloned, shown, set and tuned like all other parameters."""
     X, y = data()
     model = OnlineActiveClassifier(algorithm="OA3-diag", eta=0.1)
     assert model.get_params() == clone(model).get_params()
@@ -199,7 +199,7 @@ def test_it_is_cloned_and_tuned():
 
 
 def test_it_works_in_a_pipeline():
-    """Texts through tf-idf, and scaled numbers with cross-validation and tuned parameters."""
+    """The estimator works behind tf-idf and a scaler, with cross-validation and a grid search."""
     texts = ["free prize, call now", "lunch at noon?"] * 20
     words = ["spam", "ham"] * 20
     pipeline = make_pipeline(TfidfVectorizer(), OnlineActiveClassifier("OA3-diag", budget=10))
@@ -213,7 +213,7 @@ def test_it_works_in_a_pipeline():
 
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "SOA3", "MD-AMD"])
 def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
-    """A model that was pickled, or mapped read-only from disk, learns on as if nothing had happened."""
+    """A model that was pickled, or mapped read-only from disk, continues with the same bits as the original."""
     X, y = data()
     model = OnlineActiveClassifier(algorithm).fit(X, y)
     joblib.dump(model, tmp_path / "model")
@@ -229,22 +229,22 @@ def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["MD-AMD", "SOA3"])
 def test_threads_share_a_model(algorithm):
-    """Predictions side by side in threads are those of one: none writes into the scratch of another."""
+    """Threads that predict with one model at the same time get the results of a single thread."""
     X, y = data(n=2000)
     model = OnlineActiveClassifier(algorithm).fit(X, y)
     before, portions = bits(model.learner_), [X, X[::-1].copy(), -X]
     expected = [model.query_probability(portion).tolist() for portion in portions]
-    found = {}
+    probabilities = {}
 
     def work(k):
-        found[k] = [model.query_probability(portions[k]).tolist() for _ in range(20)]
+        probabilities[k] = [model.query_probability(portions[k]).tolist() for _ in range(20)]
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(once == expected[k] for k, times in found.items() for once in times)
+    assert all(once == expected[k] for k, times in probabilities.items() for once in times)
     assert before == bits(model.learner_)
 
 
@@ -317,7 +317,7 @@ def test_errors_name_what_is_allowed_and_what_came(call, message):
 
 
 def test_the_example_of_the_guide_runs():
-    """The five lines of docs/researchers.md print what they say that they print."""
+    """The five lines of docs/researchers.md print what their comment says."""
     section = (ROOT / "docs" / "researchers.md").read_text(encoding="utf-8").split("## A scikit-learn estimator")[1]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
     printed = io.StringIO()

@@ -41,7 +41,7 @@ def test_parameters_reach_the_formulas(learner, rule):
 
 @pytest.mark.parametrize(("learner", "rule"), [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)])
 def test_a_plan_equals_its_twin(learner, rule):
-    """Audits, trained on or not, and a pace, where the rule can have one, ask and teach what the formulas say."""
+    """Audits, trained on or not, and a pace, if the rule can have one, ask and learn as the formulas say."""
     X, y, order = data_for(learner, seed=3, n=200)
     plan = {"budget": 40, "horizon": 180, "audit": 0.3}
     assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
@@ -51,8 +51,8 @@ def test_a_plan_equals_its_twin(learner, rule):
 
 @pytest.mark.parametrize("rule", query_rules.paceable())
 def test_a_pace_spends_the_budget_evenly(rule):
-    """The labels are spent by the end of the paced rounds, half of them about the middle, whatever the rule; none is
-    asked with a smaller chance than a tenth of a rate."""
+    """Under every rule the labels are spent by the end of the paced rounds, about half of them by the middle; no chance
+    is smaller than a tenth of one label over those rounds."""
     X, y, order = data_for(learner := query_rules.partners(rule)[0], n=1500, huge=1)
     plan = spending.plan(rule, 150, 1400, pace=0.75)
     log = run(csr_array(X), y, order, learner, rule, plan=plan).log
@@ -65,12 +65,12 @@ def test_a_pace_spends_the_budget_evenly(rule):
 def test_every_name_builds_and_runs(name):
     """Each published name asks within its budget, learns, and has the parameters that are declared for it."""
     chosen, entry = strategy(name), ALGORITHMS[name]
-    done = replay(chosen)
-    assert 0 < done.queried <= 30
-    assert np.isfinite(done.learner.w).all()
-    assert done.learner.w.any()
+    replayed = replay(chosen)
+    assert 0 < replayed.queried <= 30
+    assert np.isfinite(replayed.learner.w).all()
+    assert replayed.learner.w.any()
     assert (name, entry.learner, entry.rule) == (chosen.algorithm, chosen.learner, chosen.rule)
-    assert type(done.learner) is LEARNERS[entry.learner]
+    assert type(replayed.learner) is LEARNERS[entry.learner]
     assert declared(entry.learner, entry.rule).keys() == chosen.parameters.keys()
     assert entry.fixed.items() <= chosen.parameters.items()
     assert entry.paper

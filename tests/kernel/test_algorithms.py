@@ -27,7 +27,7 @@ def test_every_pair_has_its_declared_parameters(learner, rule):
 
 
 def test_names_in_any_case():
-    """A name is found whatever its capitals, and told as published."""
+    """Names are accepted in any case and returned as published."""
     assert "OA3-diag" == strategy("oa3-DIAG").algorithm
     assert ("acog-ii", "variance") == (strategy("oa3").learner, strategy("oa3").rule)
     assert "PA-I" == strategy("pa-i").algorithm
@@ -35,7 +35,7 @@ def test_names_in_any_case():
 
 
 def test_soal_fixes_rho():
-    """SOAL weighs both classes alike; SOAL-CS and OA3 take the run's rho and so learn something else."""
+    """SOAL weighs both classes alike; SOAL-CS and OA3 take the run's rho and so learn other weights."""
     assert (1.0, 1.0, None, None) == tuple(strategy(name).rho for name in ("SOAL", "SOAL-diag", "SOAL-CS", "OA3"))
     soal, sensitive = replay(strategy("SOAL"), rho=5.0), replay(strategy("SOAL-CS"), rho=5.0)
     assert replay(strategy("SOAL-CS"), rho=1.0).learner.w.tolist() == soal.learner.w.tolist()
@@ -65,7 +65,7 @@ def test_one_delta_for_both_signs():
 
 
 def test_a_key_of_both_sides():
-    """Where learner and rule share a name the side is said, in setting and in telling."""
+    """A parameter that learner and rule share has the prefix learner. or rule., both when set and when shown."""
     chosen = strategy(learner="ada-da", rule="symmetric", values={"learner.delta": 2, "rule.delta": 3})
     assert {"eta": 1, "learner.delta": 2, "rule.delta": 3} == chosen.parameters
     assert ({"eta": 1, "delta": 2}, {"delta": 3}) == (chosen.learner_parameters, chosen.rule_parameters)
@@ -87,7 +87,7 @@ def test_a_key_of_both_sides():
     ],
 )
 def test_a_wrong_strategy_is_refused(call, message):
-    """One sentence names what there is and what came."""
+    """A wrong strategy is refused in one sentence with the allowed values and the given one."""
     with pytest.raises(ValueError, match=message):
         strategy(**call)
 
@@ -107,12 +107,12 @@ def test_a_wrong_strategy_is_refused(call, message):
     ],
 )
 def test_a_supervised_algorithm_is_credited_to_its_paper(name, title):
-    """What the papers compare with is named by the paper that it is from."""
+    """A supervised algorithm names the paper that published it."""
     assert f": {title}" in ALGORITHMS[name].paper
 
 
 def test_a_state_array_is_made_from_what_it_names():
-    """A function of parameters is given those that its arguments name, and no others."""
+    """A state array is computed from the parameters that its function's arguments name, and from no others."""
 
     class Steps(NamedTuple):
         state: from_parameters(lambda classes, step: np.full(classes, step))

@@ -29,7 +29,7 @@ def table(pushed, y, asked):
     st.floats(0.01, 0.99),
 )
 def test_push_equals_scikit_learn(items, alpha, c):
-    """What is predicted positive is what is shown: every metric is scikit-learn's, with 0 for a ratio of nothing."""
+    """Under push every metric equals scikit-learn's for the predictions, with 0 where a ratio is undefined."""
     pushed, y, asked = map(list, zip(*items))
     predicted = np.where(pushed, 1, -1)
     tn, fp, fn, tp = sk.confusion_matrix(y, predicted, labels=[-1, 1]).ravel().tolist()
@@ -49,8 +49,8 @@ def test_push_equals_scikit_learn(items, alpha, c):
         "sum": alpha * sensitivity + (1 - alpha) * specificity,
         "cost": c * fn + (1 - c) * fp,
     }
-    found = evaluate(table(pushed, y, asked), "push", Weights(alpha, c))
-    assert pytest.approx(expected) == {key: value.item() for key, value in found.items()}
+    evaluated = evaluate(table(pushed, y, asked), "push", Weights(alpha, c))
+    assert pytest.approx(expected) == {key: value.item() for key, value in evaluated.items()}
     assert {"tp", "fp", "tn", "fn", *METRICS} == expected.keys()
 
 
@@ -89,24 +89,24 @@ def test_every_metric_is_a_fraction(counts):
     known = counts.copy()
     known[:, 1] = 0
     for name in metrics.EVALUATIONS:
-        found = evaluate(counts, name)
-        assert all(0 <= found[key] <= 1 for key in METRICS if key != "cost")
-        assert found == evaluate(known, name)
+        evaluated = evaluate(counts, name)
+        assert all(0 <= evaluated[key] <= 1 for key in METRICS if key != "cost")
+        assert evaluated == evaluate(known, name)
 
 
 @settings(deadline=None)
 @given(arrays(np.int64, (5, *metrics.COUNTS), elements=st.integers(0, 99)))
 def test_a_curve_is_evaluated_point_by_point(curve):
-    """Counts with leading axes give at each point what that point gives alone."""
+    """Counts with leading axes give at each point the metrics of that point alone."""
     for name in metrics.EVALUATIONS:
-        found = evaluate(curve, name)
+        evaluated = evaluate(curve, name)
         assert [evaluate(point, name) for point in curve] == [
-            {key: values[k] for key, values in found.items()} for k in range(len(curve))
+            {key: values[k] for key, values in evaluated.items()} for k in range(len(curve))
         ]
 
 
 def test_weights():
-    """The ratio is that of a positive to a negative, and a weight outside (0, 1) is refused."""
+    """The ratio is the weight of a positive over that of a negative, and a weight outside (0, 1) is refused."""
     assert pytest.approx((1, 9)) == (Weights().ratio("sum"), Weights().ratio("cost"))
     assert pytest.approx((4, 0.25)) == (Weights(0.8, 0.2).ratio("sum"), Weights(0.8, 0.2).ratio("cost"))
     for name in ("alpha_p", "c_p"):
@@ -124,8 +124,8 @@ def test_weights():
     )
 )
 def test_classes_equal_scikit_learn(items):
-    """Over the items whose class is known, averages over the classes that occurred: push takes what was predicted,
-    push-and-query the class of what was asked."""
+    """Metrics of K classes equal scikit-learn's over the items of known class and the classes that occur: push takes the
+    predicted class, push-and-query the true class of an item that was asked."""
     counts = metrics.empty(CLASSES)
     for predicted, label, asked in items:
         counts[predicted - 1, label, int(asked)] += 1
@@ -135,15 +135,15 @@ def test_classes_equal_scikit_learn(items):
         ("push", [predicted for predicted, _, _ in known]),
         ("push_query", [label if asked else predicted for predicted, label, asked in known]),
     ):
-        found = metrics.evaluate_classes(counts, evaluation)
+        evaluated = metrics.evaluate_classes(counts, evaluation)
         precision, recall, f1, support = sk.precision_recall_fscore_support(
             y, passed, labels=range(1, CLASSES + 1), zero_division=0
         )
         for name, expected in (("precision", precision), ("recall", recall), ("f1", f1), ("items", support)):
-            np.testing.assert_allclose(found[name], expected)
-        assert sk.accuracy_score(y, passed) == pytest.approx(found["accuracy"])
-        assert sk.f1_score(y, passed, average="macro") == pytest.approx(found["macro_f1"])
-        assert recall[support > 0].mean() == pytest.approx(found["macro_recall"])
+            np.testing.assert_allclose(evaluated[name], expected)
+        assert sk.accuracy_score(y, passed) == pytest.approx(evaluated["accuracy"])
+        assert sk.f1_score(y, passed, average="macro") == pytest.approx(evaluated["macro_f1"])
+        assert recall[support > 0].mean() == pytest.approx(evaluated["macro_recall"])
         assert (
             metrics.class_confusion(counts, evaluation).tolist()
             == sk.confusion_matrix(y, passed, labels=range(1, CLASSES + 1)).tolist()
@@ -152,7 +152,7 @@ def test_classes_equal_scikit_learn(items):
 
 @given(arrays(np.int64, (5, CLASSES, CLASSES + 1, 2), elements=st.integers(0, 99)))
 def test_a_curve_of_classes_is_evaluated_point_by_point(curve):
-    """Leading axes are points of a curve."""
+    """Metrics of counts with leading axes equal those of each point alone."""
     for evaluation in metrics.EVALUATIONS:
         whole = metrics.evaluate_classes(curve, evaluation)
         for k, counts in enumerate(curve):

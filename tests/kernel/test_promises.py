@@ -13,7 +13,7 @@ class TestLearners:
     @pytest.mark.parametrize("learner", LEARNERS)
     @pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
     def test_a_learner_keeps_the_promise(self, promise, learner):
-        """Each learner, with the rule symmetric."""
+        """Each learner keeps each promise with the rule symmetric."""
         if exception := EXCEPTIONS.get((promise.__name__, learner)):
             pytest.skip(exception)
         promise(learner, "symmetric")
@@ -25,5 +25,5 @@ class TestRules:
     )
     @pytest.mark.parametrize("promise", RULE_PROMISES, ids=lambda promise: promise.__name__)
     def test_a_rule_keeps_the_promise(self, promise, learner, rule):
-        """Each rule, with a binary and a multi-class learner that it works with."""
+        """Each rule keeps each promise with a binary and a multi-class learner that it works with."""
         promise(learner, rule)

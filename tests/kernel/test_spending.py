@@ -1,4 +1,4 @@
-"""Audits and pacing: a plan spends the budget as it says, and every chance is the one that it was asked with."""
+"""Audits and pacing: a plan spends the budget exactly, and every stored chance is the true probability of asking."""
 
 import re
 
@@ -22,7 +22,7 @@ def planned(rule="symmetric", seed=0, learner="pa-i", rounds=ROUNDS, **more):
 @pytest.mark.parametrize("rule", ["symmetric", "margin"])
 @pytest.mark.parametrize("more", [{"audit": 0.3, "trains": False}, {"audit": 0.2, "pace": 0.8}, {"pace": 0.5}])
 def test_a_compiled_plan_equals_its_twin(rule, more):
-    """The machine code of a plan gives what the formulas say (every pair of learner and rule: interpreted.py)."""
+    """A compiled plan equals the formulas (interpreted.py does this for every pair of learner and rule)."""
     if "pace" in more and rule not in query_rules.paceable():
         return
     plan = {"budget": BUDGET, "horizon": 350} | more
@@ -31,7 +31,7 @@ def test_a_compiled_plan_equals_its_twin(rule, more):
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.5}, {"trains": False}])
 def test_the_budget_and_the_audits_are_spent_exactly(more):
-    """Of the budget a share goes to audits, to the last one by the horizon, and the rest to what the rule wants."""
+    """The audits' share of the budget is spent by the horizon, and the rest goes to the rule's questions."""
     for seed in range(20):
         done = planned(seed=seed, audit=0.25, rounds=350, **more)
         audits = done.decided[:, 0] > 0
@@ -40,18 +40,18 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
 
 
 def test_audits_fall_on_every_round_alike():
-    """Over many seeds each tenth of the rounds has its tenth of the audits, whatever the rule wants there."""
+    """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks there."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]
-    where = np.concatenate([done.log[done.decided[:, 0] > 0, 0] for done in runs])
-    found, expected = np.histogram(where, 10, (0, ROUNDS))[0], len(where) / 10
-    assert len(where) == 300 * BUDGET / 2
-    assert ((found - expected) ** 2 / expected).sum() < 27.9  # chi-square with 9 degrees of freedom, 0.1 %
+    rounds = np.concatenate([done.log[done.decided[:, 0] > 0, 0] for done in runs])
+    observed, expected = np.histogram(rounds, 10, (0, ROUNDS))[0], len(rounds) / 10
+    assert len(rounds) == 300 * BUDGET / 2
+    assert ((observed - expected) ** 2 / expected).sum() < 27.9  # chi-square with 9 degrees of freedom, 0.1 %
 
 
 @pytest.mark.parametrize("more", [{"audit": 0.3}, {"pace": 1.0}, {"audit": 0.3, "pace": 0.7}])
-def test_chances_are_those_that_rounds_are_asked_with(more):
-    """Over many seeds the weights 1 / pi of what was asked sum to the rounds up to the last question, which ends the
-    window (optional stopping)."""
+def test_chances_are_the_probabilities_of_asking(more):
+    """Over many seeds the weights 1 / pi of the questions sum to the number of rounds up to the last question, where the
+    window ends (optional stopping)."""
     logs = [planned(seed=seed, **more).log for seed in range(200)]
     assert all(((log[:, 2] > 0) & (log[:, 2] <= 1)).all() for log in logs)
     off = np.array([(1 / log[:, 2]).sum() - (log[-1, 0] + 1) for log in logs])
@@ -59,14 +59,14 @@ def test_chances_are_those_that_rounds_are_asked_with(more):
 
 
 def test_without_a_pace_the_rule_spends_as_it_wants():
-    """A plan of audits alone leaves the rule its chances: it asks often at first."""
+    """A plan with audits only does not change the rule's chances, so that it asks often at first."""
     done = planned(audit=0.25)
     wished = done.log[done.decided[:, 0] == 0, 0]
     assert np.median(wished) < np.median(planned(audit=0.25, pace=1.0).log[:, 0]) / 2
 
 
 def test_audits_that_do_not_train_leave_the_learner_alone():
-    """With every label an audit, the weights stay 0 unless audits train, and move if they do."""
+    """When every label is an audit, the weights stay 0 unless audits train."""
     for trains in (False, True):
         done = planned(audit=0.995, trains=trains)
         assert BUDGET == done.decided[:, 0].sum() == done.queried
@@ -90,13 +90,13 @@ DRAWING = ", ".join(query_rules.paceable())
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(values, message):
-    """Shares out of their range, and rules that cannot be paced, are refused in one sentence."""
+    """Shares outside their range, and a pace for a rule that cannot have one, are refused in one sentence."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         spending.plan(**{"rule": "symmetric", "budget": 10, "horizon": 100} | values)
 
 
 def test_nothing_planned_is_no_plan():
-    """Without audits and pace there is no plan, and a replay is the one that it was."""
+    """Without audits and pace there is no plan, and the rule's own chances decide."""
     X, y, order = data(n=ROUNDS)
     assert spending.plan("symmetric", BUDGET, ROUNDS) is None
     plain = run(csr_array(X), y, order, "pa-i", "symmetric", budget=BUDGET)

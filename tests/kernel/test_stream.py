@@ -19,9 +19,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_every_pair_equals_its_dense_twin():
-    """Every learner with every rule, on both kinds of rows and with other parameters, equals its twin as Python.
+    """Every learner with every rule, on both kinds of rows and with other parameters, equals its twin in plain Python.
 
-    Compiled are each learner and each rule (test_promises.py), and the pairs below, where one reads the other's state.
+    Compiled code is tested for each learner and each rule (test_promises.py), and for the pairs below, whose rule reads
+    the learner's state.
     """
     command = "-m pytest -p no:cacheprovider -W ignore:overflow:RuntimeWarning --tb=short".split()
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
@@ -45,7 +46,7 @@ def test_every_pair_equals_its_dense_twin():
     ],
 )
 def test_a_rule_that_reads_the_state_equals_the_twin_with_every_learner(learner, rule):
-    """Compiled, a rule that looks at the variance works with each learner that keeps one."""
+    """A compiled rule that needs the learner's state equals its twin with each learner that provides it."""
     assert_twins(*data_for(learner, seed=2), learner, rule, ratio=0.25, seed=9)
 
 
@@ -61,7 +62,7 @@ def test_a_rule_that_reads_the_state_equals_the_twin_with_every_learner(learner,
     ],
 )
 def test_dense_rows_equal_the_twin(learner, rule):
-    """Dense rows give what sparse rows give: the formulas of the twin."""
+    """Dense rows equal the twin, as sparse rows do."""
     assert_twins(*data_for(learner, seed=1), learner, rule, matrix=np.asarray, seed=5, budget=60)
 
 
@@ -76,7 +77,7 @@ def test_draws_are_pure():
 
 
 def test_marks_cut_the_stream_without_changing_it():
-    """Counts kept at many rounds end where one run ends, before and after the budget is spent."""
+    """A run with marks has the same counts and log as one without, and its curve has the counts at each mark."""
     X, y, order = data(seed=5)
     whole = run(X, y, order, "pa-i", "asymmetric", budget=20)
     parts = run(X, y, order, "pa-i", "asymmetric", budget=20, marks=[1, 10, 50, 110, 120])
@@ -136,13 +137,13 @@ def test_a_budget_is_never_exceeded():
     ],
 )
 def test_errors_name_what_is_allowed_and_what_came(call, message):
-    """A wrong value is refused in one sentence."""
+    """A wrong value is refused in one sentence with the allowed values and the given one."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         call()
 
 
 def test_a_full_covariance_over_the_limit_is_refused_with_the_ways_out(monkeypatch):
-    """A learner that would not fit into memory says how much it needs and what to do instead."""
+    """A learner over the memory limit is refused with the size that it needs and what to use instead."""
     with pytest.raises(
         ValueError, match=r"20,000 x 20,000 numbers: 3.0 GiB, over the limit of 2.0 GiB. Use a diagonal"
     ):
@@ -176,6 +177,6 @@ print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"])
 
 
 def test_machine_code_is_kept_apart_where_numba_was_imported_first():
-    """The folder named after the sources is used by a program that has imported numba before the engine, too."""
+    """A program that imports numba before the engine also uses the cache folder named after the sources."""
     done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
     assert ("True\n", "") == (done.stdout, done.stderr)

@@ -70,16 +70,16 @@ def session(store):
 
 
 def ask(store, session, parent=0, branch=0, number=1, item=0):
-    """A stored question that waits."""
-    about = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
-    why = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": store_module.now()}
-    question = store.put_question(about | why)
+    """The id of a stored question without an answer."""
+    place = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
+    decision = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": store_module.now()}
+    question = store.put_question(place | decision)
     store.number_question(session, question, number)
     return question
 
 
 def rows(store):
-    """How many rows every table has."""
+    """The number of rows of every table."""
     return {table: store.one(f"SELECT count(*) AS n FROM {table}")["n"] for table in TABLES}
 
 
@@ -87,7 +87,7 @@ def rows(store):
 
 
 def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
-    """A later version's steps run after those that a database has, each once, in the order of the file."""
+    """The steps of a later version run once each, after those already applied, in the order of the file."""
     Store(path).close()
     names, ran = [*migrations.STEPS, "m9999_b", "m9999_a"], []
     monkeypatch.setattr(migrations, "STEPS", {name: lambda db, name=name: ran.append(name) for name in names})
@@ -99,7 +99,7 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
-    """Data set, session and labels of the first version open, have nothing of what came later, and work goes on."""
+    """A database of the first version keeps every row, gets the defaults of later columns, and takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
     monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
     old = Store(path)
@@ -122,7 +122,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     for table in TABLES:
         assert [row | new.get(table, {}) for row in kept[table]] == store.query(f"SELECT * FROM {table}")
     assert [None] * 4 == [
-        found["classes"] for found in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
+        row["classes"] for row in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
     ]
     second = ask(store, session, parent=question, branch=1, number=2, item=1)
     store.put_label("later", second, -1, "Ann", None)
@@ -130,20 +130,20 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
 
 
 def test_classes_are_kept_in_their_order(store):
-    """A data set has names with counts and a session names, decoded wherever they are read; labels go up to K."""
+    """A data set keeps the order of its class counts and a session that of its class names; labels go up to K."""
     counts, names = {"b": 2, "a": 1, "C10": 0}, ["b", "a", "C10"]
     items = [("a", None, "a", 2), ("b", None, "b", 1), ("c", None, "b", 1)]
     dataset = store.add_dataset(DATASET | {"classes": json.dumps(counts)}, items)
     session = store.add_session(SESSION | {"dataset": dataset, "classes": json.dumps(names), "positive_class": "joy"})
-    for found in (store.dataset("d"), store.dataset(dataset), *store.datasets()):
-        assert list(counts.items()) == list(found["classes"].items())
-    for found in (store.session(session), *store.sessions()):
-        assert (names, "joy") == (found["classes"], found["positive_class"])
+    for row in (store.dataset("d"), store.dataset(dataset), *store.datasets()):
+        assert list(counts.items()) == list(row["classes"].items())
+    for row in (store.session(session), *store.sessions()):
+        assert (names, "joy") == (row["classes"], row["positive_class"])
     assert [2, 1, 1] == [store.item(dataset, position)["y"] for position in range(3)]
 
 
 def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
-    """A database whose migration breaks in the middle is what it was, and opens with the version that made it."""
+    """A database whose migration fails in the middle is unchanged and still opens with the version that made it."""
     store = Store(path)
     store.add_dataset(DATASET, ITEMS)
     store.close()
@@ -178,7 +178,7 @@ def test_a_database_of_a_newer_version_is_refused(path):
 
 @pytest.mark.parametrize("content", [b"a text, no database\n" * 99, b"SQLite format 3\0" + bytes(range(256)) * 9])
 def test_a_file_that_is_no_database_is_refused(path, content):
-    """Any other file is told in one sentence and left as it is."""
+    """Any other file is refused in one sentence and left unchanged."""
     path.write_bytes(content)
     with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} cannot be used: [^.\n]+\.$"):
         Store(path)
@@ -186,7 +186,7 @@ def test_a_file_that_is_no_database_is_refused(path, content):
 
 
 def test_a_database_is_copied_before_a_migration(path, monkeypatch):
-    """What a new version changes is kept beside the database as it was, once, and opens with the old version."""
+    """Before a migration one copy of the database is stored beside it, which the old version can open."""
     *older, (last, _) = migrations.STEPS.items()
     monkeypatch.setattr(migrations, "STEPS", dict(older))
     store = Store(path)
@@ -230,21 +230,21 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
     assert 1 == rows(store)["labels"]
 
 
-def test_a_file_that_grows_under_a_look_is_not_taken_for_another(store, session, monkeypatch):
-    """Another thread may see the file grow between the look at it and what is made of the look."""
-    look = os.stat
+def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, session, monkeypatch):
+    """A size that another thread stores between the check of the file and its evaluation is not an error."""
+    stat = os.stat
 
     def slow(path, **more):
-        found = look(path, **more)
-        store._size = found.st_size + 4096
-        return found
+        status = stat(path, **more)
+        store._size = status.st_size + 4096
+        return status
 
     monkeypatch.setattr(store_module.os, "stat", slow)
     assert 1 == len(store.sessions())
 
 
 def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store, session):
-    """The last look at the file comes behind the commit."""
+    """The file is checked once more after the commit."""
     question = ask(store, session)
 
     def write():
@@ -257,7 +257,7 @@ def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store,
 
 
 def test_what_only_reads_leaves_the_file_as_it_is(path):
-    """Opened for reading, a database is neither made nor changed; an older one is brought up to date first."""
+    """Opening a database for reading neither creates nor changes it."""
     with pytest.raises(StoreError, match=rf"^There is no database at {re.escape(str(path))}\.$"):
         Store(path, read_only=True)
     assert not path.exists()
@@ -291,8 +291,8 @@ def test_what_sqlite_cannot_do_is_one_sentence(path, store, code, reason):
     assert f"{path} cannot be used: {reason}." == str(failed.value)
 
 
-def test_a_locked_database_is_waited_for_and_then_said(path, store, session):
-    """Whoever writes is told after its patience; who reads is not held up."""
+def test_a_locked_database_is_waited_for_and_then_reported(path, store, session):
+    """A writer gets an error when its patience ends; a reader does not wait."""
     impatient, other = Store(path, patience=0.1), sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     assert 1 == rows(impatient)["sessions"]
@@ -305,8 +305,8 @@ def test_a_locked_database_is_waited_for_and_then_said(path, store, session):
     assert "words" == store.session(session)["guidelines"]
 
 
-def test_a_damaged_database_is_said(path, store):
-    """A page that holds garbage is damage, in one sentence, where it is met."""
+def test_a_damaged_database_is_reported(path, store):
+    """Reading a page that holds garbage raises an error that says the database is damaged."""
     dataset = store.add_dataset(DATASET, [(str(k), "text " * 99, "", 0) for k in range(300)])
     store.close()
     content = bytearray(path.read_bytes())
@@ -317,14 +317,14 @@ def test_a_damaged_database_is_said(path, store):
 
 
 def test_a_path_where_no_file_can_be_is_refused(path):
-    """A folder that does not exist, or a folder instead of a file, is told in one sentence."""
+    """A path in a missing folder, or of a folder, is refused in one sentence."""
     for wrong in (path / "below" / "studio.db", path.parent):
         with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be used: [^.\n]+\.$"):
             Store(wrong)
 
 
 def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
-    """Without a path the database is OAL_DB's, else studio.db here; rows lie beside it."""
+    """Without a path the database is OAL_DB, or studio.db in the working directory; its rows lie beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OAL_DB", raising=False)
     assert "studio.db" == str(store_module.default_path())
@@ -336,8 +336,8 @@ def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
 def test_labels_are_durable_and_references_hold(store):
     """The connection writes ahead, syncs every commit and checks foreign keys."""
     with store.transaction():
-        found = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
-    assert ["wal", 2, 1] == found
+        pragmas = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
+    assert ["wal", 2, 1] == pragmas
     with pytest.raises(ConflictError, match="FOREIGN KEY"):
         store.add_session(SESSION | {"dataset": 7})
 
@@ -346,7 +346,7 @@ def test_labels_are_durable_and_references_hold(store):
 
 
 def test_a_transaction_that_fails_leaves_nothing(store, session):
-    """Whatever is raised, also deep inside, no write of the transaction is left, and the next one works."""
+    """Any exception undoes all writes of the transaction, nested ones included, and the next transaction works."""
     before = rows(store)
 
     def interrupted():
@@ -366,8 +366,7 @@ def test_a_transaction_that_fails_leaves_nothing(store, session):
 
 
 def test_nothing_is_written_outside_a_transaction(store, session):
-    """The connection that writes is out of reach without one, also while another thread is in one; what reads cannot
-    write."""
+    """The writing connection is available inside a transaction of the same thread only, and queries cannot write."""
     with pytest.raises(RuntimeError, match=r"inside `with store\.transaction\(\)` only"):
         store.db.execute("DELETE FROM sessions")
     with store.transaction(), ThreadPoolExecutor() as other:
@@ -379,7 +378,7 @@ def test_nothing_is_written_outside_a_transaction(store, session):
 
 
 def test_what_is_read_is_of_one_moment(store, session):
-    """A snapshot stays what it was while another thread writes; who reads waits for no writer."""
+    """A snapshot does not change while another thread writes, and a reader does not wait for a writer."""
     with store.snapshot(), ThreadPoolExecutor() as other:
         before = rows(store)
         other.submit(store.add_session, SESSION | {"dataset": 1}).result()
@@ -392,7 +391,7 @@ def test_what_is_read_is_of_one_moment(store, session):
 
 
 def test_a_data_set_is_inserted_whole_or_not_at_all(store):
-    """Items that fail on the way, by an id twice or an error of their source, leave no row in any table."""
+    """A duplicate id or an error of the source leaves no row in any table."""
 
     def broken():
         yield from ITEMS
@@ -405,7 +404,7 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
 
 
 def test_two_labels_for_one_question_cannot_stand(store, session):
-    """The table itself refuses a second standing label, and takes another after the first is undone."""
+    """The table itself refuses a second standing label and accepts another once the first is undone."""
     question = ask(store, session)
     store.put_label("first", question, 1, "Ann", 2.0)
     with pytest.raises(ConflictError, match="UNIQUE"):
@@ -421,7 +420,7 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
 
 
 def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monkeypatch):
-    """What was answered last is found by the order of the labels: a clock may go backwards."""
+    """The last label is the one stored last, because a clock may go backwards."""
     clock = iter("987654321")
     monkeypatch.setattr(store_module, "now", lambda: next(clock))
     question = ask(store, session)
@@ -432,7 +431,7 @@ def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monk
 
 
 def write(store, session, name):
-    """Ask and answer 100 questions in a session of one's own."""
+    """Ask and answer 100 questions in one session."""
     for number in range(100):
         with store.transaction():
             store.answers(session)
@@ -451,7 +450,7 @@ write(store, int(sys.argv[2]), f"process {sys.argv[2]}")
 
 
 def test_writers_wait_for_each_other(path, store):
-    """Two threads of one connection and two other processes write labels at once: all are there, none was refused."""
+    """Two threads and two other processes write labels at once, and all labels are stored without an error."""
     dataset, errors = store.add_dataset(DATASET, ITEMS), []
     sessions = [store.add_session(SESSION | {"dataset": dataset}) for _ in range(4)]
     processes = [
@@ -488,7 +487,7 @@ def test_writers_wait_for_each_other(path, store):
 
 
 def test_a_database_that_another_process_just_makes_is_waited_for(path):
-    """Opening while another process holds the file for its first writes waits, as later writes do."""
+    """Opening waits while another process holds the lock for its first writes."""
     first, opened = sqlite3.connect(path, isolation_level=None), []
     first.execute("BEGIN IMMEDIATE")
     first.execute("CREATE TABLE other (a)")
@@ -503,11 +502,11 @@ def test_a_database_that_another_process_just_makes_is_waited_for(path):
     assert {"wal"} == {store.one("PRAGMA journal_mode")["journal_mode"] for store in opened}
 
 
-# What is asked of it
+# Queries
 
 
 def test_a_data_set_in_use_is_not_removed(store, session):
-    """A data set goes, with its items and vocabulary, only when no session uses it."""
+    """A data set is removed, with its items and vocabulary, only if no session uses it."""
     with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
         store.remove_dataset(1)
     assert {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1} == {t: n for t, n in rows(store).items() if n}
@@ -517,7 +516,7 @@ def test_a_data_set_in_use_is_not_removed(store, session):
 
 
 def test_a_session_goes_with_its_questions_and_labels(store, session):
-    """Removing a session leaves the data set and the other sessions."""
+    """Removing a session removes its questions and labels and leaves the data set and the other sessions."""
     other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
     for number in (session, other):
         store.put_label(f"event {number}", ask(store, number), 1, "", None)
@@ -536,7 +535,7 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
 
 
 def test_a_data_set_is_found_by_id_or_name(store):
-    """A number is an id and a word a name, also where a name is a number."""
+    """An int is looked up as an id and a string as a name, even if the name is a number."""
     first = store.add_dataset(DATASET | {"name": "7"}, ITEMS)
     assert (first, first) == (store.dataset(first)["id"], store.dataset("7")["id"])
     for missing in (7, "d"):
@@ -547,7 +546,7 @@ def test_a_data_set_is_found_by_id_or_name(store):
 
 
 def test_the_answers_are_the_labels_that_stand(store, session):
-    """A question comes with its annotator's label, not with one that was taken back nor with that of the data."""
+    """A question has its annotator's standing label, not an undone one and not the data's own."""
     first = ask(store, session, number=1, item=1)
     store.put_label("wrong", first, 1, "Ann", 1.0)
     store.undo_label(first, "undo")
@@ -560,7 +559,7 @@ def test_the_answers_are_the_labels_that_stand(store, session):
 
 
 def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
-    """Labels, skips and positives that stand are counted, and the session worked on last comes first."""
+    """Sessions are listed with the counts of standing labels, skips and positives, the most recently used first."""
     clock = count(3000)
     monkeypatch.setattr(store_module, "now", lambda: str(next(clock)))
     store.add_session(SESSION | {"dataset": 1, "name": "idle"})
@@ -568,6 +567,6 @@ def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
         question = ask(store, session, parent=number, number=number)
         store.put_label(f"event {number}", question, label, "", None)
     store.undo_label(question, "undo")
-    found = [(row["name"], row["labels"], row["positives"], row["skipped"], row["stream"]) for row in store.sessions()]
-    assert [("s", 2, 1, 1, 3), ("idle", 0, 0, 0, 3)] == found
+    listed = [(row["name"], row["labels"], row["positives"], row["skipped"], row["stream"]) for row in store.sessions()]
+    assert [("s", 2, 1, 1, 3), ("idle", 0, 0, 0, 3)] == listed
     assert [2] == [row["sessions"] for row in store.datasets()]

@@ -1,4 +1,4 @@
-"""A database of version 0.2.0, made with it, opens here with every bit that it had."""
+"""A database written by version 0.2.0 opens with the same bits."""
 
 import json
 import tarfile
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 
 
 def test_every_session_of_the_version_before_opens_to_the_same_bits(folder):
-    """Each verifies, has the digest that it had, and takes the next answer."""
+    """Each session verifies, has the digest that version 0.2.0 stored, and takes the next answer."""
     store = Store(folder / "studio.db")
     known = json.loads((folder / "digests.json").read_text())
     assert set(map(int, known)) == {row["id"] for row in store.sessions()}
