@@ -75,7 +75,7 @@ def kinds(ok, tmp_path):
 
 
 def test_replay_of_classes_reports_each_of_them(run, ok, kinds):
-    """Metrics of K classes name each class and are the same for a file and a data set; any class can be the positive."""
+    """Metrics of K classes name each class, the same for a file and a data set; any class can be the positive one."""
     results = [
         ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
         for data in ([kinds], ["kinds.csv", "--label", "kind"])

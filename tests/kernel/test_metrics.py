@@ -124,8 +124,8 @@ def test_weights():
     )
 )
 def test_classes_equal_scikit_learn(items):
-    """Metrics of K classes equal scikit-learn's over the items of known class and the classes that occur: push takes the
-    predicted class, push-and-query the true class of an item that was asked."""
+    """Metrics of K classes equal scikit-learn's over the items of known class and the classes that occur: push takes
+    the predicted class, push-and-query the true class of an item that was asked."""
     counts = metrics.empty(CLASSES)
     for predicted, label, asked in items:
         counts[predicted - 1, label, int(asked)] += 1

@@ -50,8 +50,8 @@ def test_audits_fall_on_every_round_alike():
 
 @pytest.mark.parametrize("more", [{"audit": 0.3}, {"pace": 1.0}, {"audit": 0.3, "pace": 0.7}])
 def test_chances_are_the_probabilities_of_asking(more):
-    """Over many seeds the weights 1 / pi of the questions sum to the number of rounds up to the last question, where the
-    window ends (optional stopping)."""
+    """Over many seeds the weights 1 / pi of the questions sum to the rounds up to the last question, where the window
+    ends (optional stopping)."""
     logs = [planned(seed=seed, **more).log for seed in range(200)]
     assert all(((log[:, 2] > 0) & (log[:, 2] <= 1)).all() for log in logs)
     off = np.array([(1 / log[:, 2]).sum() - (log[-1, 0] + 1) for log in logs])
