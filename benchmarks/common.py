@@ -1,4 +1,4 @@
-"""What the benchmarks share: synthetic rows, a fair clock, the machine in words, and tables."""
+"""Shared by the benchmarks: synthetic rows, a fair clock, a description of the machine, and tables."""
 
 import os
 import platform
@@ -63,7 +63,7 @@ def synthetic(shape, permuted=False):
 
 
 def fitting(shape):
-    """The names of the learners for so many classes."""
+    """The names of the learners for the classes of a shape."""
     return [name for name, kind in LEARNERS.items() if getattr(kind, "multiclass", False) == bool(shape.classes)]
 
 
@@ -83,7 +83,7 @@ def contestant(shape, learner, rule=None):
 
 
 def ours(data, learner, rule=None, **options):
-    """A start of our replay of a stream: each call makes a fresh learner, by name, and returns the run."""
+    """A function that makes a fresh learner, by name, and returns our replay of a stream as a function to time."""
 
     def start():
         parts = contestant(data.shape, learner, rule)
@@ -93,7 +93,7 @@ def ours(data, learner, rule=None, **options):
 
 
 def fastest(start, seconds):
-    """What the runs that `start` gives return, and the shortest processor time of one, within so many seconds."""
+    """Repeat the run that `start` makes for `seconds`; return its result and its shortest processor time."""
     times = []
     while sum(times) < seconds or not times:
         run = start()
@@ -104,8 +104,8 @@ def fastest(start, seconds):
 
 
 def race(starts, passes, seconds=0.1):
-    """What each run by name returns and its shortest processor time; they take turns, so that a busy machine is busy
-    for all of them."""
+    """The result and the shortest processor time of each run by name; runs take turns, so that a busy machine slows
+    them all alike."""
     best = {}
     with threadpool_limits(1):  # threads that spin until there is work would do so on the next one's processor time
         for _ in range(passes):
@@ -116,7 +116,7 @@ def race(starts, passes, seconds=0.1):
 
 
 def table(heads, lines):
-    """A table in Markdown, which a terminal shows as well; columns of numbers are aligned to the right."""
+    """The lines of a Markdown table, also readable in a terminal; columns of numbers are aligned to the right."""
     lines = [["" if cell is None else str(cell) for cell in line] for line in lines]
     columns = [(head, *(line[k] for line in lines)) for k, head in enumerate(heads)]
     rules, padded = [], []
@@ -129,12 +129,12 @@ def table(heads, lines):
 
 
 def number(value, digits=3):
-    """A positive number with so many significant digits, grouped by thousands."""
+    """A positive number with `digits` significant digits and separators of thousands."""
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
 def installed(package):
-    """The version of a package, or that it is missing."""
+    """The version of a package, or "not installed"."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -142,9 +142,9 @@ def installed(package):
 
 
 def machine():
-    """Date, machine kind and versions."""
-    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    names = [line.partition(":")[2].strip() for line in about.splitlines() if line.startswith("model name")]
+    """The date, the hardware and the versions of the packages."""
+    cpuinfo = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
     return {
         "date": str(date.today()),
         "processor": (names or [platform.processor()])[0],

@@ -37,12 +37,12 @@ SPECIFICATION = {
 
 
 def executor(kind, workers):
-    """Threads, or processes that begin with nothing."""
+    """A pool of threads or of spawned processes."""
     return ThreadPoolExecutor(workers) if kind == "threads" else ProcessPoolExecutor(workers, get_context("spawn"))
 
 
 def timed(spec, store, kind, workers):
-    """The lines of a comparison and the seconds that it took, on workers that have compiled and opened everything."""
+    """The lines of a comparison and its seconds, on workers that have compiled the kernel and opened all data."""
     warm = replace(spec, permutations=workers, algorithms={"OAAL": {}})
     with executor(kind, workers) as pool:
         experiments.run(warm, store, pool, folder=A9A.parent)
@@ -52,20 +52,20 @@ def timed(spec, store, kind, workers):
 
 
 def measure(store, kind, spec, turns):
-    """Replays a second of one worker and of two, in turns, so that a busy machine is busy for both; the best counts."""
+    """The best replays per second of one worker and of two, in turns, so that a busy machine slows both alike."""
     rates = {1: 0.0, 2: 0.0}
     for _ in range(turns):
-        found = {}
+        lines = {}
         for workers in rates:
-            found[workers], seconds = timed(spec, store, kind, workers)
-            rates[workers] = max(rates[workers], sum(len(line.counts) for line in found[workers]) / seconds)
-        if not all(np.array_equal(one.counts, two.counts) for one, two in zip(*found.values())):
+            lines[workers], seconds = timed(spec, store, kind, workers)
+            rates[workers] = max(rates[workers], sum(len(line.counts) for line in lines[workers]) / seconds)
+        if not all(np.array_equal(one.counts, two.counts) for one, two in zip(*lines.values())):
             raise SystemExit("one worker and two do not agree.")
     return {"workers": kind, "replays_per_second": rates, "speed_up": rates[2] / rates[1]}
 
 
 def kept(store, spec):
-    """The seconds of a comparison on one thread with all that it stores, and those of its replays alone."""
+    """The seconds of a comparison on one thread with its stored results, and those of its replays in the kernel."""
     seconds, replay = [], stream.replay
 
     def timed_replay(*arguments, **options):

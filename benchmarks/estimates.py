@@ -1,8 +1,8 @@
-"""How good the estimates without the truth are: hundreds of labelled streams, of which only the answers are used.
+"""How good the estimates of a session are, which use only the answers: measured on hundreds of labelled streams.
 
-Every run is one session over a shuffled stream that an annotator answers as the data says; what
-`oal_engine.sessions.estimates` makes of its log is held against the truth of the window. A number is shown or not by
-the rules of the product.
+Every run is one session over a shuffled stream whose questions get the labels of the data as answers; what
+`oal_engine.sessions.estimates` computes from its log is compared with the truth of the window. Whether a number is
+shown is decided by the rules of the product.
 """
 
 import json
@@ -66,7 +66,7 @@ FILES = {
 
 
 def sources(quick):
-    """The labelled data sets by name: the demo, and the shared files that are there."""
+    """The labelled data sets by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     items = formats.read(demo.FOLDER / shown.file, shown.columns)
     yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
@@ -77,8 +77,8 @@ def sources(quick):
 
 
 def session(table, y, classes, chosen, plan, budget, seed):
-    """One run: for its window, and for the last quarter of the stream, what is estimated and the truth, by evaluation
-    and metric; None where too little is known."""
+    """The estimates and the truth of one run, by evaluation and metric, for its window and for the last quarter of the
+    stream; None where there are too few labels."""
     rounds, quarter = y.size, y.size * 3 // 4
 
     def replay(marks):
@@ -88,35 +88,35 @@ def session(table, y, classes, chosen, plan, budget, seed):
             plan=spending.plan(chosen.rule, budget, rounds, **plan),
         )  # fmt: skip
 
-    done = replay([rounds])
-    end = int(done.log[-1, 0]) + 1 if done.queried == budget else rounds
-    found = {"window": told(done, y, classes, replay([end]).curve[0], 0)}
+    run = replay([rounds])
+    end = int(run.log[-1, 0]) + 1 if run.queried == budget else rounds
+    figures = {"window": estimates_and_truth(run, y, classes, replay([end]).curve[0], 0)}
     if plan.get("audit") and end > quarter:
         curve = replay([quarter, end]).curve
-        found["last quarter"] = told(done, y, classes, curve[1] - curve[0], quarter)
-    return found
+        figures["last quarter"] = estimates_and_truth(run, y, classes, curve[1] - curve[0], quarter)
+    return figures
 
 
-def told(done, y, classes, counts, start):
-    """The estimates of the rounds from `start` that make these counts, as the product shows them, and their truth."""
-    t, late = done.log[:, 0].astype(int), done.log[:, 0] >= start
-    label, predicted, chance = y[t[late]], done.decided[late, 1], done.log[late, 2]
+def estimates_and_truth(run, y, classes, counts, start):
+    """The estimates for the rounds from `start`, which have these counts, as the product shows them, and the truth."""
+    t, late = run.log[:, 0].astype(int), run.log[:, 0] >= start
+    label, predicted, chance = y[t[late]], run.decided[late, 1], run.log[late, 2]
     size, rounds = np.array([late.sum()]), np.array([counts.sum()])
     if classes:
-        made, enough, *_ = estimates.of_classes(predicted == label, label, chance, size, rounds)
+        estimated, enough, *_ = estimates.of_classes(predicted == label, label, chance, size, rounds)
     else:
         pushes = np.array([counts[1].sum()])
-        made, enough, *_ = estimates.windows(predicted > 0, label, chance, size, rounds, pushes, metrics.Weights())
-    found = {}
+        estimated, enough, *_ = estimates.windows(predicted > 0, label, chance, size, rounds, pushes, metrics.Weights())
+    figures = {}
     for name in metrics.EVALUATIONS:
         truth = metrics.evaluate_classes(counts, name) if classes else metrics.evaluate(counts, name)
         for metric in ("accuracy",) if classes else ("f1", "sum"):
-            found[name, metric] = (*made[name][metric][:, 0], float(truth[metric])) if enough[0] else None
-    return found
+            figures[name, metric] = (*estimated[name][metric][:, 0], float(truth[metric])) if enough[0] else None
+    return figures
 
 
 def runs(quick, orders):
-    """Every run's figures: (data, strategy, plan, labels, what of, evaluation, metric, figures or None)."""
+    """The figures of every run: (data, strategy, plan, labels, window, evaluation, metric, numbers or None)."""
     number = count()
     for name, data in sources(quick):
         many = STRATEGIES if not data.classes else MANY
@@ -126,38 +126,38 @@ def runs(quick, orders):
             for title, values in list(many.items())[: 2 if quick else None]:
                 for plan, own in PLANS.items():
                     for labels in LABELS[:2] if quick else LABELS:
-                        draws = next(number)  # no two runs share their draws: these decide how far off both are
-                        found = session(part, y, data.classes, strategy(**values), own, labels, draws)
-                        for what, figures in found.items():
-                            for (evaluation, metric), each in figures.items():
-                                yield name, title, plan, labels, what, evaluation, metric, each
+                        draws = next(number)  # runs with the same draws would have related errors
+                        windows = session(part, y, data.classes, strategy(**values), own, labels, draws)
+                        for window, figures in windows.items():
+                            for (evaluation, metric), numbers in figures.items():
+                                yield name, title, plan, labels, window, evaluation, metric, numbers
 
 
 def summary(figures):
-    """Sessions, the share that shows a number, and of these bias, coverage and half-width of the intervals."""
-    shown = np.array([each for each in figures if each is not None]).reshape(-1, 4)
+    """The number of sessions, the share that shows a number, and the bias, coverage and half-width of those numbers."""
+    shown = np.array([numbers for numbers in figures if numbers is not None]).reshape(-1, 4)
     value, low, high, truth = shown.T
-    found = {"sessions": len(figures), "shown": len(shown) / len(figures)}
+    line = {"sessions": len(figures), "shown": len(shown) / len(figures)}
     if len(shown):
         within = (low - 1e-12 <= truth) & (truth <= high + 1e-12)
-        found |= {
+        line |= {
             "bias": float((value - truth).mean()), "error": float(np.sqrt(((value - truth) ** 2).mean())),
             "coverage": float(within.mean()), "half_width": float((high - low).mean() / 2),
         }  # fmt: skip
-    return found
+    return line
 
 
-def of_two(run, what="window"):
-    """Whether a run tells positives from negatives, and its figures are of this."""
-    return "classes" not in run[0] and run[4] == what
+def of_two(run, window="window"):
+    """Whether a run has two classes and its figures are of this window."""
+    return "classes" not in run[0] and run[4] == window
 
 
 def of_many(run):
-    """Whether a run tells K classes apart. Both evaluations err alike then: they differ by what is known."""
+    """Whether a run has K classes and evaluates push, whose errors equal those of push-and-query with K classes."""
     return "classes" in run[0] and run[4:6] == ("window", "push")
 
 
-GROUPS = {  # title: the columns of a run that a line is for, and which runs
+GROUPS = {  # title: the columns of a run to group by, and the filter of runs
     "By labels and plan": ((3, 2), of_two),
     "By labels and metric": ((3, 5, 6), of_two),
     "By data and strategy": ((0, 1), of_two),
@@ -169,12 +169,12 @@ GROUPS = {  # title: the columns of a run that a line is for, and which runs
 
 
 def measure(quick=False, orders=20):
-    """All tables: {title: [a line each]}."""
-    found = list(runs(quick, orders))
+    """All tables as {title: list of lines}."""
+    all_runs = list(runs(quick, orders))
     tables = {}
     for title, (columns, wanted) in GROUPS.items():
         groups = defaultdict(list)
-        for run in filter(wanted, found):
+        for run in filter(wanted, all_runs):
             groups[tuple(run[k] for k in columns)].append(run[-1])
         tables[title] = [{"of": list(map(str, key)), **summary(each)} for key, each in groups.items()]
     return tables
@@ -208,14 +208,14 @@ def main(
     orders: Annotated[int, typer.Option(min=1, help="Orders of each data set.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Hold the estimates of many sessions against the truth: bias, coverage and half-width of the intervals."""
+    """Compare the estimates of many sessions with the truth: bias, coverage and half-width of the intervals."""
     start = perf_counter()
     tables = measure(quick, orders)
     if as_json:
         print(json.dumps(tables))
         return
-    about = machine()
-    print(f"{orders} orders of each data set, {perf_counter() - start:.0f} seconds on {about['date']}.\n")
+    environment = machine()
+    print(f"{orders} orders of each data set, {perf_counter() - start:.0f} seconds on {environment['date']}.\n")
     print("\n".join(sections(tables)))
 
 

@@ -1,7 +1,7 @@
 """How time and peak memory of a replay grow with the rounds T, the features d, the non-zeros a row and the classes K.
 
-Every label is asked, so that each round pays for learning. Each point is measured in a process of its own, which also
-checks the promise that a replay takes the rows, the learner's state, and no more than 50 MB.
+Every label is asked, so that the learner learns in each round. Each point is measured in a process of its own, which
+also checks the promise that a replay takes at most 50 MB beyond the rows and the learner's state.
 """
 
 import json
@@ -17,7 +17,7 @@ import typer
 from common import Shape, fastest, fitting, machine, number, ours, synthetic, table
 
 ALLOWED = 50  # MB above the rows and the state
-PAGE = 2**-8  # MB of memory that a process gets at once: never 0, whose logarithm no line fits
+PAGE = 2**-8  # MB of one page of memory, as the least peak: the fit takes logarithms and cannot use 0
 STATUS = Path("/proc/self/status")
 
 
@@ -47,12 +47,12 @@ def curves():
 
 
 def memory(kind):
-    """Megabytes of this process: VmRSS now, VmHWM at most since `forget`; getrusage would inherit the parent's peak."""
+    """Megabytes of this process, now (VmRSS) or at the peak since `forget` (VmHWM; getrusage has the parent's peak)."""
     return int(re.search(rf"{kind}:\s+(\d+) kB", STATUS.read_text())[1]) / 1024
 
 
 def forget():
-    """Let the peak begin anew from now."""
+    """Reset the peak of memory to the present value."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -81,7 +81,7 @@ def point(shape, learner, times):
 
 
 def in_fresh_process(shape, learner, times=3):
-    """What `point` gives in a process of its own."""
+    """The result of `point` in a process of its own."""
     job = json.dumps([shape, learner, times])
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back to the system at once
     done = subprocess.run([sys.executable, __file__, "--point", job], env=environment, capture_output=True, text=True)
@@ -99,30 +99,30 @@ def measure(quick=False):
     """All curves with their points and exponents, and whether the promise on memory holds."""
     if not STATUS.exists():
         raise SystemExit("growth.py reads the memory of a process from /proc, which only Linux has.")
-    found = []
+    measured = []
     for axis, learner, shapes in curves():
         if quick:
             shapes = [shape._replace(count=min(shape.count, 100 * (k + 1))) for k, shape in enumerate(shapes[:2])]
         points = [shape._asdict() | in_fresh_process(shape, learner, 1 if quick else 3) for shape in shapes]
         values = [point[axis] for point in points]
         time = [point["microseconds"] * (point["count"] if axis == "count" else 1) for point in points]
-        found.append(
+        measured.append(
             {"axis": axis, "learner": learner, "points": points, "time_exponent": exponent(values, time),
              "memory_exponent": exponent(values, [point["peak_mb"] for point in points])}
         )  # fmt: skip
-    worst = max(point["excess_mb"] for curve in found for point in curve["points"])
+    worst = max(point["excess_mb"] for curve in measured for point in curve["points"])
     notes = [
-        f"No learner fits the axis {AXES[axis]} yet: not run." for axis in AXES.keys() - {c["axis"] for c in found}
+        f"No learner fits the axis {AXES[axis]} yet: not run." for axis in AXES.keys() - {c["axis"] for c in measured}
     ]
     promise = {"allowed_mb": ALLOWED, "worst_mb": worst, "met": worst <= ALLOWED}
-    return {"machine": machine(), "curves": found, "promise": promise, "notes": notes}
+    return {"machine": machine(), "curves": measured, "promise": promise, "notes": notes}
 
 
-def sections(found):
-    """The figures as lines of Markdown."""
+def sections(results):
+    """The results as lines of Markdown."""
     yield from ("## Growth of time and memory, every label asked", "")
     for axis, title in AXES.items():
-        curves = [curve for curve in found["curves"] if curve["axis"] == axis]
+        curves = [curve for curve in results["curves"] if curve["axis"] == axis]
         if not curves:
             continue
         yield from (f"### {title[0].upper()}{title[1:]}", "")
@@ -137,21 +137,21 @@ def sections(found):
         )
         yield from (f"Fitted exponents of the time {'of a replay' if axis == 'count' else 'a round'} and of the memory "
                     f"for rows, state and replay: {', '.join(grown)}.", "")  # fmt: skip
-    promise, kept = found["promise"], {True: "kept", False: "**broken**"}
+    promise, verdict = results["promise"], {True: "kept", False: "**broken**"}
     yield (f"Beyond the rows and the learner's state a replay took at most {promise['worst_mb']:.1f} MB: "
-           f"the promise of {promise['allowed_mb']} MB is {kept[promise['met']]}.")  # fmt: skip
-    yield from ("", *found["notes"], "")
+           f"the promise of {promise['allowed_mb']} MB is {verdict[promise['met']]}.")  # fmt: skip
+    yield from ("", *results["notes"], "")
 
 
-def plot(found, path):
+def plot(results, path):
     """Draw time and memory against each axis, on logarithmic axes."""
     from matplotlib.figure import Figure
 
-    axes = [axis for axis in AXES if any(curve["axis"] == axis for curve in found["curves"])]
+    axes = [axis for axis in AXES if any(curve["axis"] == axis for curve in results["curves"])]
     figure = Figure(figsize=(4 * len(axes), 7), layout="constrained")
     charts = figure.subplots(2, len(axes), sharex="col")
     for k, axis in enumerate(axes):
-        for curve in (curve for curve in found["curves"] if curve["axis"] == axis):
+        for curve in (curve for curve in results["curves"] if curve["axis"] == axis):
             values = [point[axis] for point in curve["points"]]
             for chart, key, fitted in zip(charts[:, k], ("microseconds", "peak_mb"), ("time", "memory")):
                 label = f"{curve['learner']} {curve[f'{fitted}_exponent']:.2f}"
@@ -174,10 +174,10 @@ def main(
         shape, learner, times = json.loads(point_job)
         print(json.dumps(point(Shape(*shape), learner, times)))
         return
-    found = measure(quick)
+    results = measure(quick)
     if plot_path:
-        plot(found, plot_path)
-    print(json.dumps(found) if as_json else "\n".join(sections(found)))
+        plot(results, plot_path)
+    print(json.dumps(results) if as_json else "\n".join(sections(results)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Milliseconds from a key press to the next item painted, here and in the tools that do the same, in one run.
 
-Each tool is started on the same texts and opened in headless Chromium, and is given real keys at the pace of a quick
-person who knows the labels. The clock is the same for all: from the time stamp of the key that gives the label (of two
-the last) to the second animation frame after the text of another item stands in the page.
+Each tool is started on the same texts and opened in headless Chromium, and gets real keys at the pace of a quick person
+who knows the labels. The clock is the same for all: from the time stamp of the key that gives the label (of two keys
+the last) to the second animation frame after the text of another item is in the page.
 """
 
 import json
@@ -29,11 +29,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync",
          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]  # fmt: skip
-PAUSE = 0.4  # seconds a person looks at an item that is painted
+PAUSE = 0.4  # seconds a person looks at a painted item
 WARM_UP = 10  # labels before the clock counts
 PERCENTILES = {"p50": 50, "p95": 95}
 AIM = 1 / 3  # of the better of the others, at each percentile
-BOUNDS = {"p50": 120, "p95": 250}  # milliseconds, whatever others need
+BOUNDS = {"p50": 120, "p95": 250}  # milliseconds, independent of the other tools
 FIRST_ITEM = {"compiled before": 1_000, "never compiled": 2_500}  # milliseconds
 VENVS = Path(__file__).parent / ".venvs"
 ABSTRACTS = ROOT.parent / "shared" / "data" / "ohsumed_single23.jsonl.xz"
@@ -46,7 +46,7 @@ page, for every tool alike; acknowledged: to the answer shown as saved, where th
 has its learner, its charts and its synchronous writes on, ASReview LAB refits in the background, Label Studio learns
 nothing. First item: opening the page until an item is there, with ours the session's first opening and its charts."""
 
-# Arms the stop watch of one answer. A text that is taken away before the next one comes is no next one.
+# Starts the stop watch of one answer. An empty text before the next item does not count as the next item.
 STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fail) => {
     setTimeout(() => fail(new Error('no other item was painted and acknowledged within 20 seconds')), 20000);
     const root = item.getRootNode(), shown = () => root.querySelector(text)?.textContent.trim() ?? '';
@@ -74,7 +74,7 @@ STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fa
 }); }"""
 
 
-# Waits in the page, which a locator would ask only every half second, from the click to the frame that shows an item.
+# Waits in the page, from the click to the frame that shows an item, because a locator looks only every half second.
 FIRST_CLICK = """button => { window.first = new Promise(done => {
     const shows = root => root.querySelector('[data-question]')
         || [...root.querySelectorAll('*')].some(each => each.shadowRoot && shows(each.shadowRoot));
@@ -85,20 +85,22 @@ FIRST_CLICK = """button => { window.first = new Promise(done => {
 }); }"""
 
 
-# What is labelled
+# The texts
 
 
 def abstracts(count):
-    """So many abstracts of OHSUMED, cardiovascular ones relevant; without that file those of the demo."""
+    """`count` abstracts of OHSUMED, or of the demo without that file; the cardiovascular ones are relevant."""
     shown = demo.DEMOS["abstracts"]
     path, columns = (ABSTRACTS, HEART) if ABSTRACTS.exists() else (demo.FOLDER / shown.file, shown.columns)
-    found = formats.read(path, columns)
-    items = dict(zip(map(words, found.texts), found.y > 0))  # an item that follows its double would not be seen
+    parsed = formats.read(path, columns)
+    items = dict(
+        zip(map(words, parsed.texts), parsed.y > 0)
+    )  # a text after its duplicate would not be seen as a new item
     return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], path.name
 
 
 def zipf(count, vocabulary, length=40, relevant=0.02):
-    """Texts of about `length` words whose ranks follow Zipf's law; in relevant ones every seventh is of a topic's."""
+    """Texts of about `length` words by Zipf's law; in relevant ones every seventh word is from a topic."""
     rng = np.random.default_rng(SEED)
     chances = np.cumsum(1 / np.arange(1, vocabulary + 1))
     topic = rng.choice(vocabulary, max(1, vocabulary // 500), replace=False)
@@ -113,11 +115,11 @@ def zipf(count, vocabulary, length=40, relevant=0.02):
 
 
 def words(text):
-    """A text as a browser may have wrapped it."""
+    """A text with single spaces, however a browser has wrapped it."""
     return " ".join(text.split())
 
 
-# How long it takes
+# Measuring
 
 
 @contextmanager
@@ -131,25 +133,25 @@ def chromium():
 
 
 def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
-    """What `label` tells of each tool, or why it was left out; a folder given is where ours keeps its database."""
-    found, truth = [], {words(item.text): item.relevant for item in items}
+    """The result of `label` for each tool, or the reason why it was left out; our database is in `folder` if given."""
+    results, truth = [], {words(item.text): item.relevant for item in items}
     with TemporaryDirectory(prefix="oal-latency-") as temporary:
         for tool in tools:
             own = Path(temporary) / tool.name if folder is None or tool.name != OURS else folder
             own.mkdir(parents=True, exist_ok=True)
-            about = {"tool": tool.name, "version": tool.version, "keys": len(tool.keys[True])}
+            description = {"tool": tool.name, "version": tool.version, "keys": len(tool.keys[True])}
             try:
                 with tool.serve(venvs, own, items) as address:
-                    found.append(about | label(browser, tool, address, truth, labels))
+                    results.append(description | label(browser, tool, address, truth, labels))
             except (Missing, Error, RequestException) as error:
                 if tool.name == OURS:
                     raise
-                found.append(about | {"left_out": str(error).splitlines()[0]})
-    return found
+                results.append(description | {"left_out": str(error).splitlines()[0]})
+    return results
 
 
 def label(browser, tool, address, truth, labels):
-    """The spread of the times of so many labels after the warm-up, and the milliseconds to the first item."""
+    """The percentiles of the times of `labels` labels after the warm-up, and the milliseconds to the first item."""
     page = browser.new_page(viewport={"width": 1366, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
     start = perf_counter()
@@ -168,7 +170,7 @@ def label(browser, tool, address, truth, labels):
         times.append(page.evaluate("answer"))
         shown = words(times[-1].pop("text"))
     page.close()
-    kinds = {kind: [found[kind] for found in times[WARM_UP:]] for kind in times[0]}
+    kinds = {kind: [time[kind] for time in times[WARM_UP:]] for kind in times[0]}
     load = round(os.getloadavg()[0], 1)
     return {"opened": round(opened), "load": load} | {kind: spread(values) for kind, values in kinds.items()}
 
@@ -183,7 +185,7 @@ def first_items(browser, turns=3):
 
 
 def first_item(browser, cold=False):
-    """The same in one fresh server; cold: with an empty cache of machine code."""
+    """Milliseconds to the first item of the demo in one fresh server; cold: with an empty cache of machine code."""
     with TemporaryDirectory(prefix="oal-first-") as folder:
         environment = {"XDG_CACHE_HOME": folder} if cold else {}
         with serving(Path(folder) / "studio.db", Path(folder), **environment) as (address, _):
@@ -203,9 +205,9 @@ def spread(values):
     return {name: round(float(np.percentile(values, at)), 1) for name, at in PERCENTILES.items()}
 
 
-def ratios(found):
-    """Our slowest times over the better of the others' at each percentile; none where nobody else was measured."""
-    times = [(tool["tool"] == OURS, tool["painted"]) for tool in found if "painted" in tool]
+def ratios(tools):
+    """Our slowest time over the others' best at each percentile; empty if no other tool was measured."""
+    times = [(tool["tool"] == OURS, tool["painted"]) for tool in tools if "painted" in tool]
     if len({own for own, _ in times}) < 2:
         return {}
     slowest, best = ({at: pick(t[at] for own, t in times if own == mine) for at in PERCENTILES}
@@ -214,29 +216,29 @@ def ratios(found):
 
 
 def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), alone=False, first=True, **places):
-    """Measure on real texts, or on synthetic ones of a vocabulary, and say on what."""
+    """The settings and the results of all tools on real texts, or on synthetic ones of a vocabulary."""
     texts, source = zipf(items, vocabulary) if vocabulary else abstracts(items)
-    found = measure(browser, [*map(ours, strategies), *([] if alone else OTHERS)], texts, labels, **places)
-    about = {"unit": "ms", "labels": labels, "items": len(texts), "source": source}
-    return about | {"tools": found, "ratios": ratios(found), "first_item": first_items(browser) if first else None}
+    tools = measure(browser, [*map(ours, strategies), *([] if alone else OTHERS)], texts, labels, **places)
+    settings = {"unit": "ms", "labels": labels, "items": len(texts), "source": source}
+    return settings | {"tools": tools, "ratios": ratios(tools), "first_item": first_items(browser) if first else None}
 
 
-# What is told of it
+# Reporting
 
 
 def sections(runs):
-    """The page's part on labeling, from what runs found."""
+    """The labeling section of the page, from the results of several runs."""
     yield "## From a key press to the next item, in milliseconds"
     yield ""
     yield from EXPLAINED.splitlines()
-    for found in runs:
+    for result in runs:
         yield ""
-        yield from lines(found)
+        yield from lines(result)
     yield ""
 
 
-def lines(found):
-    """What one run found, as a table and its aims."""
+def lines(result):
+    """The result of one run as a table and a verdict on each aim."""
     kinds = "painted", "acknowledged"
     heads = [
         "tool",
@@ -247,28 +249,29 @@ def lines(found):
         "load",
     ]
     cells = []
-    for tool in found["tools"]:
+    for tool in result["tools"]:
         times = [round(tool[kind][at]) if kind in tool else None for kind in kinds for at in PERCENTILES]
         rest = tool["keys"], tool.get("opened"), tool.get("load")
         cells.append([tool["tool"], tool["version"], *times, *rest])
-    yield f"{found['labels']} labels after {WARM_UP} to warm up, {found['items']:,} texts ({found['source']}):"
+    yield f"{result['labels']} labels after {WARM_UP} to warm up, {result['items']:,} texts ({result['source']}):"
     yield ""
     yield from table(heads, cells)
-    yield from (f"{tool['tool']} was left out: {tool['left_out']}" for tool in found["tools"] if "left_out" in tool)
-    if found["ratios"]:
-        told = " and ".join(f"{ratio:.2f} at {at}" for at, ratio in found["ratios"].items())
-        yield f"Our slowest over the better of the others: {told} (aim: at most a third; {_met(found['ratios'], AIM)})."
-    ours = [tool["painted"] for tool in found["tools"] if tool["tool"] == OURS]
+    yield from (f"{tool['tool']} was left out: {tool['left_out']}" for tool in result["tools"] if "left_out" in tool)
+    if result["ratios"]:
+        percentiles = " and ".join(f"{ratio:.2f} at {at}" for at, ratio in result["ratios"].items())
+        met = _met(result["ratios"], AIM)
+        yield f"Our slowest over the better of the others: {percentiles} (aim: at most a third; {met})."
+    ours = [tool["painted"] for tool in result["tools"] if tool["tool"] == OURS]
     slowest = {at: max(times[at] for times in ours) / bound for at, bound in BOUNDS.items()}
     bounds = " and ".join(f"{bound} ms at {at}" for at, bound in BOUNDS.items())
     yield f"Aim for ours: painted within {bounds}; {_met(slowest, 1)}."
-    if found["first_item"]:
-        yield _first_item(found["first_item"])
+    if result["first_item"]:
+        yield _first_item(result["first_item"])
 
 
-def _first_item(found):
-    firsts = " and ".join(f"{found[kind]:,.0f} ms ({kind})" for kind in FIRST_ITEM)
-    slowest = {kind: found[kind] / bound for kind, bound in FIRST_ITEM.items()}
+def _first_item(milliseconds):
+    firsts = " and ".join(f"{milliseconds[kind]:,.0f} ms ({kind})" for kind in FIRST_ITEM)
+    slowest = {kind: milliseconds[kind] / bound for kind, bound in FIRST_ITEM.items()}
     bounds = " and ".join(f"{bound:,} ms" for bound in FIRST_ITEM.values())
     return f"First item of the demo in a fresh server, from the click: {firsts}; aim {bounds}, {_met(slowest, 1)}."
 
@@ -290,8 +293,8 @@ def main(
     """Measure the labeling of this app and of the tools that do the same, in a real browser."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the servers are stopped then too
     with chromium() as browser:
-        found = run(browser, labels, items, vocabulary, strategy, alone, venvs=venvs, folder=folder)
-    print(json.dumps(found) if as_json else "\n".join(lines(found)))
+        result = run(browser, labels, items, vocabulary, strategy, alone, venvs=venvs, folder=folder)
+    print(json.dumps(result) if as_json else "\n".join(lines(result)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""OAL Studio and the tools it is measured against: how each is installed, started on texts, opened and answered."""
+"""OAL Studio and the tools it is compared with: how each is installed, started on texts, opened and answered."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
 OURS = "OAL Studio"
-ASREVIEW, LABEL_STUDIO = "asreview==3.0.8", "label-studio==1.23.2"  # nowhere else
+ASREVIEW, LABEL_STUDIO = "asreview==3.0.8", "label-studio==1.23.2"  # pinned here only
 ROOT = Path(__file__).parent.parent
 PATIENCE = 300  # seconds for a server to start, and for its first item
 BUDGET = 1000
@@ -46,15 +46,15 @@ class Item(NamedTuple):
 
 
 class Missing(Exception):
-    """A tool that is not here and cannot be installed, in one sentence."""
+    """A tool that is missing and cannot be installed; the message is one sentence."""
 
 
 class Tool(NamedTuple):
-    """A labeling tool; its version is a pinned package, or what asks in ours.
+    """A labeling tool; its version is a pinned package, or the strategy in ours.
 
-    serve(environments, own folder, items): a context with the address of the first item. enter(page, address): bring a
-    browser there. keys: those of a label. text: a CSS selector of the item's text. saved: one that matches while all is
-    saved, where the next item does not wait for that.
+    serve(environments, own folder, items): a context with the address of the first item. enter(page, address): open it
+    in a browser. keys: the keys of each label. text: a CSS selector of the item's text. saved: a CSS selector that
+    matches while all answers are saved, for a tool whose next item does not wait for that.
     """
 
     name: str
@@ -66,28 +66,28 @@ class Tool(NamedTuple):
     saved: str | None = None
 
 
-# What the tools share
+# Shared by the tools
 
 
 def programs(package, venvs):
-    """The programs of a package, in an environment of its own that is made at the first use."""
+    """The folder of a package's programs, in a virtual environment that is made at the first use."""
     folder = venvs.resolve() / package
-    made = folder / "complete"
-    if not made.exists():
+    complete = folder / "complete"
+    if not complete.exists():
         print(f"installing {package} in {folder} …", file=sys.stderr)
         for command in ([sys.executable, "-m", "venv", "--clear", folder], [folder / "bin/pip", "install", package]):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
-                said = (done.stderr or done.stdout).strip().splitlines()
-                raise Missing(f"{package} could not be installed: {said[-1] if said else 'pip failed'}")
-        made.touch()
+                output = (done.stderr or done.stdout).strip().splitlines()
+                raise Missing(f"{package} could not be installed: {output[-1] if output else 'pip failed'}")
+        complete.touch()
     return folder / "bin"
 
 
 @contextmanager
 def running(command, health, folder, home=None, **environment):
-    """A server with all its processes, its log in a folder (and all else, but for ours), from its first answer to its
-    end."""
+    """A server, from its first answer until the end of the block; its log is in `folder`, where it runs unless `home`
+    is given."""
     log = folder / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
@@ -121,7 +121,7 @@ def _answers(address):
 
 
 def send(address, method="POST", **parts):
-    """A request's answer as JSON; parts are those of `requests`."""
+    """The JSON answer to a request; `parts` are arguments of `requests`."""
     answer = local.request(method, address, timeout=PATIENCE, **parts)
     answer.raise_for_status()
     return answer.json()
@@ -146,7 +146,7 @@ def table(items, heads, *columns):
 
 
 def imported(folder, items):
-    """A store with the items in it, and the id of their data set; a database that lies in the folder is used again."""
+    """A store with the items, and the id of their data set; an existing database in the folder is used again."""
     store, name = Store(folder / "studio.db"), f"{len(items):,} texts"
     if not store.has_dataset(name):
         path = folder / "items.csv"
@@ -158,7 +158,7 @@ def imported(folder, items):
 
 
 def session(store, dataset, strategy):
-    """The id of a new session in which a strategy asks."""
+    """The id of a new session with a strategy."""
     names = {"positive_name": NAMES[True], "negative_name": NAMES[False]}
     return create(store, dataset, **STRATEGIES[strategy] | names | {"budget": BUDGET})
 
@@ -176,12 +176,12 @@ def serving(database, folder, **environment):
 
 @contextmanager
 def studio(strategy, _, folder, items):
-    """The real app, on a session over the items."""
+    """The address of a session over the items in the real app."""
     store, dataset = imported(folder, items)
-    made = session(store, dataset, strategy)
+    session_id = session(store, dataset, strategy)
     store.close()
     with serving(store.path, folder) as (base, _):
-        yield f"{base}/Label?session={made}"
+        yield f"{base}/Label?session={session_id}"
 
 
 def enter_studio(page, address):
@@ -191,7 +191,7 @@ def enter_studio(page, address):
 
 @contextmanager
 def asreview(venvs, folder, items):
-    """ASReview LAB with the model that it begins with, on a project made through its API."""
+    """The address of a project in ASReview LAB with its default model, made through its API."""
     program, port = programs(ASREVIEW, venvs) / "asreview", free_port()
     base = f"http://localhost:{port}"
     command = [program, *f"lab --no-browser --skip-update-check --host localhost --port {port}".split()]
@@ -210,7 +210,7 @@ def enter_asreview(page, address):
 
 @contextmanager
 def label_studio(venvs, folder, items):
-    """Label Studio on a project of two choices with keys, without telemetry."""
+    """The address of a project in Label Studio with two choices and their keys, without telemetry."""
     program, port, token = programs(LABEL_STUDIO, venvs) / "label-studio", free_port(), uuid4().hex
     base = f"http://127.0.0.1:{port}"
     command = [program, *f"start --no-browser --internal-host 127.0.0.1 --port {port} --data-dir".split(), folder]
@@ -220,10 +220,10 @@ def label_studio(venvs, folder, items):
     choices = "".join(f'<Choice value="{NAMES[sign]}" hotkey="{key}"/>' for sign, key in ((True, "a"), (False, "x")))
     config = f'<View><Text name="text" value="$text"/><Choices name="label" toName="text">{choices}</Choices></View>'
     with running([*command, *account], f"{base}/health", folder, **environment):
-        allowed, about = {"Authorization": f"Token {token}"}, {"title": "Texts", "label_config": config}
-        project = send(f"{base}/api/projects", headers=allowed, json=about)["id"]
+        headers, settings = {"Authorization": f"Token {token}"}, {"title": "Texts", "label_config": config}
+        project = send(f"{base}/api/projects", headers=headers, json=settings)["id"]
         tasks = [{"data": {"text": item.text}} for item in items]
-        send(f"{base}/api/projects/{project}/import", headers=allowed, json=tasks)
+        send(f"{base}/api/projects/{project}/import", headers=headers, json=tasks)
         yield f"{base}/projects/{project}/data?labeling=1"
 
 
@@ -237,7 +237,7 @@ def enter_label_studio(page, address):
 
 
 def ours(strategy):
-    """This app, where a strategy asks."""
+    """This app as a tool, with a strategy."""
     keys = {True: ["a"], False: ["x"]}
     unsaved = '[data-testid="oal-card"][data-unsaved="0"]'
     return Tool(OURS, strategy, partial(studio, strategy), enter_studio, keys, '[data-testid="oal-text"]', unsaved)

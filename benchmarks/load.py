@@ -1,8 +1,8 @@
-"""Many annotators at once in the real app, each in a session of their own: whether all that it acknowledges is stored
-exactly once, how long that takes from the key, and what it costs the server.
+"""Many annotators at once in the real app, each in a session of their own: whether every acknowledged event is stored
+exactly once, how long the acknowledgement takes from the key, and what it costs the server.
 
-An annotator is a page without a browser, of which dozens fit on one machine: the card's part is played here, the
-frontend's in streamlit_page.py. All of them run in this process, the server in another.
+An annotator is a page without a browser, of which dozens fit on one machine: the card is simulated here, Streamlit's
+frontend in streamlit_page.py. All annotators run in this process, the server in another.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ CARD = "oal_card"
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 AIM = 300  # milliseconds from a key to its acknowledgement, at p95
 VOCABULARY = 20_000
-RETRY, SLOWEST_RETRY = 2, 30  # seconds, as the card sends again what is not acknowledged
+RETRY, SLOWEST_RETRY = 2, 30  # seconds until the card sends unacknowledged events again
 SKIPS, NOTES, UNDOS, PREFERENCES = 0.03, 0.05, 0.03, 0.01  # shares of the keys
 SIZES = 5  # of the text
 
 
 class Annotator:
-    """A person at the card: labels by the truth at a pace, and leaves notes, undos and preferences."""
+    """A simulated person at the card, who gives the true labels at a pace and leaves notes, undos and preferences."""
 
     def __init__(self, session, name, truth, rng):
         self.session, self.name, self.truth, self.rng = session, name, truth, rng
@@ -47,7 +47,7 @@ class Annotator:
         self.opened = asyncio.Event()
 
     async def work(self, address, start, until, pause):
-        """Open the session's page, wait for the `start`, and label `until` a time; then wait for what is unsaved."""
+        """Open the session's page, wait for `start`, label `until` a time, and wait until all is acknowledged."""
         query = f"{address}/Label?session={self.session}&annotator={self.name}"
         async with open_page(query, self.receive, self.problems.append) as page:
             await asyncio.wait_for(self.opened.wait(), PATIENCE)
@@ -61,7 +61,7 @@ class Annotator:
                 await asyncio.sleep(0.1)
 
     async def push(self, page, event):
-        """Send an event with those that are not acknowledged, and again until it is."""
+        """Send an event with the unacknowledged ones, again and again until it is acknowledged."""
         event = {"id": uuid4().hex} | event
         self.pending.append(event)
         self.sent[event["id"]] = perf_counter(), event
@@ -70,13 +70,13 @@ class Annotator:
 
     async def _post(self, page, event):
         delay = RETRY
-        while self.pending and event == self.pending[-1]["id"]:  # a newer one takes these along
+        while self.pending and event == self.pending[-1]["id"]:  # a newer event sends these too
             await page.set_state(CARD, "events", list(self.pending))
             await asyncio.sleep(delay)
             delay = min(2 * delay, SLOWEST_RETRY)
 
     def receive(self, component, payload):
-        """Take what the card is told."""
+        """Process the data that the server sends to the card."""
         if component != CARD:
             return
         for id in payload["acked"]:
@@ -91,7 +91,7 @@ class Annotator:
 
     @property
     def place(self):
-        """The place after what is not acknowledged, or None where that is not known yet."""
+        """The place after the unacknowledged events, or None if it is not known yet."""
         place = self.payload["place"]
         for event in self.pending:
             if event["action"] in ("note", "preferences"):
@@ -108,7 +108,7 @@ class Annotator:
         return not self.pending and self.payload["place"]["question"] is None
 
     def keys(self):
-        """What is done at an item: an undo, or an answer, before it perhaps a note or a preference."""
+        """The events at an item: an undo, or an answer, perhaps after a note or a preference."""
         place = self.place
         if place is None or place["question"] is None:  # waits, as the card does
             return
@@ -129,11 +129,11 @@ class Annotator:
         return answers[-1] if answers else self.payload["previous"]
 
 
-# What is stored, against what was acknowledged
+# Stored rows compared with acknowledged events
 
 
 def row(event, name):
-    """The row that an event of an annotator is to leave, in short; None for preferences, which are replaced."""
+    """The row, in short, that an annotator's event must leave; None for preferences, which are replaced."""
     match event["action"]:
         case "undo":
             return "undo", event["id"], event["question"]
@@ -154,25 +154,25 @@ def stored(store, session):
         yield "note", note["event"], note["item"], note["text"], note["annotator"]
 
 
-def compared(sent, acknowledged, found):
-    """How many rows that were acknowledged are not found as they were sent, and how many are found that nobody sent,
-    or more than once."""
-    sent, acknowledged, found = Counter(sent), Counter(acknowledged), Counter(found)
-    return {"lost": (acknowledged - found).total(), "doubled": (found - sent).total()}
+def compared(sent, acknowledged, saved):
+    """The number of acknowledged rows that are not saved as they were sent, and of saved rows that were not sent or are
+    duplicates."""
+    sent, acknowledged, saved = Counter(sent), Counter(acknowledged), Counter(saved)
+    return {"lost": (acknowledged - saved).total(), "doubled": (saved - sent).total()}
 
 
-def reckoned(store, annotators):
-    """What all annotators sent against what is stored, and the sessions that do not verify."""
-    sent, acknowledged, found, wrong = [], [], [], 0
-    for one in annotators:
-        rows = {id: row(event, one.name) for id, (_, event) in one.sent.items()}
+def discrepancies(store, annotators):
+    """The numbers of lost and doubled rows of all annotators, and of sessions that do not verify."""
+    sent, acknowledged, saved, wrong = [], [], [], 0
+    for annotator in annotators:
+        rows = {id: row(event, annotator.name) for id, (_, event) in annotator.sent.items()}
         sent += filter(None, rows.values())
-        acknowledged += filter(None, map(rows.get, one.acknowledged))
-        found += stored(store, one.session)
-        preferred = [one.sent[id][1]["changes"] for id, kept in rows.items() if kept is None]
-        wrong += bool(preferred) and store.preferences(one.name) != preferred[-1]
-    counts = compared(sent, acknowledged, found)
-    verified = [look_back.verify(store, one.session).verified for one in annotators]
+        acknowledged += filter(None, map(rows.get, annotator.acknowledged))
+        saved += stored(store, annotator.session)
+        preferred = [annotator.sent[id][1]["changes"] for id, kept in rows.items() if kept is None]
+        wrong += bool(preferred) and store.preferences(annotator.name) != preferred[-1]
+    counts = compared(sent, acknowledged, saved)
+    verified = [look_back.verify(store, annotator.session).verified for annotator in annotators]
     return counts | {"lost": counts["lost"] + wrong, "unverified": verified.count(False)}
 
 
@@ -180,7 +180,7 @@ def reckoned(store, annotators):
 
 
 async def labeling(address, server, annotators, seconds, pause):
-    """Let all annotators work for so many seconds; what it cost this process and the server, in seconds and MB."""
+    """Let all annotators work for `seconds`; return the processor time and memory of the server and of this process."""
     start, begun = asyncio.Event(), []
     process = psutil.Process(server.pid)
 
@@ -188,10 +188,10 @@ async def labeling(address, server, annotators, seconds, pause):
         return sum(process.cpu_times()[:2])
 
     async with asyncio.TaskGroup() as tasks:
-        for one in annotators:
-            tasks.create_task(one.work(address, start, lambda: begun[0] + seconds, pause))
-        for one in annotators:
-            await one.opened.wait()
+        for annotator in annotators:
+            tasks.create_task(annotator.work(address, start, lambda: begun[0] + seconds, pause))
+        for annotator in annotators:
+            await annotator.opened.wait()
         begun.append(perf_counter())
         before, own, memory = used(), process_time(), [megabytes(process)]
         start.set()
@@ -213,7 +213,7 @@ def spread(seconds):
 
 
 def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES)):
-    """Start the app on a database of its own, let them label, and say what came of it."""
+    """Start the app on a database of its own, let the annotators label, and return the counts, times and costs."""
     texts, source = zipf(items, VOCABULARY)
     truth = [item.relevant for item in texts]
     with TemporaryDirectory(prefix="oal-load-") as temporary:
@@ -228,20 +228,20 @@ def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STR
         with serving(store.path, folder) as (address, server):
             costs = asyncio.run(labeling(address, server, people, 60 * minutes, pause))
         log = (folder / "server.log").read_text(errors="replace")
-        counts = reckoned(store, people)
+        counts = discrepancies(store, people)
         store.close()
-    problems = Counter(problem for one in people for problem in one.problems)
+    problems = Counter(problem for annotator in people for problem in annotator.problems)
     problems.update({"a traceback in the server's log": log.count("Traceback (most recent call last)")})
-    times = [time for one in people for time in one.acknowledged.values()]
-    kinds = Counter(one.sent[id][1]["action"] for one in people for id in one.acknowledged)
+    times = [time for annotator in people for time in annotator.acknowledged.values()]
+    kinds = Counter(annotator.sent[id][1]["action"] for annotator in people for id in annotator.acknowledged)
     return {
         "annotators": annotators,
         "minutes": minutes,
         "items": items,
         "source": source,
         "events": dict(kinds),
-        "ended": sum(one.ended for one in people),
-        "unacknowledged": sum(len(one.pending) for one in people),
+        "ended": sum(annotator.ended for annotator in people),
+        "unacknowledged": sum(len(annotator.pending) for annotator in people),
         **counts,
         "errors": problems.total(),
         "problems": dict(+problems),
@@ -251,22 +251,22 @@ def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STR
     }
 
 
-def lines(found):
-    """What a run found, in words."""
-    events = ", ".join(f"{count:,} {name}" for name, count in found["events"].items())
-    yield f"{found['annotators']} annotators for {found['minutes']:g} minutes, {found['items']:,} texts: {events}."
+def lines(result):
+    """The result of a run as lines of text."""
+    events = ", ".join(f"{count:,} {name}" for name, count in result["events"].items())
+    yield f"{result['annotators']} annotators for {result['minutes']:g} minutes, {result['items']:,} texts: {events}."
     yield ""
     counts = "lost", "doubled", "unacknowledged", "unverified", "errors", "ended"
     costs = "server_cores", "client_cores", "server_cpu_seconds", "load"
-    times = found["acknowledged_ms"]
-    yield from table([*counts], [[found[name] for name in counts]])
+    times = result["acknowledged_ms"]
+    yield from table([*counts], [[result[name] for name in counts]])
     yield from table(
         [*(f"acknowledged, {at} (ms)" for at in times), *(name.replace("_", " ") for name in costs)],
-        [[*map(round, times.values()), *(found[name] for name in costs)]],
+        [[*map(round, times.values()), *(result[name] for name in costs)]],
     )
-    yield f"Memory of the server at the start and every minute: {', '.join(map(str, found['memory_mb']))} MB."
+    yield f"Memory of the server at the start and every minute: {', '.join(map(str, result['memory_mb']))} MB."
     yield f"Aim: acknowledged within {AIM} ms at p95; {'met' if times['p95'] <= AIM else 'missed'}."
-    yield from (f"{count:,} times: {problem}" for problem, count in found["problems"].items())
+    yield from (f"{count:,} times: {problem}" for problem, count in result["problems"].items())
 
 
 def main(
@@ -277,10 +277,10 @@ def main(
     strategy: Annotated[list[str], typer.Option(help="What asks, in turns.")] = tuple(STRATEGIES),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Let many annotators label at once, and compare what was acknowledged with what is stored."""
+    """Let many annotators label at once, and compare the acknowledged events with the stored rows."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
-    found = run(annotators, minutes, items, pause, strategy)
-    print(json.dumps(found) if as_json else "\n".join(lines(found)))
+    result = run(annotators, minutes, items, pause, strategy)
+    print(json.dumps(result) if as_json else "\n".join(lines(result)))
 
 
 if __name__ == "__main__":

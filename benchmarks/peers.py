@@ -1,4 +1,4 @@
-"""The same task by other means: a C loop, numpy, and other people's libraries.
+"""The same task in a C loop, in numpy, and in other libraries.
 
 A peer takes a stream, prepares what is not timed (compilation, files, rows as it wants them), and returns a run without
 arguments that starts afresh. The run gives how many rounds were asked; one of a twin, which is PA-I with the rule
@@ -27,8 +27,8 @@ BUDGET = 0.05  # of the strategies that take one
 COUNTS = (2, 3, 2)
 
 
-class Done(NamedTuple):
-    """What a run gives."""
+class Result(NamedTuple):
+    """The result of a run."""
 
     queried: int
     questions: list | None = None
@@ -68,13 +68,13 @@ def c_loop(data, flags=()):
     def run():
         w, counts, questions = np.zeros(features), np.zeros(COUNTS, np.int64), np.empty(rounds, np.int64)
         queried = loop(*table, *visit, *numbers, *pointers(w, counts, questions))
-        return Done(queried, questions[:queried], counts, w)
+        return Result(queried, questions[:queried], counts, w)
 
     return run
 
 
 def played(data, items, margin, learn):
-    """PA-I's game round by round over prepared rows, with margin(x), and learn(x, y, p) after a question."""
+    """PA-I's rounds over prepared rows: predict with margin(x), and learn(x, y, p) after a question."""
     counts, questions = [0] * 12, []
     for t, (x, y, u) in enumerate(zip(items, data.y[data.order].tolist(), draws(SEED, data.order.size).tolist())):
         p = margin(x)
@@ -87,7 +87,7 @@ def played(data, items, margin, learn):
 
 
 def entries(data):
-    """Columns and values of each row in the order of visit; all columns are slice(None)."""
+    """The columns and values of each row in the order of visit; the columns of a dense row are slice(None)."""
     table = rows.matrix(data.rows)[data.order]
     if isinstance(data.rows, rows.DenseRows):
         return [(slice(None), x) for x in table]
@@ -106,7 +106,7 @@ def numpy_loop(data):
             j, x = row
             w[j] += min(C, max(0.0, 1 - y * p) / (x @ x)) * y * x
 
-        return Done(*played(data, items, lambda row: row[1] @ w[row[0]], learn), w)
+        return Result(*played(data, items, lambda row: row[1] @ w[row[0]], learn), w)
 
     return run
 
@@ -124,7 +124,7 @@ def river(data):
         done = played(data, items, lambda x: dot(x, model.weights), lambda x, y, p: model.learn_one(x, y > 0))
         w = np.zeros(data.shape.features)
         w[list(model.weights)] = list(model.weights.values())
-        return Done(*done, w)
+        return Result(*done, w)
 
     return run
 
@@ -152,7 +152,7 @@ def scikit_learn(data):
         def learn(x, y, p):
             model.partial_fit(x, [y], classes=[-1, 1])
 
-        return Done(*played(data, items, margin, learn), model.coef_[0])
+        return Result(*played(data, items, margin, learn), model.coef_[0])
 
     return run
 
@@ -179,7 +179,7 @@ def scikit_activeml(data, strategy):
             if len(asked):
                 queried += 1
                 model.partial_fit(x, [y])
-        return Done(queried)
+        return Result(queried)
 
     return run
 
@@ -200,15 +200,15 @@ def vowpal_wabbit(data, flags=()):
     def run(_kept=folder):
         workspace = Workspace(arg_list=arguments, enable_logging=True)
         workspace.finish()
-        return Done(int(re.search(r"total queries = (\d+)", "".join(workspace.get_log()))[1]))
+        return Result(int(re.search(r"total queries = (\d+)", "".join(workspace.get_log()))[1]))
 
     run()  # writes the cache, which the later ones read
     return run
 
 
 class Peer(NamedTuple):
-    """A name, the function that prepares it, the most rounds it runs on dense and on sparse rows; how many times its
-    rounds ours should make, and why they may not."""
+    """A name, the function that prepares it, the most rounds it runs on dense and on sparse rows, how many times as
+    fast ours should be, and why ours may miss that."""
 
     name: str
     prepare: Callable

@@ -13,20 +13,20 @@ from common import machine
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
-def heading(about, seconds):
-    """Where, when and with what the figures were measured."""
-    versions = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
+def heading(host, seconds):
+    """The heading of the page, with the date, the machine and the versions of the measurement."""
+    versions = ", ".join(f"{name} {version}" for name, version in host["packages"].items())
     return f"""# Benchmarks
 
-Written by `python benchmarks/report.py` in {seconds:.0f} seconds on {about["date"]}: {about["processor"]},
-{about["cores"]} cores (load {about["load"]} at the start), {about["memory_gib"]} GiB, {about["system"]}, Python
-{about["python"]}, {versions}. All times but those of labeling are processor times, the best of several turns that
+Written by `python benchmarks/report.py` in {seconds:.0f} seconds on {host["date"]}: {host["processor"]},
+{host["cores"]} cores (load {host["load"]} at the start), {host["memory_gib"]} GiB, {host["system"]}, Python
+{host["python"]}, {versions}. All times but those of labeling are processor times, the best of several turns that
 ours and the others take one after the other, without compilation. Look at the ratios: the seconds differ by machine.
 """
 
 
 def labeling(quick):
-    """Labeling on abstracts beside other tools, and alone on a long stream of many terms, in one browser."""
+    """The labeling results on abstracts, compared with other tools, and on a long stream of many terms, ours alone."""
     with label_latency.chromium() as browser:
         yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
         long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}
@@ -39,8 +39,8 @@ def main(
     page: Annotated[Path, typer.Option(help="The page to write; its chart is laid beside it.")] = PAGE,
     quick: Annotated[bool, typer.Option("--quick", help="Few rounds and small points, for a trial.")] = False,
 ):
-    """Measure everything once more and write the page."""
-    start, about = perf_counter(), machine()
+    """Measure everything again and write the page."""
+    start, host = perf_counter(), machine()
     labelled = list(labeling(quick))
     rates = throughput.measure(passes=1 if quick else 3, rounds=200 if quick else None)
     grown = growth.measure(quick)
@@ -48,8 +48,8 @@ def main(
     growth.plot(grown, chart)
     seconds = perf_counter() - start
     picture = f"![Growth of time and memory]({chart.name})"
-    told = *label_latency.sections(labelled), *throughput.sections(rates), *growth.sections(grown)
-    lines = heading(about, seconds), *told, picture, ""
+    sections = *label_latency.sections(labelled), *throughput.sections(rates), *growth.sections(grown)
+    lines = heading(host, seconds), *sections, picture, ""
     page.write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""A page of a Streamlit app without a browser: what Streamlit's frontend sends over its websocket, and what it keeps.
+"""A page of a Streamlit app without a browser: the messages and the state of Streamlit's frontend.
 
-As in a browser, a component's state goes with a rerun of its own fragment, fragments that rerun by themselves are asked
-for by timers, and large messages that were sent before come as a hash of what is kept here.
+As in a browser, a component's state is sent with a rerun of its fragment, timers request the fragments that rerun by
+themselves, and a large message that was sent before arrives as the hash of the copy kept here.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 @dataclass
 class Kept:
-    """A message that may come as its hash alone, and the run of the script that it was last used in."""
+    """A message that may arrive as its hash only, and the run of the script that used it last."""
 
     message: ForwardMsg
     run: int
@@ -68,14 +68,14 @@ class Page:
     async def rerun(self, fragment="", by_timer=False):
         """Ask for a run of the page's script, or of one fragment, with the state of every component."""
         message = BackMsg()
-        asked = message.rerun_script
-        asked.query_string, asked.fragment_id, asked.is_auto_rerun = self.query, fragment, by_timer
-        asked.page_script_hash, asked.page_name = self.script, "" if self.script else self.name
-        asked.cached_message_hashes.extend(self.cache)
+        request = message.rerun_script
+        request.query_string, request.fragment_id, request.is_auto_rerun = self.query, fragment, by_timer
+        request.page_script_hash, request.page_name = self.script, "" if self.script else self.name
+        request.cached_message_hashes.extend(self.cache)
         for component in self.components.values():
             if component.state:
-                asked.widget_states.widgets.add(id=component.id, json_value=json.dumps(component.state))
-        with suppress(ConnectionClosed):  # which `listen` tells
+                request.widget_states.widgets.add(id=component.id, json_value=json.dumps(component.state))
+        with suppress(ConnectionClosed):  # `listen` reports it
             await self.socket.send(message.SerializeToString())
 
     async def set_state(self, name, key, value):
@@ -85,7 +85,7 @@ class Page:
         await self.rerun(component.fragment)
 
     async def listen(self):
-        """Take what the server sends."""
+        """Process the messages of the server."""
         with suppress(ConnectionClosed):
             async for data in self.socket:
                 self._take(ForwardMsg.FromString(data))
@@ -122,7 +122,7 @@ class Page:
                 self.on_problem(f"{element.exception.type}: {element.exception.message}")
 
     def _forget(self, fragments):
-        """Forget messages that the last runs did not use; a run of some fragments says nothing about other messages."""
+        """Drop messages that the last runs did not use; a run of some fragments does not affect those of others."""
         self.runs += 1
         self.cache = {
             hash: kept
@@ -144,7 +144,7 @@ class Page:
             await self.rerun(fragment, by_timer=True)
 
     def stop_timers(self, fragments):
-        """Stop what asks for fragments from time to time."""
+        """Stop the timers of fragments."""
         for fragment in fragments:
             if fragment in self.timers:
                 self.timers.pop(fragment)[1].cancel()

@@ -1,4 +1,4 @@
-"""Rounds per second of every learner, and of PA-I beside a C loop, numpy and other people's libraries.
+"""Rounds per second of every learner, and of PA-I compared with a C loop, numpy and other libraries.
 
 All visit the same seeded rows; each peer that is PA-I too must ask the same questions and end with the same counts and
 weights as ours, or the script stops. Times are processor times of the fastest of several turns, compilation excluded.
@@ -39,7 +39,7 @@ OA3_AIMS = [  # name, learner, microseconds a round at d = 300, and why it may t
 
 
 def long_enough(data, learner, seconds):
-    """The part of a stream that a learner runs through in about so many seconds; also compiles the kernel."""
+    """The first part of a stream that a learner replays in about `seconds`; also compiles the kernel."""
     rounds, time = PROBE, 0
     while time < seconds / 4 and rounds < data.order.size:
         start = ours(data.first(rounds), learner)
@@ -73,7 +73,7 @@ def time_learners(streams, passes, seconds, chosen):
 
 
 def check(name, done, data):
-    """Stop unless a twin of ours asked the same questions and came to the same counts and weights."""
+    """Exit unless a twin of ours asked the same questions and ended with the same counts and weights."""
     if done.w is None:
         return
     expected = ours(data, "pa-i", log=True)()()
@@ -107,18 +107,18 @@ def time_peers(streams, passes, seconds, notes):
         rounds = parts[order, name].order.size
         lines[order][name] = {"rounds": rounds, "asked": done.queried / rounds, "rounds_per_second": rounds / time}
     for line in lines.values():
-        for found in line.values():
-            found["ratio"] = line[OURS]["rounds_per_second"] / found["rounds_per_second"]
+        for rate in line.values():
+            rate["ratio"] = line[OURS]["rounds_per_second"] / rate["rounds_per_second"]
     return lines
 
 
 def aims(peers, learners):
-    """What was aimed at, the figure, whether it is met, and why not; what was not measured is left out."""
-    found = []
+    """Each aim with its bound, figure, verdict and the reason why it may be missed; unmeasured aims are left out."""
+    judged = []
 
-    def aim(what, on, figure, bound, why, least=True):
+    def aim(title, rows, figure, bound, why, least=True):
         met, bounded = figure >= bound if least else figure <= bound, f"at {'least' if least else 'most'} {bound:,}"
-        found.append({"aim": what, "rows": on, "bound": bounded, "figure": figure, "met": bool(met), "why": why})
+        judged.append({"aim": title, "rows": rows, "bound": bounded, "figure": figure, "met": bool(met), "why": why})
 
     for shape, lines in peers.items():
         slower = {
@@ -134,16 +134,16 @@ def aims(peers, learners):
                 ratio = lines["stored"][peer.name]["ratio"]
                 aim(f"PA-I: times the rounds of {peer.name}", shape, ratio, peer.aim, peer.why)
     for shape, lines in learners.items():
-        for what, name, bound, why in OA3_AIMS:
+        for title, name, bound, why in OA3_AIMS:
             if SHAPES[shape].features != 300 or name not in lines["stored"]:
                 continue
             time = lines["stored"][name]["microseconds"]
-            aim(f"{what}: microseconds a round", shape, time, bound, why, least=False)
-    return found
+            aim(f"{title}: microseconds a round", shape, time, bound, why, least=False)
+    return judged
 
 
 def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
-    """All figures; `rounds` cuts the streams short, and slow learners run as many rounds as fit in some seconds."""
+    """All results; `rounds` shortens the streams, and slow learners run as many rounds as fit into some `seconds`."""
     shapes = {name: shape._replace(count=min(rounds or shape.count, shape.count)) for name, shape in SHAPES.items()}
     learners, peers, notes = {}, {}, set()
     for name, shape in shapes.items():
@@ -155,18 +155,18 @@ def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
             "aims": aims(peers, learners), "notes": sorted(notes)}  # fmt: skip
 
 
-def sections(found):
-    """The figures as lines of Markdown."""
+def sections(results):
+    """The results as lines of Markdown."""
     yield from ("## Aims", "")
     marks = {True: "met", False: "**missed**"}
-    missed = [aim for aim in found["aims"] if aim["why"] and not aim["met"]]
+    missed = [aim for aim in results["aims"] if aim["why"] and not aim["met"]]
     yield from table(
         ("aim", "rows", "bound", "figure", ""),
-        ((aim["aim"], aim["rows"], aim["bound"], number(aim["figure"]), marks[aim["met"]]) for aim in found["aims"]),
+        ((aim["aim"], aim["rows"], aim["bound"], number(aim["figure"]), marks[aim["met"]]) for aim in results["aims"]),
     )
     yield from (f"- {aim['aim']}, {aim['rows']}: {aim['why']}" for aim in missed)
     yield from ("", "## PA-I with the rule `symmetric`, ours and the peers'", "")
-    for shape, orders in found["peers"].items():
+    for shape, orders in results["peers"].items():
         for order, lines in orders.items():
             yield from (f"{shape}, {order} order:", "")
             yield from table(
@@ -174,9 +174,9 @@ def sections(found):
                 ((name, f"{line['rounds']:,}", f"{line['asked']:.1%}", number(line["rounds_per_second"]),
                   number(line["ratio"])) for name, line in lines.items()),
             )  # fmt: skip
-    yield from (PROTOCOL.strip(), "", *(f"- {note}" for note in found["notes"]))
+    yield from (PROTOCOL.strip(), "", *(f"- {note}" for note in results["notes"]))
     yield from ("", "## Every learner with its own rule: microseconds a round", "")
-    for shape, orders in found["learners"].items():
+    for shape, orders in results["learners"].items():
         yield from (f"{shape}:", "")
         yield from table(
             ("learner", "rule", "rounds", "asked", *(f"{order} order" for order in ORDERS)),
@@ -200,8 +200,8 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Compare rounds per second on dense and sparse rows, in stored order and through a permutation."""
-    found = measure(passes, rounds, seconds, [named(LEARNERS, name, "learner") for name in learner or ()])
-    print(json.dumps(found) if as_json else "\n".join(sections(found)))
+    results = measure(passes, rounds, seconds, [named(LEARNERS, name, "learner") for name in learner or ()])
+    print(json.dumps(results) if as_json else "\n".join(sections(results)))
 
 
 if __name__ == "__main__":
