@@ -70,7 +70,7 @@ def fitting(shape):
 def own_rule(name):
     """The query rule made for a learner, or `symmetric`."""
     return {"covariance": "variance", "adaptive": "discriminative"}.get(
-        getattr(LEARNERS[name], "keeps", None), "symmetric"
+        getattr(LEARNERS[name], "provides", None), "symmetric"
     )
 
 

@@ -21,7 +21,7 @@ import label_latency
 import labeling_tools
 import load
 import throughput
-from common import Shape, fitting
+from common import Shape, fitting, own_rule
 from labeling_tools import Item, Tool, ours
 
 pytestmark = pytest.mark.slow
@@ -75,6 +75,12 @@ def test_learners_fit_the_classes_of_the_rows():
     """Learners of positives and negatives are timed on two classes without a number, multi-class ones on K."""
     assert "pa-i" in fitting(Shape(10, 2, 2))
     assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
+
+
+def test_learners_are_timed_with_the_rule_made_for_them():
+    """A learner is timed with the rule that needs its state, if there is one, and with `symmetric` otherwise."""
+    rules = {"pa-i": "symmetric", "acog-ii": "variance", "ssacog-ii": "variance", "ada-md": "discriminative"}
+    assert rules == {learner: own_rule(learner) for learner in rules}
 
 
 def test_estimates_are_held_against_the_truth():
