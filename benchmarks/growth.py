@@ -84,10 +84,10 @@ def in_fresh_process(shape, learner, times=3):
     """The result of `point` in a process of its own."""
     job = json.dumps([shape, learner, times])
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back to the system at once
-    done = subprocess.run([sys.executable, __file__, "--point", job], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return json.loads(done.stdout)
+    child = subprocess.run([sys.executable, __file__, "--point", job], env=environment, capture_output=True, text=True)
+    if child.returncode:
+        raise SystemExit(child.stderr)
+    return json.loads(child.stdout)
 
 
 def exponent(x, y):

@@ -93,9 +93,7 @@ def abstracts(count):
     shown = demo.DEMOS["abstracts"]
     path, columns = (ABSTRACTS, HEART) if ABSTRACTS.exists() else (demo.FOLDER / shown.file, shown.columns)
     parsed = formats.read(path, columns)
-    items = dict(
-        zip(map(words, parsed.texts), parsed.y > 0)
-    )  # a text after its duplicate would not be seen as a new item
+    items = dict(zip(map(words, parsed.texts), parsed.y > 0))  # a text after its duplicate is not seen as new
     return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], path.name
 
 

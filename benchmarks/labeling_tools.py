@@ -76,9 +76,9 @@ def programs(package, venvs):
     if not complete.exists():
         print(f"installing {package} in {folder} …", file=sys.stderr)
         for command in ([sys.executable, "-m", "venv", "--clear", folder], [folder / "bin/pip", "install", package]):
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                output = (done.stderr or done.stdout).strip().splitlines()
+            process = subprocess.run(command, capture_output=True, text=True)
+            if process.returncode:
+                output = (process.stderr or process.stdout).strip().splitlines()
                 raise Missing(f"{package} could not be installed: {output[-1] if output else 'pip failed'}")
         complete.touch()
     return folder / "bin"

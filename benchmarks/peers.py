@@ -121,10 +121,10 @@ def river(data):
 
     def run():
         model = PAClassifier(C=C, mode=1, learn_intercept=False)
-        done = played(data, items, lambda x: dot(x, model.weights), lambda x, y, p: model.learn_one(x, y > 0))
+        outcome = played(data, items, lambda x: dot(x, model.weights), lambda x, y, p: model.learn_one(x, y > 0))
         w = np.zeros(data.shape.features)
         w[list(model.weights)] = list(model.weights.values())
-        return Result(*done, w)
+        return Result(*outcome, w)
 
     return run
 

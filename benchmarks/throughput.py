@@ -61,28 +61,28 @@ def time_learners(streams, passes, seconds, chosen):
                 starts[order, name], line["rounds"] = ours(part, name), part.order.size
             except ValueError:  # over the limit of memory
                 line["note"] = f"not run: covariance of {data.shape.features:,} x {data.shape.features:,}"
-    for (order, name), (done, time) in race(starts, passes, 0).items():
+    for (order, name), (result, time) in race(starts, passes, 0).items():
         line = lines[order][name]
         rounds = line["rounds"]
         line |= {
-            "asked": done.queried / rounds,
+            "asked": result.queried / rounds,
             "microseconds": 1e6 * time / rounds,
             "rounds_per_second": rounds / time,
         }
     return lines
 
 
-def check(name, done, data):
+def check(name, result, data):
     """Exit unless a twin of ours asked the same questions and ended with the same counts and weights."""
-    if done.w is None:
+    if result.w is None:
         return
     expected = ours(data, "pa-i", log=True)()()
     if not (
-        np.array_equal(done.questions, expected.log[:, 0])
-        and np.array_equal(done.counts, expected.counts)
-        and np.allclose(done.w, expected.learner.w)
+        np.array_equal(result.questions, expected.log[:, 0])
+        and np.array_equal(result.counts, expected.counts)
+        and np.allclose(result.w, expected.learner.w)
     ):
-        raise SystemExit(f"{name} and the kernel do not agree: {done.queried} and {expected.queried} questions.")
+        raise SystemExit(f"{name} and the kernel do not agree: {result.queried} and {expected.queried} questions.")
 
 
 def time_peers(streams, passes, seconds, notes):
@@ -103,9 +103,9 @@ def time_peers(streams, passes, seconds, notes):
                 check(name, run(), part)
                 parts[order, name], starts[order, name] = part, lambda run=run: run
     lines = {order: {} for order in streams}
-    for (order, name), (done, time) in race(starts, passes, seconds).items():
+    for (order, name), (result, time) in race(starts, passes, seconds).items():
         rounds = parts[order, name].order.size
-        lines[order][name] = {"rounds": rounds, "asked": done.queried / rounds, "rounds_per_second": rounds / time}
+        lines[order][name] = {"rounds": rounds, "asked": result.queried / rounds, "rounds_per_second": rounds / time}
     for line in lines.values():
         for rate in line.values():
             rate["ratio"] = line[OURS]["rounds_per_second"] / rate["rounds_per_second"]

@@ -354,9 +354,9 @@ def test_the_module_runs_as_a_program(db, numbers):
             [sys.executable, "-m", "oal_engine", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
         )
 
-    done = program("import", numbers, "--name", "numbers", "--db", db, "--json")
-    assert (0, "") == (done.returncode, done.stderr)
-    assert 60 == json.loads(done.stdout)["items"]
+    process = program("import", numbers, "--name", "numbers", "--db", db, "--json")
+    assert (0, "") == (process.returncode, process.stderr)
+    assert 60 == json.loads(process.stdout)["items"]
     failed = program("export", 3, "--db", db)
     assert (1, "", "error: session 3 does not exist.\n") == (failed.returncode, failed.stdout, failed.stderr)
     shown = program("--help")
@@ -404,8 +404,8 @@ def test_help_and_lists_import_no_heavy_package(db, arguments):
     """The help and the lists appear at once, because they import none of the packages that load slowly."""
     Store().close()
     command = [sys.executable, "-c", IMPORTED, *arguments]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert (0, "[]\n") == (done.returncode, done.stderr)
+    process = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (0, "[]\n") == (process.returncode, process.stderr)
 
 
 def test_help_lists_every_command(ok):

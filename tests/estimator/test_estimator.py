@@ -71,15 +71,15 @@ def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
         expected, rule = replayed(algorithm, X, y, classes, **options)
         settings = {"random_state": options["seed"], "averaged": options.get("averaged", False)}
         model = OnlineActiveClassifier(algorithm, **settings)
-        asked = []
+        asked_rows = []
 
-        def oracle(row, asked=asked):
-            asked.append(row)
+        def oracle(row, asked_rows=asked_rows):
+            asked_rows.append(row)
             return f"class {y[row]}"
 
         streamed = clone(model).fit_stream(X, oracle, options.get("budget"), [f"class {k}" for k in range(classes)])
         fitted = model.set_params(budget=options.get("budget")).fit(X, y)
-        assert expected.log[:, 0].tolist() == asked
+        assert expected.log[:, 0].tolist() == asked_rows
         for trained in (streamed, fitted):
             log = np.column_stack([trained.queried_, trained.margins_, trained.probabilities_])
             assert expected.log.tolist() == log.tolist()
@@ -108,8 +108,8 @@ def test_the_labels_of_partial_fit_reach_the_rule():
     """A rule that counts the learner's mistakes counts those on the labels of partial_fit too."""
     X, y = data()
     expected = replayed("SEL-ada", X, y, 2, budget=40)[0].log
-    *asked, last = expected[:, 0].astype(int)
-    model = OnlineActiveClassifier("SEL-ada").partial_fit(X[asked], y[asked], classes=[0, 1])
+    *asked_rows, last = expected[:, 0].astype(int)
+    model = OnlineActiveClassifier("SEL-ada").partial_fit(X[asked_rows], y[asked_rows], classes=[0, 1])
     assert model.rule_.mistakes > 0
     assert expected[-1, 1] == model.decision_function(X[[last]])
     assert expected[-1, 2] == model.query_probability(X[[last]])

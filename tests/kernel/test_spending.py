@@ -33,16 +33,16 @@ def test_a_compiled_plan_equals_its_twin(rule, more):
 def test_the_budget_and_the_audits_are_spent_exactly(more):
     """The audits' share of the budget is spent by the horizon, and the rest goes to the rule's questions."""
     for seed in range(20):
-        done = planned(seed=seed, audit=0.25, rounds=350, **more)
-        audits = done.decided[:, 0] > 0
-        assert (BUDGET, 15) == (done.queried, audits.sum())
-        assert done.log[audits, 0].max() < 350
+        replay = planned(seed=seed, audit=0.25, rounds=350, **more)
+        audits = replay.decided[:, 0] > 0
+        assert (BUDGET, 15) == (replay.queried, audits.sum())
+        assert replay.log[audits, 0].max() < 350
 
 
 def test_audits_fall_on_every_round_alike():
     """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks there."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]
-    rounds = np.concatenate([done.log[done.decided[:, 0] > 0, 0] for done in runs])
+    rounds = np.concatenate([replay.log[replay.decided[:, 0] > 0, 0] for replay in runs])
     observed, expected = np.histogram(rounds, 10, (0, ROUNDS))[0], len(rounds) / 10
     assert len(rounds) == 300 * BUDGET / 2
     assert ((observed - expected) ** 2 / expected).sum() < 27.9  # chi-square with 9 degrees of freedom, 0.1 %
@@ -60,17 +60,17 @@ def test_chances_are_the_probabilities_of_asking(more):
 
 def test_without_a_pace_the_rule_spends_as_it_wants():
     """A plan with audits only does not change the rule's chances, so that it asks often at first."""
-    done = planned(audit=0.25)
-    wished = done.log[done.decided[:, 0] == 0, 0]
+    replay = planned(audit=0.25)
+    wished = replay.log[replay.decided[:, 0] == 0, 0]
     assert np.median(wished) < np.median(planned(audit=0.25, pace=1.0).log[:, 0]) / 2
 
 
 def test_audits_that_do_not_train_leave_the_learner_alone():
     """When every label is an audit, the weights stay 0 unless audits train."""
     for trains in (False, True):
-        done = planned(audit=0.995, trains=trains)
-        assert BUDGET == done.decided[:, 0].sum() == done.queried
-        assert trains == done.learner.w.any()
+        replay = planned(audit=0.995, trains=trains)
+        assert BUDGET == replay.decided[:, 0].sum() == replay.queried
+        assert trains == replay.learner.w.any()
 
 
 AUDIT = "audit must be >= 0 and < 1: the share of the budget for random checks. Got "

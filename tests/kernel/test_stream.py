@@ -26,14 +26,14 @@ def test_every_pair_equals_its_dense_twin():
     """
     command = "-m pytest -p no:cacheprovider -W ignore:overflow:RuntimeWarning --tb=short".split()
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command, "tests/kernel/interpreted.py"],
         cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,
     )
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert 0 == process.returncode, process.stdout + process.stderr
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,5 @@ print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"])
 
 def test_machine_code_is_kept_apart_where_numba_was_imported_first():
     """A program that imports numba before the engine also uses the cache folder named after the sources."""
-    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
-    assert ("True\n", "") == (done.stdout, done.stderr)
+    process = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
+    assert ("True\n", "") == (process.stdout, process.stderr)
