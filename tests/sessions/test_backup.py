@@ -1,4 +1,4 @@
-"""Backups: what is taken while others write is whole, what is damaged is found, and a restore is all or nothing."""
+"""Backups are consistent while others write, `check` detects damage, and a restore is all or nothing."""
 
 import gc
 import io
@@ -36,7 +36,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 @pytest.fixture(scope="module")
 def few_objects():
-    """What was there before is not looked at when objects are collected, which would take its time."""
+    """Exclude the objects that exist already from garbage collection, which is called often here."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -75,7 +75,7 @@ def labelled(path, answers=5, make=sparse.csr_array, name="vectors"):
 
 
 def contents(path):
-    """All that a database says, and the bytes of its rows that count, whatever their folders are called."""
+    """The content of a database and the bytes of its rows, independent of the names of their folders."""
     store = Store(path, read_only=True)
     connection = sqlite3.connect(path)
     told = [line for line in connection.iterdump() if not line.startswith('INSERT INTO "datasets"')]
@@ -94,7 +94,7 @@ def contents(path):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
-    """What is restored elsewhere says and holds the same, verifies, and goes on."""
+    """A database restored elsewhere has the same content, its session verifies, and labeling can continue."""
     store, _ = labelled("studio.db", make=make)
     assert 0 == run("backup", "kept.tar")[0]
     assert (0, "other.db is restored from kept.tar.\n", "") == run("restore", "kept.tar", "--db", "other.db")
@@ -110,7 +110,7 @@ def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
 
 
 def test_a_backup_while_it_is_labelled(run):
-    """The labels that stand in the write-ahead log are in the backup, which a plain copy of the file does not have."""
+    """A backup has the labels of the write-ahead log, which a plain copy of the database file lacks."""
     _store, opened = labelled("studio.db", 20)
     shutil.copy("studio.db", "plain.db")
     assert 0 == run("backup", "kept.tar")[0]
@@ -123,7 +123,7 @@ def test_a_backup_while_it_is_labelled(run):
 
 
 def test_backups_while_items_are_appended(run):
-    """Every backup that is made while another thread appends is sound, and holds the items that it counts."""
+    """Every backup that is made while another thread appends is sound."""
     store, _ = labelled("studio.db")
     dataset, stop = Dataset(store, "vectors"), Event()
 
@@ -149,8 +149,8 @@ def test_backups_while_items_are_appended(run):
     assert sizes[0] < sizes[-1]
 
 
-def test_nothing_is_overwritten_unless_told(run):
-    """A file and a database that are there are kept, with a sentence, until --force."""
+def test_nothing_is_overwritten_without_force(run):
+    """An existing file or database is replaced only with --force."""
     _, opened = labelled("studio.db")
     Path("kept.tar").write_text("mine")
     assert (1, "", "error: kept.tar exists already: --force replaces it.\n") == run("backup", "kept.tar")
@@ -183,7 +183,7 @@ def test_a_database_in_use_is_not_replaced(run):
 
 
 def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run):
-    """The log of a database that was killed, or deleted, is not taken for that of the backup."""
+    """The write-ahead log of a killed or deleted database is not applied to the restored one."""
     labelled("studio.db", 5)[0].close()
     run("backup", "kept.tar")
     wanted = contents("studio.db")
@@ -222,8 +222,8 @@ for line in sys.stdin:
 
 
 def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
-    """Killed before every other of its changes to names on the disk, the database is the old one or the restored one,
-    sound, and nothing that was to become the other is in its rows after the next start."""
+    """A restore is killed before every second change of a name on disk: the database is the old or the restored one,
+    it is sound, and the next start removes the leftovers from its rows."""
     store, opened = labelled("studio.db")
     old = contents("studio.db")
     run("backup", "old.tar")
@@ -255,7 +255,7 @@ def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
 
 
 def test_a_backup_that_fails_leaves_nothing(run, tmp_path):
-    """Where the rows of a data set are gone, the backup is refused with a sentence, and no half of it is left."""
+    """If the rows of a data set are missing, the backup is refused, and no partial file is left."""
     store, _ = labelled("studio.db")
     shutil.rmtree(store.folder)
     code, _, err = run("backup", "kept.tar")
@@ -289,7 +289,7 @@ def changed(path, at, byte):
 @pytest.mark.parametrize("name", ["values", "indices", "indptr", "y"])
 @pytest.mark.parametrize("grown", [False, True])
 def test_check_finds_any_change_of_rows(run, name, grown):
-    """A byte of the rows that changed, in what was imported or appended, is found, and their session is not run."""
+    """A changed byte in imported or appended rows is detected, and a session over these rows is not run."""
     store, _ = labelled("studio.db")
     if grown:
         feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
@@ -305,7 +305,7 @@ def test_check_finds_any_change_of_rows(run, name, grown):
 
 
 def test_check_finds_a_session_that_differs_from_its_log(run):
-    """A label that was changed by hand is found, and said with the question where the session differs from its log."""
+    """A label that was changed by hand is reported with the first round where the session differs from its log."""
     store, _ = labelled("studio.db", 20)
     with store.transaction():
         store.db.execute("UPDATE labels SET label = -label WHERE event = 'vectors 4'")
@@ -314,7 +314,7 @@ def test_check_finds_a_session_that_differs_from_its_log(run):
 
 
 def test_check_finds_missing_items(run):
-    """A data set that has fewer items in the database than it says is found."""
+    """A data set whose items are fewer than its record says is reported."""
     store, _ = labelled("studio.db")
     with store.transaction():
         store.db.execute("DELETE FROM items WHERE position = 59")
@@ -347,8 +347,8 @@ def test_no_command_passes_over_a_damaged_page(run, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"no database at all", bytes(5000)])
-def test_what_is_no_database_is_said_so(run, content):
-    """A file that is something else is one sentence, whatever is asked of it."""
+def test_a_file_that_is_not_a_database_is_refused(run, content):
+    """Every command refuses a file that is not a database, in one sentence that names it."""
     Path("studio.db").write_bytes(content)
     for command in (("check",), ("verify", 1), ("datasets",), ("backup", "x.tar"), ("sessions",)):
         code, out, err = run(*command)
@@ -376,7 +376,7 @@ def archive(*members):
     ["../studio.db", "/studio.db", "studio.rows/../../x", "studio.rows/../y.npy", "studio.rows/a/b/y.npy", "studioxdb"],
 )
 def test_no_file_leaves_its_folder(run, tmp_path, name):
-    """Names that point elsewhere are refused, and nothing is written."""
+    """A member whose name leads out of the folder is refused, and nothing is written."""
     Path("evil.tar").write_bytes(archive((name, b"x", tarfile.REGTYPE)))
     code, _, err = run("restore", "evil.tar")
     assert (1, f"error: evil.tar is not a backup: it contains {name!r}.\n") == (code, err)
@@ -393,7 +393,7 @@ def test_no_link_or_device_is_unpacked(run, tmp_path, kind):
 
 
 def test_a_folder_elsewhere_that_a_database_names_is_refused(run, tmp_path):
-    """A backup whose database says that its rows lie outside of it is not restored."""
+    """A backup whose database has a folder of rows outside of the backup is not restored."""
     labelled("studio.db")[0].close()
     run("backup", "kept.tar")
     with backups.opened("kept.tar") as found:
@@ -407,7 +407,7 @@ def test_a_folder_elsewhere_that_a_database_names_is_refused(run, tmp_path):
 
 
 def test_a_backup_that_is_cut_or_changed_is_refused(run, tmp_path):
-    """Wherever a backup is cut or a byte of it changed in rows or database, nothing is restored or left."""
+    """A backup that was cut anywhere, or whose rows were changed, is refused and leaves no file behind."""
     labelled("studio.db")[0].close()
     run("backup", "kept.tar")
     whole = Path("kept.tar").read_bytes()
@@ -456,7 +456,7 @@ datasets.add(store, "killed", datasets.table(items), "x.npy")
 
 @pytest.mark.parametrize("where", ["rows", "database"])
 def test_a_killed_import_leaves_no_rows_behind(run, where):
-    """While an import runs elsewhere its rows stay, whoever starts; once it was killed they go at the next start."""
+    """The rows of an import that runs in another process are kept; those of a killed one go at the next start."""
     store, _ = labelled("studio.db")
     kept = {path.name for path in store.folder.iterdir()}
     Path("more.csv").write_text("a,b,c\n1,2,4\n")
@@ -472,8 +472,8 @@ def test_a_killed_import_leaves_no_rows_behind(run, where):
     assert kept == {path.name for path in store.folder.iterdir()}
 
 
-def test_only_what_an_import_left_is_swept(run):
-    """Folders of another database of the same stem, and of an import that was killed once all was kept, stay."""
+def test_only_leftovers_of_an_import_are_swept(run):
+    """Folders of a database of the same stem, unmarked ones, and one whose data set was stored before a kill stay."""
     store, _ = labelled("studio.db")
     (own,) = store.folder.iterdir()
     (own / datasets.MARK).write_text("studio.db")
@@ -487,7 +487,7 @@ def test_only_what_an_import_left_is_swept(run):
     assert 0 == run("check")[0]
 
 
-# What cannot be written can be read
+# Databases that are read-only or missing
 
 
 READING = (
@@ -515,8 +515,7 @@ def somebody():
 
 
 def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
-    """Whatever only reads works where nothing may be written, to the same words, and what writes says so in a
-    sentence."""
+    """On a read-only database reading commands print the same as on a writable one, and a writing one is refused."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "studio.db"
         labelled(path)[0].close()
@@ -540,8 +539,8 @@ def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
     assert (1, "", 1) == (code, out, err.count("\n"))
 
 
-def test_what_only_reads_makes_no_database(run, tmp_path):
-    """Where there is no database a command that only reads says so, and makes none."""
+def test_a_reading_command_creates_no_database(run, tmp_path):
+    """Without a database a reading command says so, and creates none."""
     for command in (*READING, ("backup", "x.tar")):
         assert (1, "", "error: There is no database at studio.db.\n") == run(*command)
     assert [] == list(tmp_path.iterdir())
@@ -551,9 +550,9 @@ def test_what_only_reads_makes_no_database(run, tmp_path):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_rows_cut_under_an_open_data_set_are_a_sentence(tmp_path, make):
-    """Rows cut after they were mapped, at whatever file and length, are refused when they are used next, with the
-    file, the length that it must have, and the one that it has; the process lives."""
+def test_rows_cut_under_an_open_data_set_are_refused(tmp_path, make):
+    """A file of rows that is cut to any length after it was mapped is refused at the next use, with its name, the
+    length that it must have and the one that it has; the process does not crash."""
     store, opened = labelled(tmp_path / "studio.db", make=make)
     folder = opened.dataset.folder
     for path in folder.glob("*.npy"):
@@ -570,8 +569,8 @@ def test_rows_cut_under_an_open_data_set_are_a_sentence(tmp_path, make):
 
 
 def test_rows_that_point_outside_are_refused(tmp_path):
-    """Places that fall, or that name numbers behind the end of the file, are refused before anything follows them; a
-    column that is not there is refused by the check."""
+    """Row offsets that decrease or point behind the end of the file are refused when the data set is opened; a column
+    that does not exist is refused by the check."""
     store, opened = labelled(tmp_path / "studio.db")
     folder = opened.dataset.folder
     for name, at, value, message in (
@@ -594,7 +593,7 @@ def test_rows_that_point_outside_are_refused(tmp_path):
 
 
 def test_rows_of_an_older_version_are_checked_once_they_grow(run):
-    """A data set that was imported before checksums were kept is sound, and has them after the first append."""
+    """A data set that was imported before checksums were stored is sound, and gets them at the first append."""
     store, _ = labelled("studio.db")
     with store.transaction():
         store.update_dataset(1, {"checksums": None})

@@ -1,4 +1,4 @@
-"""A published session: in another database with the same data it verifies bit for bit, and no file does harm."""
+"""A published session verifies bit for bit in another database with the same data, and no file does harm."""
 
 import copy
 import io
@@ -56,7 +56,7 @@ def text(here):
     ],
 )
 def test_a_session_verifies_in_another_database(here, empty, data, algorithm, more):
-    """Nothing is lost on the way: the same report, the same history, and published again the same file."""
+    """The adopted session has the same report and the same history, and publishing it again gives the same file."""
     opened, _ = labelled(here, data, algorithm, **more)
     text = text_of(here, opened.id)
     session = adopt(empty, io.StringIO(text))
@@ -80,7 +80,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 
 
 def test_it_is_kept_once(empty, text):
-    """The same answers are not taken twice."""
+    """A session that is in the database already is not adopted again."""
     session = adopt(empty, io.StringIO(text))
     with pytest.raises(JsonLinesError, match=rf"^this session is here already, as session {session}\.$"):
         adopt(empty, io.StringIO(text))
@@ -95,8 +95,8 @@ def test_it_is_kept_once(empty, text):
         ("else", {"labels": (0, 1)}, r"the data set else here has the same rows but other labels of its own\. Import"),
     ],
 )
-def test_data_that_is_missing_or_differs_is_said(tmp_path, text, name, changes, sentence):
-    """Without the same rows, terms and labels the sentence says what is wrong, and nothing is kept."""
+def test_missing_or_different_data_is_refused(tmp_path, text, name, changes, sentence):
+    """Without a data set of the same rows, terms and labels the error says what differs, and nothing is stored."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
     with pytest.raises(JsonLinesError, match=sentence):
@@ -159,8 +159,8 @@ def label(text):
         (lambda text: " " * (bundle.LONGEST_LINE + 1), "the file is too large in line 1"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sentence):
-    """Whatever is wrong, the sentence says where, and nothing is kept."""
+def test_an_invalid_file_is_refused_in_one_sentence(empty, text, change, sentence):
+    """Whatever is wrong, the error says where, and nothing is stored."""
     with pytest.raises(ValueError, match=sentence):
         adopt(empty, io.StringIO(change(text)))
     assert [] == empty.sessions()
@@ -169,7 +169,7 @@ def test_a_file_that_is_none_is_refused_in_one_sentence(empty, text, change, sen
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d\\ud83d"])
 def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, command, half):
-    """A surrogate without its other half is said with file and line, wherever it stands; a whole pair is taken."""
+    """An unpaired surrogate anywhere is refused with file and line; a pair is accepted."""
     lines = text.split("\n")
     answered = next(k for k, line in enumerate(lines) if '"event"' in line)
     for at, before in ((0, '"name": "'), (answered, '"event": "'), (answered, '"annotator": "')):
@@ -185,7 +185,7 @@ def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_pat
 
 
 def test_a_file_is_limited_in_size(empty, text, monkeypatch):
-    """The whole file counts, and bytes that are no text are refused."""
+    """The size of the whole file is limited, and bytes that are not UTF-8 are refused."""
     monkeypatch.setattr(jsonlines, "LONGEST_FILE", 2000)
     with pytest.raises(JsonLinesError, match="the file is too large in line"):
         adopt(empty, io.StringIO(text))
@@ -203,7 +203,7 @@ JSON = st.recursive(
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), value=JSON)
 def test_no_value_does_harm(there, text, data, value):
-    """Any value in any place is refused in a sentence, or gives a session that can be opened or says why not."""
+    """Any value in any field is refused with an error, or gives a session that can be verified."""
     lines = [json.loads(line) for line in text.splitlines()]
     changed = copy.deepcopy(data.draw(st.sampled_from(lines)))
     place = lines.index(changed)
@@ -221,7 +221,7 @@ def test_no_value_does_harm(there, text, data, value):
 
 
 def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
-    """A file that was tampered with within what is allowed is found out."""
+    """An answer that was altered to another valid label is adopted and fails verification."""
     lines = [json.loads(line) for line in text.splitlines()]
     place = next(k for k, line in enumerate(lines) if line.get("label") == 1 and line["undone_at"] is None)
     session = adopt(empty, io.StringIO(edited(text, place, label=-1)))
@@ -229,7 +229,7 @@ def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
 
 
 def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_path, command):
-    """What `publish` writes `adopt` keeps, and `verify` says with its exit code whether it comes out."""
+    """`adopt` stores what `publish` writes, and the exit code of `verify` says whether the session is reproduced."""
 
     file = tmp_path / "session.jsonl"
     session = labelled(here)[0].id

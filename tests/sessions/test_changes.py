@@ -1,4 +1,4 @@
-"""Corrections, marks that train, and notes: what happened stays, the learner becomes what it would have been."""
+"""Corrections, marks that train, and notes: the past questions stay, and the learner is retrained."""
 
 import io
 import random
@@ -58,24 +58,24 @@ def correct(opened, place, label, **more):
 
 
 def seen_with(store, opened):
-    """Whether terms were highlighted for each label that was ever given, by event."""
+    """Whether terms were highlighted when each label was given, by event."""
     return {label["event"]: label["highlighted"] for label in store.history(opened.id)[1]}
 
 
 def facts(opened):
-    """The questions so far, as they were asked."""
+    """The recorded facts of each question so far."""
     names = "id", "round", "item", "margin", "probability", "draw", "predicted"
     return [tuple(getattr(entry, name) for name in names) for entry in opened.history]
 
 
 def passed_item(opened, predicted=1):
-    """An item that passed without a question as one of a class."""
+    """The last item that was predicted as a class and not asked."""
     _, classes, asked = opened.decided
     return int(opened.order[np.flatnonzero((classes == predicted) & ~asked)[-1]])
 
 
 def growing(store, data):
-    """A data set that begins with some items of another: its name, and what appends the next ones."""
+    """A data set with the first items of another: its name, and a function that appends the next ones."""
     known, name, lots = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
     X, names, classes = rows.matrix(known.rows), list("abcdefgh"), tuple(known.record["classes"] or ())
 
@@ -92,7 +92,7 @@ def growing(store, data):
 
 
 def looked_back(opened):
-    """A look back at a session, every round of which must be as the session decided it."""
+    """A trace of a session, checked round by round against the decisions of the session."""
     margins, predicted, asked = opened.decided
     trace = look_back.Trace(opened.store, opened.id)
     assert trace.report.verified
@@ -121,8 +121,8 @@ def looked_back(opened):
     ("data", "learner", "more"),
     [("sparse", "pa-i", {"averaged": True}), ("sparse", "acog-ii-diag", {}), ("classes", "m-pa", {})],
 )
-def test_a_corrected_learner_is_the_one_that_was_told_so_from_the_start(store, data, learner, more):
-    """Where chance alone asks, wrong answers corrected later leave every bit of the learner as right ones do."""
+def test_a_corrected_learner_equals_one_with_the_right_labels_from_the_start(store, data, learner, more):
+    """Under the random rule, correcting wrong answers later gives the same learner, bit for bit, as right answers."""
     wrong, right = (begin(store, data, None, learner=learner, rule="random", budget=25, **more) for _ in range(2))
     label_until_the_end(right)
     corrections = {}
@@ -141,7 +141,7 @@ def test_a_corrected_learner_is_the_one_that_was_told_so_from_the_start(store, d
 
 @EACH
 def test_what_happened_stays(store, data, algorithm, more):
-    """A correction leaves every question asked, the one that waits, and what passed; only the learner is another."""
+    """A correction changes the learner, but no question, no decision and no count so far."""
     opened = begin(store, data, algorithm, **more)
     for _ in range(12):
         say(opened, truth(opened))
@@ -162,9 +162,9 @@ def test_what_happened_stays(store, data, algorithm, more):
 
 
 @EACH
-def test_every_state_comes_out_of_the_log(store, other, data, algorithm, more):
-    """After any mixture of answers, skips, undos, corrections, marks, notes, preferences and appends, by two processes,
-    a fresh session is the same, and a look back finds every round as it was decided, bit for bit."""
+def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more):
+    """After any mixture of answers, skips, undos, corrections, marks, notes, preferences and appends by two processes,
+    a reopened session is the same, and its trace repeats every decision, bit for bit."""
     name, grow = growing(store, data)
     first, chance = begin(store, name, algorithm, horizon=120, **more), random.Random(algorithm)
     two = first, Session(other, first.id)
@@ -188,7 +188,7 @@ def test_every_state_comes_out_of_the_log(store, other, data, algorithm, more):
             if act > 0.9:
                 opened.note(next(EVENTS), chance.randrange(20), "a note", "Ann")
                 opened.store.put_preferences("Ann", {"size": step})
-        except (SessionError, IndexError):  # the budget is spent, or nothing was passed yet
+        except (SessionError, IndexError):  # the budget is spent, or every item so far was asked
             pass
         if opened.place.asked:
             shown.setdefault(opened.place.asked.id, opened.place.progress)
@@ -208,7 +208,7 @@ def test_every_state_comes_out_of_the_log(store, other, data, algorithm, more):
 
 
 def attempts(act, stop):
-    """Do something again and again until told to stop; the events that were acknowledged, and what was refused."""
+    """Repeat an action until `stop` is set; the acknowledged events and the errors."""
     acknowledged, refused = [], []
     while not stop.is_set():
         event = token_hex(8)
@@ -220,8 +220,8 @@ def attempts(act, stop):
 
 
 def test_what_is_acknowledged_is_stored(tmp_path):
-    """Answers, corrections, undos, notes of which some fail, preferences, guidelines and appends, from many threads on
-    two connections: each that was acknowledged is there once, and every session verifies."""
+    """Answers, corrections, undos, notes of which some fail, preferences, guidelines and appends come from many threads
+    on two connections: each acknowledged one is stored once, and every session verifies."""
     stores = [Store(tmp_path / "studio.db") for _ in range(2)]
     for name in ("shared", "growing"):
         datasets.add(stores[0], name, datasets.table(stream_of(20_000)[1]), "made.npz")
@@ -271,7 +271,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
 
 
 def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
-    """Behind a correction, an answer and its undo in one process leave the other process able to go on."""
+    """After a correction, an answer and its undo in one process do not stop another process from continuing."""
     opened = begin(store)
     for _ in range(4):
         say(opened, truth(opened))
@@ -286,9 +286,9 @@ def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
 
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])
-def test_what_was_decided_is_what_a_look_back_finds(store, more):
-    """The margins and predictions that a session keeps are those that its rounds had, question or not, before and after
-    a correction at the end of a stream that went on."""
+def test_a_trace_repeats_the_decisions_of_a_session(store, more):
+    """A trace has the margins and predictions that the session kept for every round, before and after a correction at
+    the end of a stream that grew."""
     name, grow = growing(store, "sparse")
     opened = begin(store, name, budget=25, **more)
     for place in range(4):
@@ -301,7 +301,7 @@ def test_what_was_decided_is_what_a_look_back_finds(store, more):
 
 
 def test_a_correction_twice_is_one(store):
-    """A known event changes nothing; neither does the answer that stands."""
+    """Sending a correction's event again, or correcting to the current label, changes nothing."""
     opened = begin(store)
     for _ in range(4):
         say(opened, truth(opened))
@@ -314,7 +314,7 @@ def test_a_correction_twice_is_one(store):
 
 
 def test_a_prepared_question_is_another_after_a_correction(store):
-    """What a browser had prepared before a correction cannot be answered: it may be about another item now."""
+    """A question that a browser prepared before a correction cannot be answered: another item may be asked now."""
     opened = begin(store)
     for _ in range(6):
         say(opened, truth(opened))
@@ -328,7 +328,7 @@ def test_a_prepared_question_is_another_after_a_correction(store):
 
 
 def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store):
-    """What another window still shows cannot be answered: behind the same answer another item may be asked now."""
+    """An outdated question in another window cannot be answered: another item may be asked now."""
     opened = begin(store)
     for _ in range(8):
         say(opened, truth(opened))
@@ -343,7 +343,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
-    """It costs a label, never the one of the question that waits; a label made a skip gives its cost back."""
+    """Answering it costs a label, but never the last one left for the current question; changing a label to a skip
+    gives its cost back."""
     opened = begin(store, budget=5)
     say(opened, SKIP)
     say(opened, SKIP)
@@ -364,7 +365,7 @@ def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
 
 
 def test_only_answers_are_corrected(store):
-    """The question that waits is answered, not corrected; a label must be one of the session."""
+    """The current question cannot be corrected, and a label must be one of the session's."""
     opened = begin(store)
     say(opened, POSITIVE)
     with pytest.raises(SessionError, match="only an item that was answered"):
@@ -373,8 +374,8 @@ def test_only_answers_are_corrected(store):
         correct(opened, 0, 7)
 
 
-def test_a_wrong_mark_trains_only_where_it_is_said(store):
-    """A mark is kept beside the log; one that trains costs a label, is learned as a negative, and stays."""
+def test_a_wrong_mark_trains_only_on_request(store):
+    """A mark is stored beside the log; one that trains costs a label, is learned as a negative and is final."""
     opened = begin(store)
     for _ in range(10):
         say(opened, truth(opened))
@@ -395,7 +396,7 @@ def test_a_wrong_mark_trains_only_where_it_is_said(store):
 
 
 def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
-    """The label that stood stands, in the database and in the session."""
+    """After an error the old label is in force, in the database and in the session."""
     opened = begin(store)
     for _ in range(5):
         say(opened, truth(opened))
@@ -413,7 +414,7 @@ def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
 
 
 def test_notes_stand_by_item_and_touch_nothing_else(store):
-    """The newest note of an item stands, an empty one takes it away, and none changes an answer."""
+    """An item has its newest note, an empty note removes it, and no note changes an answer."""
     opened = begin(store)
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
@@ -426,8 +427,8 @@ def test_notes_stand_by_item_and_touch_nothing_else(store):
         opened.note("four", 300, "nowhere")
 
 
-def test_it_all_travels(tmp_path):
-    """Corrections, taken back questions, marks and notes are the same in another database, where work goes on."""
+def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
+    """Corrections, undone answers, marks and notes are the same in another database, where labeling can continue."""
     here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
     opened = begin(here)
     for _ in range(10):
@@ -440,7 +441,7 @@ def test_it_all_travels(tmp_path):
     opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
     opened.note(next(EVENTS), 3, "a note")
     seen = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
-    for _ in range(2):  # the second is about other ids
+    for _ in range(2):  # the second time with other ids of the questions
         other = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
         assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
         assert seen.items() <= seen_with(there, other).items()

@@ -1,4 +1,4 @@
-"""Estimates without the truth: right on average, honest about how wrong they may be, silent where they cannot be."""
+"""Metrics are estimated without true labels: unbiased, with intervals that cover the truth, or not at all."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ CURIOUS = {"parameters": {"delta": 5}}
 
 
 def begin(store, data="sparse", **more):
-    """A session that asks much, unless its algorithm is named."""
+    """A session that asks many questions, unless its algorithm is named."""
     return begin_any(store, data, **(({} if "algorithm" in more else CURIOUS) | more))
 
 
@@ -29,7 +29,7 @@ def store(tmp_path_factory):
     """A database with one stream in two classes and in four."""
     found = Store(tmp_path_factory.mktemp("estimates") / "studio.db")
     items = stream_of(ITEMS)[1]
-    items.y[::5] *= -1  # so that some of what is not pushed is positive
+    items.y[::5] *= -1  # so that some items that are not pushed are positive
     datasets.add(found, "sparse", datasets.table(items), "made.npz")
     items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(ITEMS) % 5 % 4)
     datasets.add(found, "classes", datasets.table(items), "made.npz")
@@ -38,8 +38,8 @@ def store(tmp_path_factory):
 
 
 def test_weights_are_right_on_average_over_everything_that_can_happen():
-    """Over all outcomes of the draws of a small stream whose chances depend on what was asked before, the answers stand
-    for exactly as many positives and items not asked as there are, on average."""
+    """Averaged over all outcomes of the draws of a small stream, whose chances depend on earlier questions, the
+    weighted answers equal the number of items not asked and of the positives among them."""
     y, total = np.array([1, -1, 1, -1, 1, 1]), np.zeros(2)
     for asked in product([False, True], repeat=y.size):
         likely, chances, missed = 1.0, [], np.zeros(2)
@@ -60,7 +60,7 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
 
 
 def simulated(seed, share=0.15, chance=0.1, n=4000):
-    """A stream asked uniformly: its estimates and truth of both evaluations."""
+    """Estimate a random stream: the intervals, whether they would be shown, and the true counts."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < share, 1, -1)
     pushed = rng.random(n) < np.where(y > 0, 0.7, 0.1)
@@ -92,7 +92,7 @@ def test_intervals_cover_the_truth():
 
 
 def test_answers_known_for_sure_leave_no_doubt():
-    """Where every item of both sides was asked, each metric is the exact one, and its interval is that point."""
+    """Where every item of both sides was asked, each metric is exact and its interval is a point."""
     y, pushed = np.array([1, -1, 1, -1] * 20), np.array([1, 1, 0, 0] * 20, bool)
     size = np.array([80])
     found, enough, *_ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
@@ -138,7 +138,7 @@ def test_a_session_is_estimated_from_its_log_alone(store, more):
 
 
 def test_a_correction_and_an_undo_count_as_they_stand(store):
-    """Estimates follow the label that stands with the chance that it was asked with; taking it back restores them."""
+    """Estimates use the corrected label with the question's original chance; correcting it back restores them."""
     opened = begin(store, budget=300, audit=0.3)
     while of_session(opened).reason:
         say(opened, truth(opened))
@@ -174,8 +174,8 @@ def test_the_window_is_open_while_there_is_budget(store):
         ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
     ],
 )
-def test_where_nothing_can_be_said_the_reason_is(store, more, labels, sentence):
-    """Instead of numbers there is one sentence, and the curve is empty."""
+def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
+    """Without an estimate there is one sentence with the reason, and the curve is empty."""
     opened = begin(store, budget=200, **more)
     for label in labels:
         say(opened, label)
@@ -186,7 +186,7 @@ def test_where_nothing_can_be_said_the_reason_is(store, more, labels, sentence):
 
 
 def test_each_side_needs_positives_of_its_own(store):
-    """Where all that is positive was pushed, the answers say too little about what was not."""
+    """Without positive answers among the items that were not pushed nothing is estimated."""
     opened = begin(store, budget=200)
     while opened.place.progress.answers[1] < NEEDED:
         say(opened, opened.place.asked.predicted)
@@ -194,7 +194,7 @@ def test_each_side_needs_positives_of_its_own(store):
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
-    """A session of K classes has its accuracy, near the truth; with too few wrong predictions it says so."""
+    """A session of K classes gets an accuracy near the truth, and a reason while wrong predictions are too few."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     assert f"Needs {NEEDED} wrong predictions, 0 so far" in of_session(opened).reason
     label_until_the_end(opened)
@@ -208,13 +208,13 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
 
 
 def accuracy(right, chance, n):
-    """The accuracy of K classes from these answers of a stream of n, under push, and whether it would be shown."""
+    """The accuracy of K classes (value, low, high) estimated from these answers to n items, and whether it is shown."""
     found, enough, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
     return found["push"]["accuracy"][:, 0], bool(enough[0])
 
 
 def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
-    """From 24 answers of equal weight the interval is 2.069 / 1.960 as wide as the one that a side of many has."""
+    """With an effective sample of 24 the interval is 2.069 / 1.960 times as wide as the one for large samples."""
     right, chance, at, n = np.array([True] * 12 + [False] * 13), np.full(25, 0.04), np.array([25]), 1000
     _, low, high = accuracy(right, chance, n)[0]
     of_many = side(np.where(right, -1, 1), chance, np.ones(25, bool), at, np.array([n]))
@@ -224,7 +224,7 @@ def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
 
 
 def test_the_interval_of_an_accuracy_covers_the_truth():
-    """In 400 streams with chances that go with being right, the interval holds the truth in 93 to 99 %."""
+    """In 400 streams whose chances correlate with being right, 93 to 99 % of the intervals hold the truth."""
     covered = []
     for seed in range(400):
         rng = np.random.default_rng(seed)
@@ -241,14 +241,14 @@ def test_the_interval_of_an_accuracy_covers_the_truth():
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_rarer_predictions_must_be_worth_enough_for_what_was_not_asked(right):
-    """Many answers of one kind with chances near 1 stand for so few items that no accuracy is shown."""
+    """Without enough weight of one kind of answer no accuracy is shown, however many answers with chances near 1."""
     kind = np.array([right] * 40 + [not right] * 40)
     shown = [accuracy(kind, np.where(kind == right, 0.1, chance), 2000)[1] for chance in (0.97, 0.1)]
     assert [False, True] == shown
 
 
 def test_an_accuracy_waits_for_right_predictions(store):
-    """Right predictions are counted until five are seen, then weighed, and the page says by which it waits."""
+    """Five right predictions are needed first, then enough weight, and the reason names what is missing."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)

@@ -1,4 +1,4 @@
-"""What comes out of a session comes back unchanged, whole or not at all, and any number of rows streams through."""
+"""Exports of a session can be read back unchanged, are written whole or not at all, and stream any number of rows."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ EVIL = [
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """A session over texts that files get wrong, all of them asked: labels, a skip, corrections, notes, one waiting."""
+    """A session over texts that are hard to export, all but the last answered, with a skip, a correction and a note."""
     kept = Store(tmp_path_factory.mktemp("export") / "studio.db")
     y = np.array([1, -1] * 20, np.int8)[: len(EVIL) + 1]
     words = [f"{text} word" for text in EVIL] + ["word"]
@@ -49,7 +49,7 @@ def texts(tmp_path_factory):
 
 
 def read(kind, content):
-    """A file as the libraries of its format read it: a list of dictionaries."""
+    """A file read by a library of its format, as a list of dictionaries."""
     if kind == "parquet":
         return parquet.read_table(io.BytesIO(content)).to_pylist()
     if kind == "jsonl":
@@ -70,14 +70,14 @@ def table(opened, what):
 
 
 def plain(rows):
-    """Rows as CSV has them."""
+    """Rows as a CSV file would give them back: all values are text."""
     return [{key: "" if value is None else str(tables.guarded(value)) for key, value in row.items()} for row in rows]
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("what", ["labels", "decisions"])
 def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
-    """What is exported is a data set again, in which every text, id and label is the one that was exported."""
+    """An exported file can be imported again, with the same texts, ids and labels."""
     file = tmp_path / f"out.{kind}"
     export.export(texts.store, texts.id, what, kind, file, texts=True)
     items = formats.read(file)
@@ -90,7 +90,7 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
 
 @pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
 def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
-    """No text begins as a spreadsheet program's formulas do, and no number has become a text."""
+    """No text begins with a character that starts a formula in a spreadsheet, and numbers stay numbers."""
     made = table(texts, what)
     for row in read("csv", written(made, "csv")):
         for name, kind in made.columns.items():
@@ -102,7 +102,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
 
 @pytest.mark.parametrize("data", ["sparse", "classes"])
 def test_an_import_knows_every_table_that_is_written_here(store, data):
-    """Each begins with columns by which its apostrophes are known."""
+    """Each table begins with columns by which an import recognises it, to remove the apostrophes before formulas."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
     made = [table(opened, what) for what in export.TABLES]
     made.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], {}))
@@ -117,7 +117,7 @@ FORMULAS = st.text(
 @settings(deadline=None)
 @given(st.lists(FORMULAS, min_size=1))
 def test_any_text_comes_back_from_csv(words):
-    """Whatever a text begins with, apostrophes of its own before a formula too, it is read as it was."""
+    """A text that begins like a formula, with or without an apostrophe before it, is read back unchanged."""
     columns = export.DECISIONS | {"text": str}
     rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", word) for k, word in enumerate(words)]
     file = io.BytesIO(written(tables.OutputTable(columns, rows), "csv"))
@@ -132,14 +132,14 @@ def test_any_text_comes_back_from_csv(words):
 
 @pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
 def test_every_format_holds_the_same_table(texts, what):
-    """None stays None where a format has it, numbers stay the same bits."""
+    """All formats hold the same values, except that CSV has only text."""
     found = {kind: read(kind, written(table(texts, what), kind)) for kind in tables.FORMATS}
     assert found["jsonl"] == found["parquet"]
     assert plain(found["jsonl"]) == found["csv"]
 
 
-def test_labels_tell_what_was_corrected_noted_and_by_whom(texts):
-    """Each question with its first label and the one that stands, its note, and whoever gave the label."""
+def test_labels_have_corrections_notes_and_annotators(texts):
+    """Each question has its first and its current label, its note, and the annotator of the current label."""
     rows = read("jsonl", written(table(texts, "labels"), "jsonl"))
     assert list(export.LABELS) == list(rows[0])
     assert [3] == [row["number"] for row in rows if row["corrected"]]
@@ -152,7 +152,7 @@ def test_labels_tell_what_was_corrected_noted_and_by_whom(texts):
 
 
 def test_decisions_are_those_of_every_round(store):
-    """Margins, predictions and questions as they were, in the order of the stream, whatever its order."""
+    """Each round has its margin, prediction and question, in the order of the stream."""
     opened = begin(store, shuffled=True, seed=4)
     for _ in range(12):
         say(opened, truth(opened))
@@ -170,7 +170,7 @@ def test_decisions_are_those_of_every_round(store):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
 def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
-    """Every item once, by its margin; what is pushed stands above what is not, and what was asked says its label."""
+    """Every item is listed once, by falling margin, pushed ones first, and with its label if it was answered."""
     opened = begin(store, data, algorithm, shuffled=True)
     for _ in range(20):
         say(opened, truth(opened))
@@ -200,7 +200,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
                           st.none() | st.floats(allow_nan=False, allow_infinity=False)), max_size=8))  # fmt: skip
 @settings(deadline=None, max_examples=60)
 def test_any_table_comes_back_unchanged(kind, rows):
-    """Texts, whole numbers, numbers and nothing at all, in every format."""
+    """Texts, whole numbers, floats and missing values are the same after writing and reading, in every format."""
     columns = {"text": str, "whole": int, "number": float}
     found = read(kind, written(tables.OutputTable(columns, iter(rows)), kind))
     expected = [dict(zip(columns, row)) for row in rows]
@@ -208,8 +208,8 @@ def test_any_table_comes_back_unchanged(kind, rows):
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
-def test_a_table_is_never_in_memory(kind, tmp_path):
-    """However many rows there are, only some thousand are there at a time, and progress tells how far it is."""
+def test_a_table_is_streamed(kind, tmp_path):
+    """Only some thousand rows are in memory at a time, and progress is reported after each chunk."""
 
     def rows(count):
         return ((k, f"{k:0500}", k / 7) for k in range(count))
@@ -226,8 +226,8 @@ def test_a_table_is_never_in_memory(kind, tmp_path):
     assert [(done, 20_000) for done in range(tables.CHUNK, 20_001, tables.CHUNK)] == seen
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path):
-    """What fails half-way leaves the old content and nothing beside it; a link stays a link."""
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    """A failure half-way leaves the old content and no other file; a link stays a link."""
     (tmp_path / "kept.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to("kept.csv")
     with pytest.raises(ZeroDivisionError), tables.whole(tmp_path / "kept.csv") as file:
@@ -243,7 +243,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path):
 
 
 def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch, capsysbinary):
-    """Every kind of export to a file and to the standard output alike; what is not known is said."""
+    """Every kind of export is the same in a file and on standard output, and an unknown one is refused."""
 
     def run(*arguments):
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Looking back at a session: every place as it was, what differs and where, and another algorithm beside it."""
+"""A trace of a session: every place as it was, the first difference from the log, and a what-if algorithm."""
 
 import numpy as np
 import pytest
@@ -36,13 +36,13 @@ def store(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def kept_often(monkeypatch):
-    """A short session has several kept states."""
+    """Keep a state after every seventh answer, so that a short session has several."""
     monkeypatch.setattr(look_back, "KEPT_EVERY", 7)
 
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_every_question_is_as_it_was(store, data, algorithm, more):
-    """Progress, weights and counts at a question are those that the session had, in whatever order one looks."""
+    """Progress, weights and counts at a question are those of the session, in whatever order questions are opened."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     assert (len(places) + 1, True, trace.rounds) == (trace.steps, trace.complete, trace.reached)
@@ -59,7 +59,7 @@ def test_every_question_is_as_it_was(store, data, algorithm, more):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, algorithm, more):
-    """Old and new are the weights before and behind the answer, and the largest changes come first."""
+    """Each change has the weights before and after the answer, and the largest changes come first."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     for number in range(1, len(places) + 1):
@@ -76,8 +76,8 @@ def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, al
 
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
-def test_rounds_between_questions_are_what_the_model_thought_of_them(store, data, algorithm, more):
-    """A round that asked nothing has the margin of its learner, a draw not below its chance, and its counts."""
+def test_rounds_between_questions_have_their_margin_and_prediction(store, data, algorithm, more):
+    """A round without a question has its learner's margin, a draw not below its probability, and its counts."""
     opened, _ = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
@@ -103,7 +103,7 @@ def test_rounds_between_questions_are_what_the_model_thought_of_them(store, data
 
 
 def test_a_surprise_is_a_mistake_made_with_confidence(store):
-    """Mistakes are predictions that the answer denies; surprises those further out than half of the questions."""
+    """Mistakes are wrong predictions; surprises are mistakes with a margin above the median of all questions."""
     opened, places = labelled(store)
     trace = Trace(store, opened.id)
     wrong = [e["number"] for e in store.answers(opened.id) if e["label"] and e["label"] != e["predicted"]]
@@ -113,8 +113,8 @@ def test_a_surprise_is_a_mistake_made_with_confidence(store):
     assert 0 < len(trace.surprises) < len(wrong)
 
 
-def test_an_open_session_ends_at_the_question_that_waits(store):
-    """The last place is the waiting question; a session that nobody opened has no place."""
+def test_an_open_session_ends_at_the_current_question(store):
+    """The last place is the current question; a session that was never opened has no place."""
     opened = begin(store)
     for _ in range(3):
         say(opened, truth(opened))
@@ -126,7 +126,7 @@ def test_an_open_session_ends_at_the_question_that_waits(store):
 
 
 def test_looking_back_writes_nothing(store):
-    """Opening, stepping, verifying and trying another algorithm leave the database as it is."""
+    """Opening, stepping, verifying and trying another algorithm work on a read-only database."""
     opened, _ = labelled(store)
     store = Store(store.path, read_only=True)
     trace = Trace(store, opened.id)
@@ -139,7 +139,7 @@ def test_looking_back_writes_nothing(store):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
-    """What was checked is counted: questions, answers and every stored digest."""
+    """The report counts the questions, answers and stored digests that were checked."""
     opened, places = labelled(store, data, algorithm, **{"budget": 60} | more)
     report = verify(store, opened.id)
     assert report.verified, report
@@ -154,7 +154,7 @@ def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
     ["margin = margin + 1e-12", "predicted = -predicted", "item = item + 1", "round = round + 1", "draw = draw / 2"],
 )
 def test_the_first_question_that_differs_is_reported(store, change):
-    """An altered question is found, with its round and the versions, and the places before it can be opened."""
+    """An altered question is reported with its round and the versions, and the places before it can be opened."""
     opened, places = labelled(store)
     with store.transaction():
         store.db.execute(f"UPDATE questions SET {change} WHERE session = ? AND number = 17", [opened.id])
@@ -169,7 +169,7 @@ def test_the_first_question_that_differs_is_reported(store, change):
 
 
 def test_a_digest_that_differs_is_reported(store):
-    """A digest that is another one is found where it was stored; what a label changed is found at the next question."""
+    """A changed digest is reported at its answer, and a changed label at a later question."""
     opened, places = labelled(store, budget=60)
     with store.transaction():
         store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ? AND answers = 50", [opened.id])
@@ -185,8 +185,8 @@ def test_a_digest_that_differs_is_reported(store):
     assert number < verify(store, opened.id).number
 
 
-def test_a_session_that_differs_at_once_has_no_place(store):
-    """A session whose first question differs opens, with nothing to look at."""
+def test_a_session_that_differs_at_its_first_question_has_no_place(store):
+    """A session whose first question differs can be opened, without any place."""
     opened, _ = labelled(store)
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
@@ -199,7 +199,7 @@ def test_a_session_that_differs_at_once_has_no_place(store):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more):
-    """A session answered with the truth is its own what-if: the same questions, counts and weights."""
+    """The what-if of a session's own algorithm on true labels has its questions, counts and weights."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     trace = Trace(store, opened.id)
@@ -211,7 +211,7 @@ def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more)
 
 
 def test_another_algorithm_is_the_replay_of_it(store):
-    """On labelled data the other algorithm's counts are those of a replay, up to the round that the session reached."""
+    """On labelled data the what-if of another algorithm has the counts of a replay of it."""
     opened, _ = labelled(store, budget=30)
     trace = Trace(store, opened.id)
     found, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
@@ -224,7 +224,7 @@ def test_another_algorithm_is_the_replay_of_it(store):
 
 
 def test_without_labels_only_this_session_answers(store, monkeypatch):
-    """The share is of the other's questions that were answered here; an unanswered one costs a label all the same."""
+    """On unlabelled data the share counts the questions that this session answered; others cost a label too."""
     y = stream_of()[1].y
     opened = begin(store, "unlabelled")
     while opened.place.asked:
@@ -248,7 +248,7 @@ def test_what_if_of_the_other_kind_is_refused(store):
 
 
 def test_tables_of_items_by_class(store):
-    """The square tables hold the confusion counts, and of the questions what was answered and predicted."""
+    """One table has the confusion counts of all items, the other the answers and predictions of the questions."""
     opened, _ = labelled(store)
     trace = Trace(store, opened.id)
     tp, fp, tn, fn = metrics.confusion(trace.counts, "push")

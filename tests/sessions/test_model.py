@@ -1,4 +1,4 @@
-"""A model as a file gives the margins of its session, bit for bit, to any texts and tables, and no file does harm."""
+"""A model file gives the margins of its session, bit for bit, for texts and tables, and no file does harm."""
 
 import copy
 import csv
@@ -50,7 +50,7 @@ def packed(lines):
 
 
 def margins(opened, table):
-    """What the session's own learner says, through the kernel that asks its questions."""
+    """The margins of a table by the session's own learner, from the kernel that asks its questions."""
     found = np.empty((rows.length(table), learners.classes(opened.learner) or 1))
     stream.scores(table, opened.learner, opened.settings.theta, found)
     return found
@@ -66,7 +66,8 @@ def margins(opened, table):
     ],
 )
 def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):
-    """Every bit, of averaged weights and of every class; read and written again it is the same file."""
+    """A file gives the same margins bit for bit, also of averaged weights and several classes, and it is the same file
+    when it is read and written again."""
     opened = taught(begin(store, data, algorithm, **more))
     made = content(model.of_session(opened))
     (tmp_path / "m").write_bytes(made)
@@ -81,8 +82,8 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
     assert (found.text, found.rows(vectors).columns) == (False, vectors.shape[1])
 
 
-def test_a_sketch_is_a_list_of_weights_and_a_matrix_is_none(store):
-    """The weights of a sketch predict what it predicts, to rounding; the second-order perceptron has no such list."""
+def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
+    """The weights of a sketch give its margins, to rounding; only the second-order perceptron has no weights."""
     opened = taught(begin(store, "sparse", "SSOA3", averaged=True), 5)
     asked = opened.place.asked
     scores = model.of_session(opened).scores(rows.take(opened.dataset.rows, [asked.item]))
@@ -119,7 +120,7 @@ def texts_of(opened, count):
 
 
 def test_new_texts_get_the_margins_of_the_session(tweets, file):
-    """The same texts, alone and together, have the bits of the stream's own rows."""
+    """Texts of the stream, alone or together, get the margins of the stream's rows, bit for bit."""
     found, own = model.read(file), margins(tweets, tweets.dataset.rows)
     texts = texts_of(tweets, 300)
     assert np.array_equal(own[:300], found.scores(found.rows(texts)))
@@ -139,7 +140,7 @@ def predict(file, command):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "txt"])
 def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp_path, suffix):
-    """A line for each item with its id, margin, class and probability, the same from and to all formats."""
+    """Each item gets its id, margin, class and probability, the same from and to all formats."""
     import pandas
 
     texts = texts_of(tweets, 50)
@@ -172,7 +173,7 @@ def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp
 
 
 def test_predict_follows_a_pipe_line_by_line(tweets, file):
-    """A prediction is there before the next text is; what is no text is skipped and counted at the end."""
+    """A prediction is printed before the next text is read; lines without a text are skipped and counted at the end."""
     command = [sys.executable, "-m", "oal_engine", "predict", "-", "--model", str(file), "--json"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -209,7 +210,7 @@ def table(tmp_path_factory):
 
 
 def test_columns_are_matched_by_name(table, predict):
-    """In another order and among others they give the same margins; one that is missing is named."""
+    """Columns in another order, with others between them, give the same margins; a missing one is named."""
     opened, folder = table
     own = margins(opened, opened.dataset.rows)[:, 0].tolist()
     with (folder / "table.csv").open(newline="") as file:
@@ -231,7 +232,7 @@ def test_columns_are_matched_by_name(table, predict):
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
 def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix):
-    """Those of an array, and of a sparse file as far as it names any; an array with too few is refused."""
+    """Columns without names are matched by position; an array with too few is refused, a sparse file is not."""
     opened = begin(store, "dense", "PAA-I")
     taught(opened, 10)
     made = model.of_session(opened)
@@ -276,8 +277,8 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
         ("vectors.svmlight", "1 1:2\n", "the model needs texts; the file holds vectors."),
     ],
 )
-def test_what_cannot_be_predicted_is_said_in_one_sentence(predict, tmp_path, name, words, message):
-    """No traceback, nothing on the standard output, and no file."""
+def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, words, message):
+    """A file that cannot be predicted ends with one sentence, no traceback, no output and no file."""
     if words is not None:
         (tmp_path / name).write_text(words)
     code, printed, said = predict(tmp_path / name, "--output", tmp_path / "out.csv")
@@ -341,7 +342,7 @@ BAD = {
 
 @pytest.mark.parametrize("damage", BAD.values(), ids=BAD)
 def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp_path, damage):
-    """Whatever is wrong with it: exit code 1, one line, no traceback."""
+    """A bad model file ends with exit code 1 and one line, without a traceback."""
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(file.read_bytes()), file.read_bytes()))
     (tmp_path / "new.txt").write_text("happy\n")
     code, printed, said = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
@@ -349,8 +350,8 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp
     assert re.fullmatch(r"error: \S*bad\.gz is not a (usable )?model\b.*\.\n", said)
 
 
-def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch, tmp_path):
-    """A few kilobytes may unpack to anything: lines and the whole are bounded."""
+def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
+    """The length of an unpacked line is limited."""
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * 2**24))
     with pytest.raises(ModelError, match="the file is too large in line 1"):
         model.read(tmp_path / "bomb.gz")
@@ -360,7 +361,7 @@ def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch, tmp_path):
 
 
 def test_probabilities_are_those_that_made_the_answers():
-    """Answers drawn with known chances give these chances back; a weight of two is an answer given twice."""
+    """Answers drawn with known probabilities give these back, and a weight of three equals three answers."""
     rng = np.random.default_rng(1)
     p = rng.normal(size=20_000)
     hits = rng.random(p.size) < 1 / (1 + np.exp(-(2 * p - 1)))
@@ -375,7 +376,7 @@ def test_probabilities_are_those_that_made_the_answers():
 
 
 def test_there_is_no_probability_without_enough_answers_of_both_kinds():
-    """The reason is said instead."""
+    """With too few answers of a kind, or margins that do not separate them, there is a reason instead."""
     few = calibration.fit(np.arange(100), np.arange(100) >= 81, np.ones(100))
     assert few(np.zeros(1)) is None
     assert "it takes 20 that are positive and 20 that are not" == few.reason
@@ -387,6 +388,6 @@ def test_there_is_no_probability_without_enough_answers_of_both_kinds():
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(deadline=None)
 def test_every_margin_has_a_probability(margin):
-    """However large."""
+    """The probability of any finite margin lies between 0 and 1."""
     found = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
     assert 0 <= found(np.array([margin]))[0] <= 1

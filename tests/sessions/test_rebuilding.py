@@ -1,4 +1,4 @@
-"""Sessions rebuilt from their log: bit for bit, whoever answers meanwhile, and after whatever accident."""
+"""Sessions are rebuilt from their log bit for bit, while others answer and after crashes."""
 
 import json
 import random
@@ -39,7 +39,7 @@ STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reo
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(RUNS), st.lists(STEP, max_size=25))
 def test_any_history_gives_one_state(store, other, run, steps):
-    """After any mixture of answers, skips, undos, reopening and a second person, log, state and question agree."""
+    """After any mixture of answers, skips and undos by two people and of reopening, log, state and question agree."""
     data, algorithm, more = run
     opened, model = begin(store, data, algorithm, **more | {"budget": 8}), []
     for step in steps:
@@ -71,7 +71,7 @@ def test_any_history_gives_one_state(store, other, run, steps):
 
 
 def test_refresh_sees_what_another_process_answered(store, other):
-    """A page that refreshes stands where the other left the session: after an answer, an undo, and both."""
+    """A refreshed session equals that of another process which answered, undid an answer, or both."""
     opened, foreign = begin(store), Session(other, store.sessions()[0]["id"])
     assert opened.id == foreign.id
     for step in (
@@ -88,7 +88,7 @@ def test_refresh_sees_what_another_process_answered(store, other):
 
 @pytest.mark.parametrize(("annotator", "name"), [("Ann", "Ann"), ("", "somebody")])
 def test_two_who_answer_one_question(store, other, annotator, name):
-    """The second to answer is told who was first, and the first answer stands."""
+    """The second answer is refused with the name of the first annotator, and the first answer counts."""
     opened = begin(store)
     foreign = Session(other, opened.id)
     question = foreign.place.asked.id
@@ -100,7 +100,7 @@ def test_two_who_answer_one_question(store, other, annotator, name):
 
 
 def meanwhile(act):
-    """Let another process act now: to its end, or for as long as it is made to wait; a function that waits for it."""
+    """Run an action in a thread for up to half a second; a function that waits for its end and returns its errors."""
     caught = []
 
     def guarded():
@@ -121,7 +121,7 @@ def meanwhile(act):
 
 
 def test_two_who_answer_at_the_same_moment(store, other, monkeypatch):
-    """Where another's answer comes between looking and writing, one of the two stands and the other is told."""
+    """If another answer comes between refreshing and writing, one of the two is stored and the other is refused."""
     opened = begin(store)
     foreign = Session(other, opened.id)
     question, refresh, waiting, errors = opened.place.asked.id, opened.refresh, [], []
@@ -142,7 +142,7 @@ def test_two_who_answer_at_the_same_moment(store, other, monkeypatch):
 
 @pytest.mark.parametrize("act", ["answer", "undo"])
 def test_an_answer_while_another_process_rebuilds(store, other, monkeypatch, act):
-    """Opening or refreshing beside somebody who works takes no question from them, and both go on."""
+    """Another process can answer or undo while a session is rebuilt, and both continue with the same log."""
     opened = begin(store)
     for label in (1, -1, 0):
         say(opened, label)
@@ -166,7 +166,7 @@ def test_an_answer_while_another_process_rebuilds(store, other, monkeypatch, act
 
 
 def test_a_place_is_never_half_of_an_answer(store):
-    """A page in another thread of the server sees a session before an answer or after it."""
+    """Another thread sees a session before or after an answer, never in between."""
     opened, seen, over = begin(store, budget=150), [], threading.Event()
 
     def look():
@@ -203,7 +203,7 @@ def fifty(store, labels=60):
 
 
 def test_a_digest_is_stored_every_fifty_answers(store):
-    """The fingerprint after 50 answers, skips among them, is the one that the session had, also after undo."""
+    """The digest after every 50 answers, counting skips, is stored, and is replaced after an undo."""
     opened = begin(store, budget=120, parameters={"delta": 10})
     digests = {}
     while len(digests) < 101:
@@ -219,8 +219,8 @@ def test_a_digest_is_stored_every_fifty_answers(store):
 
 
 @pytest.mark.parametrize("run", RUNS[-2:])
-def test_a_digest_tells_every_bit(store, run):
-    """One bit in any array, or one more label spent, is another fingerprint; a copy has the same."""
+def test_a_digest_covers_every_bit(store, run):
+    """One changed bit in any array, or one more spent label, changes the digest; a copy has the same one."""
     data, algorithm, more = run
     opened = begin(store, data, algorithm, **more)
     for label in list(opened.names)[:2]:
@@ -261,7 +261,7 @@ def test_a_digest_tells_every_bit(store, run):
     ],
 )
 def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sql, message):
-    """A digest, label, question or setting that does not fit is told in one sentence, and every label can be had."""
+    """A changed digest, label, question or setting is refused in one sentence, and all labels can be exported."""
     opened = fifty(store)
     with store.transaction():
         store.db.execute(sql, {"id": opened.id})
@@ -274,7 +274,7 @@ def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sq
 
 
 def test_an_open_session_stays_as_it_was_when_its_log_is_refused(store):
-    """Of a log that another process has changed, and that cannot be reproduced, nothing is taken over in part."""
+    """If another process changed the log so that it cannot be reproduced, an open session takes over no part of it."""
     opened = fifty(store)
     place, digest, log = opened.place, opened.digest(), opened.log
     with store.transaction():
@@ -287,7 +287,7 @@ def test_an_open_session_stays_as_it_was_when_its_log_is_refused(store):
 
 
 def test_the_log_follows_corrections_and_undos_of_another_process(store, other):
-    """The part of the log that was read before is read again where it was changed elsewhere."""
+    """A refreshed session has the corrections and undos that another process made in earlier parts of the log."""
     opened = fifty(store)
     assert 0 == sum(entry.corrected for entry in opened.log)
     foreign = Session(other, opened.id)
@@ -300,7 +300,7 @@ def test_the_log_follows_corrections_and_undos_of_another_process(store, other):
 
 
 def test_a_session_opens_while_another_process_writes(path, store):
-    """What is stored already is not stored again: a locked database opens a session, at a question or at its end."""
+    """A session opens on a locked database, at a question or at its end, and only an answer is refused."""
     waiting, ended = begin(store), begin(store, budget=2)
     say(waiting, truth(waiting))
     label_until_the_end(ended)
@@ -318,8 +318,8 @@ def test_a_session_opens_while_another_process_writes(path, store):
     assert 2 == len(standing(store, waiting))
 
 
-def test_a_session_that_is_removed_is_said(store):
-    """Whoever still shows it is told, whatever is done there."""
+def test_an_action_in_a_removed_session_is_refused(store):
+    """Every action in a session that was removed meanwhile says that it does not exist."""
     opened = begin(store)
     store.remove_session(opened.id)
     for act in (opened.refresh, lambda: say(opened, POSITIVE), lambda: opened.note("note", 1, "words")):
@@ -327,8 +327,8 @@ def test_a_session_that_is_removed_is_said(store):
             act()
 
 
-def test_a_session_of_another_engine_goes_on_where_it_comes_out_to_rounding(store):
-    """Margins that differ in their last digits, and digests of other bits, stop nobody; another margin does."""
+def test_a_session_of_another_engine_opens_if_it_is_reproduced_to_rounding(store):
+    """Rounding differences in margins and other digests are accepted from another engine; another margin is not."""
     opened = begin(store, parameters={"delta": 1e9}, budget=60)
     while len(opened.labels) < 52:
         say(opened, truth(opened))
@@ -348,7 +348,7 @@ def test_a_session_of_another_engine_goes_on_where_it_comes_out_to_rounding(stor
         Session(store, opened.id)
 
 
-# Trouble
+# Crashes
 
 
 CHILD = """
@@ -376,7 +376,7 @@ def long(tmp_path_factory):
 
 
 def test_kill_9_loses_no_acknowledged_label(long):
-    """Killed at any moment, every acknowledged event is there once, no item is asked twice and the digest agrees."""
+    """After a kill at any moment every acknowledged event is stored once, no item was asked twice and digests agree."""
     chance, acknowledged = random.Random(), []
     number = create(long, "long", "PAA-I", budget=100_000)
     for life in range(4):

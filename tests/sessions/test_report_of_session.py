@@ -1,4 +1,4 @@
-"""The report of a session: one page that needs nothing else, in which the words of the data are words."""
+"""The report of a session is one page without external files, in which texts of the data are never markup."""
 
 import html
 import json
@@ -15,7 +15,7 @@ from tests.harness.sessions import begin, say, truth
 
 
 def shown(opened):
-    """The page as text and as a browser reads it."""
+    """The report as text and parsed, after checks that hold for every report."""
     text = report.page(opened).decode()
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
@@ -32,7 +32,7 @@ def shown(opened):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, algorithm):
-    """Exact figures where the data has labels, as the session has them."""
+    """On labelled data the report has exact figures, four charts, the class names and the settings."""
     opened = begin(store, data, algorithm, name="Labels of Ann")
     for k in range(15):
         say(opened, SKIP if k == 4 else truth(opened))
@@ -49,7 +49,7 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
-    """What is not known is not shown as known; nothing but the shares of the stream is drawn of it."""
+    """Without labels the report shows no exact figure, and draws one chart at first and two after an answer."""
     opened = begin(store, "unlabelled")
     text, page = shown(opened)
     assert "Exact" not in page.text
@@ -59,8 +59,8 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
     assert 2 == shown(opened)[0].count("<svg")
 
 
-def test_estimates_are_told_to_be_estimates(store, monkeypatch):
-    """Dashed, with their intervals; and where the window is closed, so it says."""
+def test_estimates_are_marked_as_estimates(store, monkeypatch):
+    """Estimates are named so, with intervals, dashed curves and the round at which their window closed."""
     opened = begin(store, "unlabelled")
     for label in (1, -1, 1):
         say(opened, label)
@@ -77,7 +77,7 @@ def test_estimates_are_told_to_be_estimates(store, monkeypatch):
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
-    """Of K classes without truth the report has the accuracy with the interval that the page shows."""
+    """For K classes without true labels the report has the estimated accuracy with its interval."""
     opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
     known = Dataset(store, "classes").y
     while opened.place.asked:
@@ -89,8 +89,8 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
         assert f">{guess.value:.3f} ({guess.low:.3f} to {guess.high:.3f})</td>" in text
 
 
-def test_corrections_and_notes_are_told_and_words_stay_words(store):
-    """Who corrected what, and every word of an annotator as it is."""
+def test_corrections_and_notes_are_listed_and_never_markup(store):
+    """The report lists corrections and notes, and shows every name and note literally."""
     opened = begin(store, positive_name=EVIL[:60], name=EVIL, guidelines=EVIL)
     for _ in range(3):
         say(opened, 1)

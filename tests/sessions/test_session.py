@@ -1,4 +1,4 @@
-"""Sessions: stored before it is shown, and nothing lost or asked twice."""
+"""Sessions: every question is stored before it is shown, no answer is lost, and no item is asked twice."""
 
 import random
 import re
@@ -25,7 +25,7 @@ from tests.harness.sessions import EVENTS, RUNS, begin, label_until_the_end, say
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[:3])
 def test_a_question_is_stored_before_it_is_returned(path, store, data, algorithm, more):
-    """Whatever a page can show, now or under an answer not given yet, another connection finds in the database."""
+    """The current question and those prepared for each possible answer are visible to another connection."""
     opened = begin(store, data, algorithm, **more)
     outside = sqlite3.connect(path)
     for label in (1, -1, 0, -1, 1, -1):
@@ -42,7 +42,7 @@ def test_a_question_is_stored_before_it_is_returned(path, store, data, algorithm
 
 
 def test_a_question_keeps_why_it_was_asked(store):
-    """The draw is below the probability, and both come from the seed, the round and the margin."""
+    """The stored draw is below the stored probability, and both follow from the seed, the round and the margin."""
     opened = begin(store, seed=3, parameters={"delta": 0.2})
     label_until_the_end(opened)
     for entry in store.answers(opened.id):
@@ -52,7 +52,7 @@ def test_a_question_keeps_why_it_was_asked(store):
 
 
 def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
-    """The time of asking is when the question became the one that waits, not when it was prepared."""
+    """The time of a question is when it became the current one, not when it was prepared."""
     clock = count(100)
     for module in (store_module, session):
         monkeypatch.setattr(module, "now", lambda: str(next(clock)), raising=False)
@@ -64,7 +64,7 @@ def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
 
 
 def test_reopening_asks_the_same_and_writes_nothing_new(store, other):
-    """A session opened again, whenever, waits with the same question and adds none."""
+    """A session that is opened again asks the same question and stores no other."""
     opened = begin(store)
     for label in (1, -1, 0, -1):
         say(opened, label)
@@ -94,7 +94,7 @@ def test_an_event_counts_once(store, other):
 
 
 def test_an_answer_to_another_question_is_refused(store):
-    """Only the question that waits can be answered, with one of three labels."""
+    """Only the current question can be answered, with one of three labels."""
     opened = begin(store)
     with pytest.raises(SessionError, match=r"^this item is not the current question\.$"):
         opened.answer(next(EVENTS), opened.place.asked.id + 1, POSITIVE)
@@ -122,7 +122,7 @@ def test_skip_spends_and_teaches_nothing(store):
 
 
 def test_a_failure_while_answering_leaves_nothing(store, monkeypatch):
-    """If anything fails while an answer is stored, it is not there, and the same event can be sent again."""
+    """If storing an answer fails, nothing of it is stored, and the same event can be sent again."""
     opened = begin(store)
     say(opened, POSITIVE)
     place, branches, digest = opened.place, opened.branches, opened.digest()
@@ -147,7 +147,7 @@ def test_a_failure_while_answering_leaves_nothing(store, monkeypatch):
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 @pytest.mark.parametrize("label", [POSITIVE, NEGATIVE, SKIP])
 def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
-    """The item comes back with its old answer marked, and the state is that of a session that never gave it."""
+    """The item is asked again with its old answer marked, and the state is that of a session without that answer."""
     opened = begin(store, data, algorithm, **more)
     one, other = list(opened.names)[:2]
     given, label = [one, other, SKIP, other, one], {POSITIVE: one, NEGATIVE: other, SKIP: SKIP}[label]
@@ -183,7 +183,7 @@ def test_one_undo_event_undoes_once(store, other):
 
 
 def test_undo_takes_one_step_back_without_the_rest_of_the_log(store, monkeypatch):
-    """What an answer changed is undone by the state before it: a long log keeps nobody waiting."""
+    """Undo restores the kept state before the last answer and does not read the log, however long."""
     opened = begin(store)
     for label in (1, -1, 0, 1):
         say(opened, label)
@@ -201,7 +201,7 @@ def test_undo_takes_one_step_back_without_the_rest_of_the_log(store, monkeypatch
 
 
 def test_an_answer_taken_back_stays_taken_back(store):
-    """An answer event that arrives again after its undo is known, and changes nothing."""
+    """An answer event that arrives again after its undo changes nothing."""
     opened = begin(store)
     question = opened.place.asked.id
     event = say(opened, POSITIVE)
@@ -225,7 +225,7 @@ def test_only_the_last_answer_can_be_taken_back(store):
 
 
 def test_undo_and_another_answer(store, other):
-    """After undo the other answer counts, in the state, the log and after reopening; undone ones stay on record."""
+    """After undo the new answer counts in the state, in the log and after reopening; undone answers stay on record."""
     opened = begin(store)
     say(opened, POSITIVE)
     say(opened, POSITIVE)
@@ -249,7 +249,7 @@ def test_undo_and_another_answer(store, other):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_place_equals_the_branch_that_was_prepared_for_it(store, data, algorithm, more):
-    """Along a whole session the page that was sent ahead is the page that comes, question for question."""
+    """Throughout a session the place prepared for an answer is the place after that answer, bit for bit."""
     opened, answers = begin(store, data, algorithm, **more), random.Random(algorithm)
     while opened.place.asked:
         label = answers.choice([*opened.names, SKIP])
@@ -267,8 +267,8 @@ def test_a_place_equals_the_branch_that_was_prepared_for_it(store, data, algorit
     assert {} == opened.branches
 
 
-def test_a_place_stays_what_it_was(store):
-    """A page may keep a place: answers, undo and another's answers change neither its weights nor its counts."""
+def test_a_place_never_changes(store):
+    """Answers and undo change neither the weights nor the counts of a place that a page has kept."""
     opened, kept = begin(store), []
     for label in (1, -1, 0, -1, 1):
         for place in (opened.place, *opened.branches.values()):
@@ -281,7 +281,7 @@ def test_a_place_stays_what_it_was(store):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[-2:])
 def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, algorithm, more):
-    """Over the limit nothing is prepared ahead, and questions, state and undo are those of a session that is."""
+    """Over the limit no places are prepared, and questions, state and undo are the same as below it."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     monkeypatch.setattr(session, "BRANCH_LIMIT", 0)
@@ -301,7 +301,7 @@ def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, al
 
 
 def test_the_remaining_budget_is_counted_from_the_labels(store):
-    """At every step what is left is the budget minus the labels that stand in the table."""
+    """At every step the remaining budget is the budget minus the labels in the table."""
     opened, answers = begin(store, budget=12), random.Random(4)
     while opened.place.asked:
         if answers.random() < 0.3 and opened.previous:
@@ -340,7 +340,7 @@ def test_the_end_by_budget(store):
 
 
 def test_the_end_by_stream(store):
-    """Where the stream ends before the budget, the page is told so, and the last answer can still be taken back."""
+    """If the stream ends before the budget, the end is reported as such, and the last answer can still be undone."""
     opened = begin(store, budget=1000)
     while opened.place.asked:
         say(opened, SKIP)
@@ -358,7 +358,7 @@ def test_the_end_by_stream(store):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_equals_a_replay(store, data, algorithm, more):
-    """An annotator who answers as the data says gives the questions, counts, metrics and weights of a replay."""
+    """Answers equal to the data's labels give the questions, counts, metrics and weights of a replay."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     again = stream.replay(
@@ -384,9 +384,9 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
     assert counts.sum((1, 2, 3)).tolist() == rounds.tolist()
 
 
-def test_audits_are_told_apart_and_their_number_is_exact(store):
-    """Each question says whether it was a random check; exactly the share of the budget goes to these, a skip costs
-    nothing, and after an undo the same check is asked again."""
+def test_audits_are_marked_and_their_number_is_exact(store):
+    """Each question says whether it is a random check; exactly their share of the budget is spent on checks, a skip
+    costs nothing, and after an undo the same check is asked again."""
     opened = begin(store, audit=0.3, pace=0.8, seed=1)
     while asked := opened.place.asked:
         entry = store.answers(opened.id)[-1]
@@ -413,16 +413,16 @@ def test_audits_are_told_apart_and_their_number_is_exact(store):
         ({"horizon": 0}, "horizon of a session must be a whole number >= 1. Got 0."),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(store, more, sentence):
-    """Nothing is stored of a session whose audits or pace cannot be."""
+def test_an_invalid_plan_is_refused(store, more, sentence):
+    """A session with an invalid share of audits, pace or horizon is refused and not stored."""
     before = len(store.sessions())
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         begin(store, **more)
     assert before == len(store.sessions())
 
 
-def test_a_published_rho_goes_before_the_one_asked_for(store):
-    """SOAL learns with rho = 1 whatever the session says; others estimate it, or take cost weights or a number."""
+def test_an_algorithm_with_a_fixed_rho_ignores_the_setting(store):
+    """SOAL learns with rho = 1 whatever the setting; other algorithms use the number given, the cost or an estimate."""
     weights = metrics.Weights(c_p=0.8)
     rho = {
         "fixed": create(store, "dense", "SOAL", rho=9),
@@ -435,7 +435,7 @@ def test_a_published_rho_goes_before_the_one_asked_for(store):
 
 
 def test_a_stream_without_labels_counts_in_the_unknown_class(store):
-    """Where the data has no labels the annotator's still teach, and every prediction counts as of unknown class."""
+    """Without labels in the data the annotator's labels train the model, and every item counts as of unknown class."""
     opened, known = begin(store, "unlabelled"), begin(store, "sparse")
     while known.place.asked:
         label = truth(known)
@@ -450,7 +450,7 @@ def test_a_stream_without_labels_counts_in_the_unknown_class(store):
 
 
 def test_the_classes_of_a_session_give_the_labels_of_the_data_their_meaning(store):
-    """Classes keep their names in another order, one may stand against the rest, and what is no class is unknown."""
+    """Labels of the data follow the names of the session's classes, in any order; other labels are unknown."""
     own = begin(store, "classes", "MPAA-I")
     words = [own.names[label] for label in own.y.tolist()]
     turned = begin(store, "classes", "MPAA-I", classes=("d", "new", "b"))
@@ -464,7 +464,7 @@ def test_the_classes_of_a_session_give_the_labels_of_the_data_their_meaning(stor
 
 
 def test_an_answer_is_one_of_the_classes(store):
-    """A label that is no class of the session is refused, and those that are have their names in the export."""
+    """A label that is not a class of the session is refused, and the export names the class of each other label."""
     opened = begin(store, "classes", "MPAA-I")
     for label in (-1, 5):
         with pytest.raises(SessionError, match=rf"^a label must be 1, 2, 3, 4 or 0 \(skip\)\. Got {label}\.$"):
@@ -476,7 +476,7 @@ def test_an_answer_is_one_of_the_classes(store):
 
 
 def test_the_learner_never_sees_the_labels_of_the_data(store):
-    """Answers against the data's own labels teach what the annotator says."""
+    """The opposite answers give the opposite weights, whatever labels the data has."""
     opened, contrary = begin(store, parameters={"delta": 1e9}), begin(store, parameters={"delta": 1e9})
     for _ in range(10):
         say(opened, truth(opened))
@@ -484,7 +484,7 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
     assert (-opened.place.weights).tolist() == contrary.place.weights.tolist()
 
 
-# What cannot be
+# Invalid settings
 
 
 @pytest.mark.parametrize(
@@ -511,8 +511,8 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
         ({"dataset": "classes", "positive_class": "e"}, "positive_class must be one of a, b, c, d. Got e."),
     ],
 )
-def test_settings_that_cannot_be_are_refused(store, call, message):
-    """A session with a wrong setting is not made, and one sentence says what is allowed and what came."""
+def test_invalid_settings_are_refused(store, call, message):
+    """A session with an invalid setting is not stored, and one sentence says what is allowed and what came."""
     before = len(store.sessions())
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         create(store, **{"dataset": "sparse", "algorithm": "PAA-I"} | call)
@@ -529,13 +529,13 @@ def test_settings_that_cannot_be_are_refused(store, call, message):
     ],
 )
 def test_settings_that_are_no_numbers_or_names_are_refused(store, call, message):
-    """A word where a number belongs, or a name that is not known, is told with what is allowed."""
+    """A word in place of a number, or an unknown name, is refused with what is allowed."""
     with pytest.raises(ValueError, match=message):
         create(store, **{"dataset": "sparse", "algorithm": "PAA-I"} | call)
 
 
 def test_a_covariance_over_the_memory_limit_is_refused_before_the_session_is_made(store, monkeypatch):
-    """A learner that does not fit says how much it needs and what to do instead."""
+    """The error says how much memory the learner needs and what to do instead."""
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "500")
     with pytest.raises(
         ValueError, match=r"^acog-ii keeps a full covariance of 8 x 8 numbers: .* raise OAL_MEMORY_LIMIT"
