@@ -9,14 +9,14 @@ from ui.card_server import CardServer
 
 @pytest.fixture
 def store(app_store, tmp_path, monkeypatch):
-    """The store of an app of its own, which offers the files of the test's folder."""
+    """The store of a fresh app, which may import files from the test's folder."""
     monkeypatch.setenv("OAL_FILES", str(tmp_path))
     return app_store
 
 
 @pytest.fixture
 def keep(app_store, tmp_path):
-    """A function that imports texts, every fourth of them `good`, some of which try to be markup; the data set."""
+    """A function that imports texts with markup in them, every fourth of the class `good`; the id of the data set."""
 
     def add(name="texts", items=600, columns=formats.Columns(("text",), "label", positive=("good",))):
         path = tmp_path / f"{name}.csv"
@@ -31,8 +31,8 @@ def keep(app_store, tmp_path):
 
 @pytest.fixture
 def work(app_store, keep):
-    """A function that answers so many questions of a new session rightly, or all but every `noise`th, skipping every
-    tenth; the card server of the session."""
+    """A function that answers questions of a new session, every `noise`th wrongly and every tenth with a skip; the card
+    server of the session."""
 
     def make(answers=60, dataset=None, noise=None, **settings):
         session = create(app_store, dataset or keep(), **{"budget": 200} | (settings or BINARY))

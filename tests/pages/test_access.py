@@ -1,4 +1,4 @@
-"""Who may do what: unclear secrets close the app, and lists say who enters and who owns."""
+"""Access: unclear secrets close the app to everybody, and lists name the people who may enter and the owners."""
 
 import asyncio
 import html
@@ -31,7 +31,7 @@ def user(email, **claims):
 
 @pytest.fixture
 def secrets(tmp_path, monkeypatch):
-    """The secrets file of a server that has just been started; there is none yet."""
+    """The path of the secrets file of a server that has just started; the file does not exist yet."""
     monkeypatch.setattr(access, "_login_required", False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -62,7 +62,7 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("written", UNCLEAR.values(), ids=list(UNCLEAR))
 def test_unclear_secrets_let_nobody_in(secrets, written):
-    """Whatever is not understood closes the app, for people who are logged in too, with a sentence that says why."""
+    """Secrets that cannot be understood close the app, also to people who are logged in, with a reason."""
     secrets.write_bytes(written)
     for person in ({}, user("ben@example.org"), user("anna@example.org")):
         standing = access.standing(person)
@@ -72,30 +72,30 @@ def test_unclear_secrets_let_nobody_in(secrets, written):
 
 
 @pytest.mark.parametrize("made", [os.mkdir, lambda path: os.symlink("gone", path)], ids=["a folder", "a broken link"])
-def test_what_stands_at_the_place_of_the_secrets_and_is_no_file_lets_nobody_in(secrets, made):
-    """A folder of that name, and a link to nothing, are not the same as no secrets."""
+def test_secrets_that_are_not_a_file_let_nobody_in(secrets, made):
+    """A folder or a broken link in place of the secrets file closes the app."""
     made(secrets)
     assert not access.standing({}).enters
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_secrets_that_may_not_be_read_let_nobody_in(secrets):
-    """A file without the right to read it is not the same as no secrets."""
+    """A secrets file that cannot be read closes the app."""
     secrets.write_text(LISTS)
     secrets.chmod(0)
     assert not access.standing({}).enters
 
 
 def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
-    """A wrong path on the command line is not the same as no secrets."""
+    """A wrong path of the secrets on the command line closes the app."""
     option = config.get_config_options()["secrets.files"]
     monkeypatch.setattr(option, "where_defined", "command-line argument or environment variable")
     assert "The secrets .streamlit/secrets.toml are missing." in access.standing({}).problem
 
 
 @pytest.mark.parametrize("written", [None, "[database]\nurl = 'somewhere'"])
-def test_without_a_log_in_whoever_is_here_owns(secrets, written):
-    """No secrets, and secrets of other things, leave the app to the one who runs it."""
+def test_without_a_log_in_everybody_is_an_owner(secrets, written):
+    """Without secrets, or with secrets that do not concern access, everybody may enter and is an owner."""
     if written:
         secrets.write_text(written)
     assert access.Standing(enters=True, owns=True) == access.standing({})
@@ -103,7 +103,7 @@ def test_without_a_log_in_whoever_is_here_owns(secrets, written):
 
 @pytest.mark.parametrize("written", [*UNCLEAR.values(), b"[database]\nurl = 'somewhere'", None])
 def test_a_server_that_asked_for_a_log_in_never_opens(secrets, written):
-    """Whatever becomes of the secrets, or of their file, while the server runs; back again, they let people in."""
+    """Unclear or removed secrets close a running app, and restoring them lets people in again."""
     secrets.write_text(LISTS)
     assert access.standing(user("ben@example.org")).enters
     secrets.unlink() if written is None else secrets.write_bytes(written)
@@ -114,7 +114,7 @@ def test_a_server_that_asked_for_a_log_in_never_opens(secrets, written):
 
 
 def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
-    """A file that is taken away to be written anew does not open the app in between."""
+    """Removing a secrets file, for instance to write it anew, does not open the app."""
     secrets.write_text("[auth")
     assert not access.standing({}).enters
     secrets.unlink()
@@ -122,7 +122,7 @@ def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
 
 
 def test_two_files_of_secrets_count_as_one(secrets, tmp_path):
-    """The lists of a home folder and the log-in of the working directory belong together, and either can close."""
+    """Lists in the home folder and the log-in in the working directory are combined, and either can close the app."""
     (tmp_path / "home" / ".streamlit").mkdir(parents=True)
     home = tmp_path / "home" / ".streamlit" / "secrets.toml"
     home.write_text('[access]\nallowed = ["@lab.example"]')
@@ -156,14 +156,14 @@ PEOPLE = [
 
 @pytest.mark.parametrize(("person", "enters", "owns"), PEOPLE)
 def test_lists_say_who_enters_and_who_owns(secrets, person, enters, owns):
-    """By verified address or by domain, in any case; owners need not be on the other list too."""
+    """People are matched by verified address or by domain, ignoring case; owners need not be on the other list too."""
     secrets.write_text(LISTS)
     standing = access.standing(person)
     assert (enters, owns, enters) == (standing.enters, standing.owns, standing.problem == "")
 
 
 def test_everybody_is_let_in_only_where_the_list_says_so(secrets):
-    """A star lets every account in, one without an address too, and makes nobody an owner."""
+    """A star lets every account in, also one without an address, and makes nobody an owner."""
     secrets.write_text(AUTH + '[access]\nallowed = ["*"]')
     assert access.Standing(enters=True) == access.standing({"is_logged_in": True, "name": "Eve"})
     assert access.LOG_IN == access.standing({}).problem
@@ -177,7 +177,7 @@ def opened(page):
 @pytest.mark.parametrize("page", PAGES.values())
 @pytest.mark.parametrize("written", ["[auth", "", "[Auth]\nclient_id = 'x'", LISTS, None])
 def test_no_page_shows_anything_to_who_may_not_enter(app_store, secrets, monkeypatch, page, written):
-    """Each page is the one sentence, and the button to log in where that helps: no name of a session or a data set."""
+    """Each page shows only one sentence, and a button to log in if that helps; no name of a session or data set."""
     monkeypatch.chdir(secrets.parent.parent)
     create(app_store, dataset(app_store, "tweets"), "PAA-I", name="a private session")
     if written is None:
@@ -200,7 +200,7 @@ def removing(at):
 
 @pytest.mark.parametrize("owns", [True, False])
 def test_only_owners_remove_and_add_to_what_is_there(app_store, monkeypatch, owns):
-    """Who only labels is offered no button that removes, and no items for the data of others."""
+    """People who are not owners get no button to remove anything and no form to add items."""
     create(app_store, dataset(app_store, "tweets"), "PAA-I", name="kept")
     dataset(app_store, "abstracts")
     monkeypatch.setattr(access, "standing", lambda person: access.Standing(enters=True, owns=owns))
@@ -212,7 +212,7 @@ def test_only_owners_remove_and_add_to_what_is_there(app_store, monkeypatch, own
 
 @pytest.fixture
 def folder(secrets, tmp_path, monkeypatch):
-    """A folder of files that the owner names, a file in it and one outside."""
+    """The folder that OAL_FILES names, with files and links in it and files outside."""
     folder = tmp_path / "shared"
     (folder / "below").mkdir(parents=True)
     (folder / "below" / "in.csv").write_text("text\na\n")
@@ -228,7 +228,7 @@ def folder(secrets, tmp_path, monkeypatch):
 
 
 def test_files_in_the_folder_of_the_owner_are_read(folder):
-    """By a name inside it, by a whole path, and through a link that stays inside."""
+    """A file in the folder is read by its relative or absolute path, or through a link that stays inside."""
     inside = folder / "below" / "in.csv"
     for name in ("below/in.csv", str(inside), "alias.csv", "below/../below/in.csv"):
         assert inside == access.served_file(name)
@@ -239,7 +239,7 @@ OUTSIDE = ["../out.csv", "link.csv", "up/out.csv", "../shared2/out.csv", "/etc/p
 
 @pytest.mark.parametrize("name", [*OUTSIDE, "", "missing.csv", "a\0b", "x" * 5000])
 def test_no_other_file_of_the_server_is_read(folder, name):
-    """A file outside is refused with the words for one that does not exist, so that nobody learns what there is."""
+    """A file outside is refused with the same message as a missing one, so that nobody learns which files exist."""
     with pytest.raises(ValueError, match=r"^There is no file .* in the folder shared\.$"):
         access.served_file(name)
 
@@ -248,7 +248,7 @@ def test_no_other_file_of_the_server_is_read(folder, name):
 def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
     app_store, folder, secrets, monkeypatch, named, written
 ):
-    """The Data page has no field for a path, and a path that is asked for all the same is refused."""
+    """The Data page has no field for a path, and a path that is requested all the same is refused."""
     monkeypatch.chdir(secrets.parent.parent)
     if named is None:
         monkeypatch.delenv("OAL_FILES")
@@ -262,14 +262,14 @@ def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
 
 
 class Server:
-    """Streamlit behind the gate, which keeps what reaches it."""
+    """A stand-in for Streamlit behind the gate, which records the messages that reach it."""
 
     def __init__(self):
-        self.heard, self.gate = [], Gate(self)
+        self.received, self.gate = [], Gate(self)
 
     async def __call__(self, scope, receive, send):
         while (message := await receive())["type"] == "websocket.receive":
-            self.heard.append(message["bytes"])
+            self.received.append(message["bytes"])
             await send({"type": "websocket.send", "bytes": b"shown"})
 
     async def log_out(self, cookies):
@@ -277,21 +277,21 @@ class Server:
         await self.gate(scope, self._nothing, None)
 
     def talk(self, cookies, between):
-        """Say something twice, with something done in between; what is answered."""
-        sent, said = [], iter((b"first", b"second"))
+        """Send two messages with an action in between; the messages that came back."""
+        answers, messages = [], iter((b"first", b"second"))
 
         async def receive():
-            if (word := next(said, None)) == b"second":
+            if (word := next(messages, None)) == b"second":
                 await between()
             return {"type": "websocket.receive", "bytes": word} if word else await self._nothing()
 
         async def send(message):
-            sent.append(message)
+            answers.append(message)
 
         scope = {"type": "websocket", "path": "/_stcore/stream", "headers": [(b"cookie", cookies.encode())]}
         with ThreadPoolExecutor() as thread:  # the loop of a browser may run in this one
             thread.submit(asyncio.run, self.gate(scope, receive, send)).result()
-        return sent
+        return answers
 
     async def _nothing(self):
         return {"type": "websocket.disconnect"}
@@ -307,7 +307,7 @@ SHOWN, CLOSED = {"type": "websocket.send", "bytes": b"shown"}, {"type": "websock
 
 @pytest.mark.parametrize("left", ["logged out", "off the list", "no list", "unreadable", "gone"])
 def test_a_connection_ends_with_the_first_message_after_its_person_may_no_longer_enter(secrets, left):
-    """That message, a label or the tick of a panel, never reaches the app, and nothing more is sent."""
+    """The first message after access was lost never reaches the app, and the connection is closed."""
     secrets.write_text(LISTS)
     server, ben = Server(), cookie("ben@example.org")
 
@@ -322,11 +322,11 @@ def test_a_connection_ends_with_the_first_message_after_its_person_may_no_longer
                 secrets.write_text(written[left])
 
     assert [SHOWN, CLOSED] == server.talk(ben, leave)
-    assert [b"first"] == server.heard
+    assert [b"first"] == server.received
 
 
 def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
-    """Neither another's log-out nor a change of the lists for others ends it."""
+    """Neither the log-out of another person nor a change of the lists for others ends a connection."""
     secrets.write_text(LISTS)
     server = Server()
 
@@ -335,15 +335,15 @@ def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
         secrets.write_text(LISTS.replace("@lab.example", "eve@lab.example"))
 
     assert [SHOWN, SHOWN] == server.talk(cookie("ben@example.org"), others)
-    assert [b"first", b"second"] == server.heard
+    assert [b"first", b"second"] == server.received
 
 
 def test_a_connection_made_before_the_log_in_was_asked_for_ends(secrets):
-    """Once the secrets have [auth], a tab that was opened without must come in anew."""
+    """Once the secrets have [auth], the connection of a tab that was opened before is closed."""
     server = Server()
 
     async def ask_for_a_log_in():
         secrets.write_text(LISTS)
 
     assert [SHOWN, CLOSED] == server.talk("", ask_for_a_log_in)
-    assert [b"first"] == server.heard
+    assert [b"first"] == server.received

@@ -1,4 +1,4 @@
-"""The Compare page without a browser: what it offers, starts and refuses."""
+"""The Compare page without a browser: its form, its jobs and its results."""
 
 import os
 from functools import partial
@@ -18,7 +18,7 @@ run = partial(pages.run, "pages/2_Compare.py")
 
 @pytest.fixture
 def store(app_store, monkeypatch):
-    """The store of an app of its own, in which jobs are noted but nothing runs."""
+    """The store of a fresh app, in which jobs are recorded but not run."""
     monkeypatch.setattr(jobs, "start", lambda store, comparison: store.put_job(comparison, os.getpid(), "never"))
     return app_store
 
@@ -27,8 +27,8 @@ def words(at):
     return " ".join(str(element.proto.body) for element in at.get("html"))
 
 
-def test_the_page_opens_on_an_empty_database_and_two_clicks_start_something(store):
-    """The demo's stream, five algorithms, tuned."""
+def test_one_click_on_an_empty_database_starts_a_comparison(store):
+    """The form's defaults compare tuned algorithms on the demo's tweets."""
     at = run()
     assert not at.exception
     at.button(key="compare-send").click().run()
@@ -39,8 +39,8 @@ def test_the_page_opens_on_an_empty_database_and_two_clicks_start_something(stor
     assert at.query_params["comparison"] in (str(row["id"]), [str(row["id"])])
 
 
-def test_what_is_chosen_is_what_is_compared(store, tmp_path):
-    """Data, algorithms, values and settings of the form reach the specification."""
+def test_the_form_becomes_the_specification(store, tmp_path):
+    """Data, algorithms, values and settings of the form become the specification."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -55,17 +55,17 @@ def test_what_is_chosen_is_what_is_compared(store, tmp_path):
     assert "about 42 replays" in [text.value for text in at.text]
     at.button(key="compare-send").click().run()
     assert not at.exception
-    found = store.comparison("my own")["specification"]
+    specification = store.comparison("my own")["specification"]
     assert {
         "OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1.0]},
         "cspaa + asymmetric": {"C": [2.0]},
-    } == found["algorithms"]
+    } == specification["algorithms"]
     expected = {"data": [NAME], "budgets": [5, None], "permutations": 3, "criterion": "cost", "tune": "none"}
-    assert expected == {key: found[key] for key in expected}
+    assert expected == {key: specification[key] for key in expected}
 
 
 def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path):
-    """Fixing C does not silently fix delta."""
+    """A typed C is the only value of C, and delta is still tuned."""
     imported(store, tmp_path)
     at = run()
     at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
@@ -77,7 +77,7 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
 
 
 def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
-    """One value is the comparison's, several are each algorithm's."""
+    """A weight with one value is a setting of the comparison, with several values a sweep of each algorithm."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -88,13 +88,13 @@ def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_pat
     at.button(key="compare-send").click().run()
     assert not at.exception
     (row,) = store.comparisons()
-    found = row["specification"]
-    assert {"PAA-I": {"c_p": [0.5, 0.9]}, "CSOAL": {"c_p": [0.5, 0.9]}} == found["algorithms"]
-    assert (0.7, "laplace") == (found["alpha_p"], found["rho"])
+    specification = row["specification"]
+    assert {"PAA-I": {"c_p": [0.5, 0.9]}, "CSOAL": {"c_p": [0.5, 0.9]}} == specification["algorithms"]
+    assert (0.7, "laplace") == (specification["alpha_p"], specification["rho"])
 
 
 def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
-    """K classes for algorithms of K classes, or one of them against the rest."""
+    """Data of K classes offers algorithms of K classes, and one class against the rest those of two."""
     imported(store, tmp_path, classes=3)
     at = run()
     offered = at.multiselect(key="compare-algorithms-True").options
@@ -128,8 +128,8 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-data", [], "data of a comparison must be a list of at least one."),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(store, tmp_path, field, value, sentence):
-    """No traceback, nothing that starts."""
+def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path, field, value, sentence):
+    """An invalid field shows one sentence, and the comparison cannot be started."""
     imported(store, tmp_path)
     at = run()
     element = at.multiselect(key=field) if isinstance(value, list) else at.text_input(key=field)
@@ -139,16 +139,16 @@ def test_what_is_wrong_is_said_in_a_sentence(store, tmp_path, field, value, sent
     assert "compare-send" not in [button.key for button in at.button]
 
 
-@pytest.mark.parametrize("asked", ["77", "x", "-1", "1.5"])
-def test_a_comparison_that_does_not_exist_is_said_to(store, asked):
-    """An address that leads nowhere leads back."""
-    at = run(comparison=asked)
+@pytest.mark.parametrize("number", ["77", "x", "-1", "1.5"])
+def test_an_unknown_comparison_in_the_address_is_refused(store, number):
+    """A comparison that does not exist is named in one sentence."""
+    at = run(comparison=number)
     assert not at.exception
-    assert f"Comparison {asked} does not exist." in words(at)
+    assert f"Comparison {number} does not exist." in words(at)
 
 
 def test_a_result_has_its_tables_and_details(store, tmp_path):
-    """All details on demand, beside another comparison too; nothing of a name is markup."""
+    """A result shows each kind of detail on demand, can be compared with another, and no name is markup."""
     imported(store, tmp_path)
     one = compared(store, f"one {MARKUP}", data=[NAME], tune="2:1", algorithms={"PAA-I": {"C": [1, 10]}, "OAAL": {}})
     compared(store, "two", data=[NAME], seed=5)
@@ -171,7 +171,7 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
 
 
 def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
-    """A heat map for two parameters, a line for one, accuracy and macro F1 for K classes."""
+    """A sweep of one or two parameters has three charts, a comparison of K classes two."""
     imported(store, tmp_path)
     imported(store, tmp_path, "three", classes=3)
     values = {"delta_plus": [0.1, 1], "delta_minus": [0.1, 1]}
@@ -186,14 +186,14 @@ def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
 
 
 def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
-    """The newest first; one that lost its process says so and can be resumed."""
+    """The newest comparison is first, and one that lost its process says so and can be resumed."""
     imported(store, tmp_path)
     spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
     first, second = (experiments.begin(spec, store, name) for name in ("first", "second"))
     store.put_job(second, os.getpid(), "long ago")
     at = run()
-    found = words(at)
-    assert found.index("lost its process") < found.index("not finished")
+    text = words(at)
+    assert text.index("lost its process") < text.index("not finished")
     at.button(key=f"compare-delete-{first}").click().run()
     assert ["second"] == [row["name"] for row in store.comparisons()]
     at = run(comparison=second)

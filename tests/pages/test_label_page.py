@@ -1,4 +1,4 @@
-"""What stands beside the card: progress, history, what was pushed, what was learned, guidelines."""
+"""The panels beside the card: progress, history, pushed items, learned terms, estimates, guidelines."""
 
 import re
 from dataclasses import fields, replace
@@ -22,8 +22,8 @@ from ui.items import why
 from ui.panels import history, pushed, spending, stopping
 
 
-def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
-    """The answer to an item that was shown as skipped counts only while it is; the same event twice is one."""
+def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
+    """A skipped item can be answered only while it is still skipped; sending the same event twice changes nothing."""
     server = work(answers=12)
     skipped = server.session.skipped[0]
 
@@ -40,26 +40,28 @@ def test_what_another_answered_meanwhile_is_not_corrected_unseen(work):
 
 
 def test_plotly_accepts_the_charts(work):
-    """They reach the browser as they are, so that what they hold is checked here."""
+    """The charts, which are sent to the browser unchecked, are valid figures."""
     session = work().session
-    guess = SimpleNamespace(value=0.5, low=0.4, high=0.6)
-    points = [(t, None, {key: {"sum": guess, "f1": guess} for key in charts.NAMES}) for t in (10, 20)]
-    found = [*charts.of_session(session), *charts.estimated(session, points), charts._answers(session)]
-    assert 6 == len(found)
-    for chart in found:
+    estimate = SimpleNamespace(value=0.5, low=0.4, high=0.6)
+    points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in charts.NAMES}) for t in (10, 20)]
+    figures = [*charts.of_session(session), *charts.estimated(session, points), charts._answers(session)]
+    assert 6 == len(figures)
+    for chart in figures:
         assert chart.figure["data"]
         assert len(chart.figure["data"]) == len(go.Figure(chart.figure).data)
 
 
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
 def test_the_end_says_what_comes_next(work, keep, budget, more):
-    """Its links are to this session's replay and files and to a new session on its data; only where labels are left it
-    says that items which come will be asked."""
+    """The end links to the session's replay and to a new session on its data, and says that new items will be asked
+    only if labels are left."""
     server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
-    told = server.payload()
-    assert told["place"]["question"] is None
-    assert [f"Replay?session={server.session.id}", f"./?new={server.session.dataset.id}"] == [*told["links"].values()]
-    assert more == (MORE in told["place"]["result"])
+    payload = server.payload()
+    assert payload["place"]["question"] is None
+    assert [f"Replay?session={server.session.id}", f"./?new={server.session.dataset.id}"] == [
+        *payload["links"].values()
+    ]
+    assert more == (MORE in payload["place"]["result"])
 
 
 def view(**changes):
@@ -74,7 +76,7 @@ def titles(page):
 
 
 def test_a_list_is_turned_page_by_page(work):
-    """Fifty rows a page, the newest first; what is said of the place in the list is true on every page."""
+    """A page has fifty rows, the newest first, and states its position in the list."""
     server = work(120)
     first, last = history.page(server, view()), history.page(server, view(page=2))
     assert [120 - k for k in range(50)] == [int(row["by"].split()[1]) for row in first["rows"]]
@@ -84,19 +86,21 @@ def test_a_list_is_turned_page_by_page(work):
 
 
 def test_a_search_finds_words_ids_and_notes_in_any_case(work):
-    """Letters of any alphabet are compared without their case; a note is searched with its item."""
+    """A search ignores case in any alphabet, and includes the notes of items."""
     server = work(60)
-    asked = server.log
-    server.session.note("n", asked[7].item, "Ask the OWNER", "anna")
-    assert titles(history.page(server, view(search="the owner"))) == [server.session.dataset.item(asked[7].item)["id"]]
-    found = history.page(server, view(search=" STRASSE3 "))
-    assert found["rows"]
-    assert all("Straße3" in row["snippet"] for row in found["rows"])
+    entries = server.log
+    server.session.note("n", entries[7].item, "Ask the OWNER", "anna")
+    assert titles(history.page(server, view(search="the owner"))) == [
+        server.session.dataset.item(entries[7].item)["id"]
+    ]
+    result = history.page(server, view(search=" STRASSE3 "))
+    assert result["rows"]
+    assert all("Straße3" in row["snippet"] for row in result["rows"])
     assert [] == history.page(server, view(search="nowhere"))["rows"]
 
 
 def test_only_the_open_row_brings_its_whole_text(work):
-    """A page of long documents stays small: rows carry so much of their text as they show."""
+    """Only the open row has the whole text of its item, so that a page of long documents stays small."""
     server = work(20)
     opened = server.log[3].id
     texts = {row["id"]: row["text"] for row in history.page(server, view(open=opened))["rows"]}
@@ -105,20 +109,20 @@ def test_only_the_open_row_brings_its_whole_text(work):
 
 
 def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
-    """Among very many items only the newest are searched, and the list says so."""
+    """Only the newest of very many items are searched, and the list says so."""
     server = work(60)
     monkeypatch.setattr(item_list, "SEARCHED", 20)
-    found = history.page(server, view(search="n"))
-    assert "20 items among the newest 20" == found["total"]
+    result = history.page(server, view(search="n"))
+    assert "20 items among the newest 20" == result["total"]
     assert "0 items among the newest 20" == history.page(server, view(search="nowhere"))["total"]
-    assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in found["rows"]]
+    assert [60 - k for k in range(20)] == [int(row["by"].split()[1]) for row in result["rows"]]
 
 
 # History
 
 
 def test_history_shows_who_answered_what_and_when(work):
-    """A row has the answer, the annotator, the time it took, the chance, and what the model had predicted."""
+    """A row has the answer, the annotator, the time taken, the chance, and whether the model was wrong."""
     server = work(60)
     answered = [entry for entry in reversed(server.log) if entry.label is not None]
     rows = history.page(server, view())["rows"]
@@ -138,7 +142,7 @@ def test_history_shows_who_answered_what_and_when(work):
     ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
 ])  # fmt: skip
 def test_history_is_filtered(work, show, fits):
-    """Each choice shows the answers that it names, and there are some."""
+    """Each filter shows exactly the answers that it names."""
     server = work(60)
     entries = server.log
     server.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
@@ -150,22 +154,22 @@ def test_history_is_filtered(work, show, fits):
 
 
 def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
-    """The correction is stored once with who made it; the questions already asked stay."""
+    """A correction is stored once with its annotator, and the questions asked so far stay."""
     server = work(40)
     session, entry = server.session.id, server.log[5]
-    asked = [entry.item for entry in server.log]
+    asked_items = [entry.item for entry in server.log]
     event = {"id": "c1", "row": entry.id, "action": -entry.label or 1}
     at = listed(session, "history", events=[event])
     at.run()
     assert not at.exception
     row = app_store.standing_label(entry.id)
     assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
-    assert asked == [row["item"] for row in app_store.answers(session)][: len(asked)]
+    assert asked_items == [row["item"] for row in app_store.answers(session)][: len(asked_items)]
     assert Session(app_store, session).history[5].corrected
 
 
-def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
-    """Where the budget is spent a skip can no longer be answered: a sentence, no traceback, and nothing is stored."""
+def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
+    """Once the budget is spent, answering a skipped item is refused with one sentence and not stored."""
     server = work(20, budget=26, **BINARY)
     skipped = next(entry for entry in server.log if entry.label == SKIP)
     while server.session.place.asked:
@@ -180,7 +184,7 @@ def test_a_correction_that_cannot_be_stored_is_said(app_store, work):
 
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
-    """The rows are the rounds that were predicted positive and not asked, each with its margin."""
+    """The list has the rounds that were predicted positive and not asked, newest first, each with its margin."""
     server = work(60)
     margins, predicted, asked = server.session.decided
     rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
@@ -191,7 +195,7 @@ def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
 
 
 def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
-    """Everything that was not asked is there with its class, and can be filtered by it."""
+    """The list has every item that was not asked with its predicted class, and can be filtered by class."""
     columns = formats.Columns(("text",), "label", multiclass=True)
     server = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
     _, predicted, asked = server.session.decided
@@ -213,9 +217,9 @@ def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trai
     before = session.place.progress.labels, session.digest()
     at = listed(session.id, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
     assert not at.exception
-    found = Session(app_store, session.id)
-    assert {int(session.order[row]): trains} == found.marks
-    assert trains == (before != (found.place.progress.labels, found.digest()))
+    reopened = Session(app_store, session.id)
+    assert {int(session.order[row]): trains} == reopened.marks
+    assert trains == (before != (reopened.place.progress.labels, reopened.digest()))
     assert ("costs one label of the budget" in words(at)) == trains
     marked = pushed.page(CardServer(session.id), view(show="marked"), trains)["rows"]
     assert [row] == [each["id"] for each in marked]
@@ -236,7 +240,7 @@ def test_a_mark_can_be_taken_back(app_store, work):
 
 
 def test_the_strongest_terms_speak_for_their_class():
-    """Of two classes the sign tells them apart; of more what is above the classes' mean; zeros say nothing."""
+    """A term speaks for a class by the sign of its weight, or for several classes by being above their mean."""
     weights = np.array([3.0, -2.0, 0.0, 1.0])
     assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
     assert [(1, 2.0)] == top_terms.strongest(weights, -1)
@@ -246,31 +250,31 @@ def test_the_strongest_terms_speak_for_their_class():
     assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
 
 
-def test_terms_that_moved_are_told_since_so_many_answers(work):
-    """The weights before the last answers are those of the session that had not got them."""
+def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
+    """The weights before the last k answers are those that the session had then."""
     server = work(40)
-    session, kept = server.session, {}
+    session, weights = server.session, {}
     for k in range(12):
-        kept[k] = session.place.weights.copy()
+        weights[k] = session.place.weights.copy()
         session.answer(f"g{k}", session.place.asked.id, 1 if k % 3 else -1)
-    assert np.array_equal(kept[10], session.earlier(2))
-    assert np.array_equal(kept[2], session.earlier(10))
+    assert np.array_equal(weights[10], session.earlier(2))
+    assert np.array_equal(weights[2], session.earlier(10))
     assert not session.earlier(1000).any()
 
 
 def test_the_page_proves_that_learning_acts(work):
-    """Updates, the time of the last one, and how positive the questions were against the stream are on the page."""
+    """The page shows the number of updates, the time of the last one, and the share of positives among the answers."""
     server = work(40)
     at = run("pages/1_Label.py", session=str(server.session.id))
     at.session_state["panel"] = "Learned"
-    told = words(at.run())
+    text = words(at.run())
     assert not at.exception
     share = server.session.labels.count(1) / len(server.session.labels)
-    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", told)
-    assert f"{share:.0%} of the answers were" in told
+    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", text)
+    assert f"{share:.0%} of the answers were" in text
     assert 0 < server.session.state.seconds < 60
-    assert "Speaks for" in told
-    assert "good" in told
+    assert "Speaks for" in text
+    assert "good" in text
 
 
 def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True):
@@ -284,7 +288,7 @@ SETTINGS = Settings(
 
 
 def log(rounds, surprising=(), checks=()):
-    """Entries of a log that were predicted rightly, but for some that were mistaken with confidence."""
+    """Entries of a log with right predictions, except for the surprising ones: wrong with a large margin."""
     return [
         Entry(
             id=k, number=k, round=t, item=t, margin=2.0 if k in surprising else 1.0, probability=1, draw=0,
@@ -298,35 +302,35 @@ def log(rounds, surprising=(), checks=()):
 LATE = "; at this pace"
 
 
-@pytest.mark.parametrize(("settings", "rounds", "told"), [
+@pytest.mark.parametrize(("settings", "rounds", "sentence"), [
     ({}, range(0, 1000, 10), f"100 labels left for 9,000 items{LATE} they run out at item 2,000 of 10,000."),
     ({}, range(0, 90, 10), "100 labels left for 9,000 items; a forecast appears after 10 answers."),
     ({"streamed": 9_900}, range(0, 9900, 99),
      f"100 labels left for 100 items{LATE} 99 of them are left when the stream ends."),
     ({"labels": 200, "waiting": False}, range(0, 1000, 5), "The budget was spent at item 996 of 10,000."),
 ])  # fmt: skip
-def test_the_budget_line_tells_how_long_the_labels_last(settings, rounds, told):
-    """The rate is that of the last labels; with few of them nothing is promised."""
-    assert [told] == spending.sentences(SETTINGS, progress(**settings), log(rounds))
+def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
+    """The forecast uses the rate of the last labels; with few labels there is none."""
+    assert [sentence] == spending.sentences(SETTINGS, progress(**settings), log(rounds))
 
 
-def test_the_budget_line_tells_the_plan():
-    """Where checks or a pace are set, what is expected by now stands beside what was used; a skip uses nothing."""
-    given = log(range(100), checks=range(10))
-    given[8] = replace(given[8], label=SKIP)
+def test_the_budget_line_compares_with_the_plan():
+    """With checks or a pace set, the labels expected by now stand beside those used; a skip uses none."""
+    entries = log(range(100), checks=range(10))
+    entries[8] = replace(entries[8], label=SKIP)
 
-    def told(log=given, **settings):
+    def sentence(log=entries, **settings):
         return spending.plan(replace(SETTINGS, **settings), progress(), log)
 
     checks = "Random checks: 8 of 50 done, 5 expected by now."
-    assert checks == told(audit=0.25)
-    assert f"{checks} Other labels: 92 of 150 done, 75 expected by now." == told(audit=0.25, pace=0.2)
-    assert "Labels: 100 of 200 done, 100 expected by now." == told(log(range(100)), pace=0.2)
-    assert told() is None
-    assert told(audit=0.001) is None
+    assert checks == sentence(audit=0.25)
+    assert f"{checks} Other labels: 92 of 150 done, 75 expected by now." == sentence(audit=0.25, pace=0.2)
+    assert "Labels: 100 of 200 done, 100 expected by now." == sentence(log(range(100)), pace=0.2)
+    assert sentence() is None
+    assert sentence(audit=0.001) is None
 
 
-@pytest.mark.parametrize(("rule", "asked", "sentence"), [
+@pytest.mark.parametrize(("rule", "draw", "sentence"), [
     ("asymmetric", (1, 1 / 900), "Random check (about 1 in 900 items)."),
     ("random", (0, 0.25), "Random check (25 % chance)."),
     ("first", (0, 1.0), "Every item is asked while the budget lasts."),
@@ -335,19 +339,19 @@ def test_the_budget_line_tells_the_plan():
     ("symmetric", (0, 0.21), "Fairly sure; drawn anyway (21 % chance)."),
     ("symmetric", (0, 0.004), "Fairly sure; drawn anyway (about 1 in 250 items)."),
 ])  # fmt: skip
-def test_the_card_says_why_an_item_is_asked(rule, asked, sentence):
-    """By a random check, by the rule, or by its draw, with the chance of it."""
-    audit, probability = asked
-    asked = SimpleNamespace(audit=audit, probability=probability)
-    assert sentence == why(SimpleNamespace(rule=rule), asked, SimpleNamespace(labels=1))
+def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
+    """The reason is a random check, the rule, or its draw with the chance."""
+    audit, probability = draw
+    question = SimpleNamespace(audit=audit, probability=probability)
+    assert sentence == why(SimpleNamespace(rule=rule), question, SimpleNamespace(labels=1))
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():
-    """A hint to stop needs labels without a surprise and a metric that stays; it is never more than a hint."""
+    """A hint to stop needs many labels without a confident mistake and a metric that hardly changes."""
     calm = log(range(100), surprising=(20,))
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
-    known = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
-    assert known in stopping.sentence(calm, 0, "F1", flat)
+    hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
+    assert hint in stopping.sentence(calm, 0, "F1", flat)
     assert "a hint, no more" in stopping.sentence(calm, 0, "F1", flat)
     assert "a hint" not in stopping.sentence(calm, 0, "F1", steep)
     assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
@@ -358,35 +362,35 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 # Estimates
 
 
-def test_estimates_are_told_with_intervals_and_never_beside_exact_figures(work, keep):
-    """A stream without labels gets estimated figures once enough positives are seen, and before that the reason."""
+def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep):
+    """A stream without labels shows estimates once there are enough positive answers, and before that the reason."""
     plain = keep("plain", 1200, formats.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
     assert "Needs 20 positive answers" in words(at)
     assert "F1, estimated" not in words(at)
-    told = words(run("pages/1_Label.py", session=str(many.session.id)))
-    assert "F1, estimated" in told
-    assert "Estimated so far" in told
-    assert '<b style="font-size:.95rem">F1</b>' not in told
-    assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", told)
+    text = words(run("pages/1_Label.py", session=str(many.session.id)))
+    assert "F1, estimated" in text
+    assert "Estimated so far" in text
+    assert '<b style="font-size:.95rem">F1</b>' not in text
+    assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", text)
 
 
-def test_a_closed_window_is_said_to_understate_the_model(work, keep, monkeypatch):
-    """Once the budget is spent the estimates tell until when they hold, and which way they err."""
+def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(work, keep, monkeypatch):
+    """Estimates of a closed window name the item at which they end, and say that they understate the final model."""
     server = work(150, keep("plain", 1200, formats.Columns(("text",))), 3, **BINARY)
-    found = estimates.of_session(server.session)
-    monkeypatch.setattr(estimates, "of_session", lambda session: replace(found, closed=1233))
-    told = words(run("pages/1_Label.py", session=str(server.session.id)))
-    assert "Estimates end at item 1,234" in told
-    assert "understate the final model" in told
+    estimate = estimates.of_session(server.session)
+    monkeypatch.setattr(estimates, "of_session", lambda session: replace(estimate, closed=1233))
+    text = words(run("pages/1_Label.py", session=str(server.session.id)))
+    assert "Estimates end at item 1,234" in text
+    assert "understate the final model" in text
 
 
 # Guidelines and settings
 
 
 def test_the_form_plans_a_session(app_store, keep):
-    """Random checks, pace, horizon and guidelines are stored as chosen, and who starts a session owns it."""
+    """Random checks, pace, horizon and guidelines are stored as chosen, with the annotator as owner."""
     keep()
     at = run("home.py", annotator="anna")
     at.button(key="new").click().run()
@@ -397,14 +401,14 @@ def test_the_form_plans_a_session(app_store, keep):
     at.text_area(key="new-guidelines").set_value("Count **every** walk.")
     at.button(key="new-send").click().run()
     assert not at.exception
-    found = app_store.session(app_store.sessions()[0]["id"])
+    session = app_store.session(app_store.sessions()[0]["id"])
     expected = {"audit": 0.25, "audit_trains": 0, "pace": 0.5, "horizon": 5000, "owner": "anna",
                 "guidelines": "Count **every** walk."}  # fmt: skip
-    assert expected == {key: found[key] for key in expected}
+    assert expected == {key: session[key] for key in expected}
 
 
 def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
-    """Rules that do not draw ask all the same: the choice is closed, and the session is made without it."""
+    """The choice of a pace is disabled for rules that do not draw."""
     keep()
     at = run("home.py")
     at.button(key="new").click().run()
@@ -415,7 +419,7 @@ def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
 
 @pytest.mark.parametrize("owner", ["", "ben"])
 def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
-    """Without a log-in anybody may write them; what is written is shown as it is."""
+    """Without a log-in anybody may write guidelines, and they are shown literally."""
     session = create(app_store, keep(), **BINARY, owner=owner)
     at = run("pages/1_Label.py", session=str(session), annotator="anna")
     at.session_state["panel"] = "Guidelines"
@@ -430,7 +434,7 @@ def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
 
 @pytest.mark.parametrize(("owns", "may"), [(True, [True] * 3), (False, [False, True, False])])
 def test_only_owners_write_guidelines_where_people_log_in(monkeypatch, owns, may):
-    """A session's own owner and the owners of the studio do; the others read them."""
+    """With a log-in only the owner of a session and the owners of the studio may edit its guidelines."""
     from ui.panels import guidelines
 
     monkeypatch.setattr(guidelines, "logged_in", lambda: True)

@@ -1,4 +1,4 @@
-"""What browsers send and what they get: what makes no sense is not stored, and keeps nothing else waiting."""
+"""Messages of browsers: invalid ones are refused with a sentence, not stored, and do not hold up valid ones."""
 
 import json
 import math
@@ -33,16 +33,16 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("sent", [NOTE, LABEL, CHOICE, UNDO, CORRECTION, LABEL | {"action": "skip", "label": None}])
-def test_what_the_card_sends_is_read(sent):
-    """All that is sent comes out again, and what is not known is passed over."""
-    found = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True)
-    assert {name: sent[name] for name in found} == found
-    assert sent["id"] == found["id"]
+def test_events_of_the_card_are_read(sent):
+    """All known fields of an event are read, and unknown ones are ignored."""
+    event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True)
+    assert {name: sent[name] for name in event} == event
+    assert sent["id"] == event["id"]
 
 
 @pytest.mark.parametrize("sent", BROKEN)
-def test_what_no_card_sends_is_refused_in_one_sentence(sent):
-    """Wrong types, numbers that are none, halves of letters, words without an end and unknown actions."""
+def test_an_invalid_event_is_refused_in_one_sentence(sent):
+    """Wrong types, NaN, unpaired surrogates, too long texts and unknown actions are refused."""
     with pytest.raises(messages.MessageError, match=r"^the browser sent what cannot be read \(.*\)\.$"):
         messages.read(messages.CardEvent, sent)
 
@@ -55,14 +55,14 @@ def test_what_no_card_sends_is_refused_in_one_sentence(sent):
     (messages.Wanted, {"want": ["q" + "1" * 16]}), (messages.Wanted, {"known": 7}), (messages.Review, -1),
     (messages.Review, math.nan), (messages.Review, "0"),
 ])  # fmt: skip
-def test_what_no_list_and_no_player_sends_is_refused(kind, sent):
-    """Events and views of every component have their types and ranges."""
+def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
+    """Events and views with wrong types or values out of range are refused."""
     with pytest.raises(messages.MessageError):
         messages.read(kind, sent)
 
 
 def mounted(at, name="card"):
-    """What the component gets, as a browser reads it: JSON in which NaN is no number."""
+    """The data of a component, parsed as strict JSON without NaN."""
     for element in at.get("bidi_component"):
         if element.proto.component_name == f"oal_{name}":
             return json.loads(element.proto.json, parse_constant=pytest.fail)
@@ -80,21 +80,21 @@ def sent(session, *events, at=None):
 
 @pytest.mark.parametrize("poison", BROKEN)
 def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, poison):
-    """It is said and done with; the answers behind it, also those of a page that is loaded anew, are stored."""
+    """A broken event is acknowledged with an error; the answers after it are stored, also when all is sent again."""
     server = work(answers=2)
-    asked = server.session.place.asked.id
-    good = LABEL | {"id": "good", "question": asked, "label": -1}
+    question = server.session.place.asked.id
+    good = LABEL | {"id": "good", "question": question, "label": -1}
     for _ in range(2):  # a reload sends all of it again
         _, shown = sent(server.session.id, poison, good)
         assert shown["error"].startswith("Not stored: the browser sent what cannot be read (")
         assert "good" in shown["acked"]
         assert messages.identity(poison) in (*shown["acked"], None)
-    assert -1 == app_store.standing_label(asked)["label"]
-    assert "good" == app_store.standing_label(asked)["event"]
+    assert -1 == app_store.standing_label(question)["label"]
+    assert "good" == app_store.standing_label(question)["event"]
 
 
 def test_events_that_are_no_list_are_passed_over(work):
-    """Whatever stands where events are expected, the card opens."""
+    """The card opens whatever is sent in place of a list of events."""
     session = work(answers=1).session.id
     for nonsense in ("events", 7, {"id": "x"}, [math.nan]):
         at = run("pages/1_Label.py", session=str(session))
@@ -105,7 +105,7 @@ def test_events_that_are_no_list_are_passed_over(work):
 
 
 def test_preferences_that_were_broken_before_break_no_card(app_store, work):
-    """What makes sense of them is kept, and a new choice is stored beside it."""
+    """The valid part of stored preferences is kept, and a new choice is added to it."""
     session = work(answers=1).session.id
     app_store.put_preferences("carla", {"size": math.nan, "highlight": True, "keys": 7, "more": [math.inf]})
     at, shown = sent(session)
@@ -114,8 +114,8 @@ def test_preferences_that_were_broken_before_break_no_card(app_store, work):
     assert {"highlight": True, "size": 2} == app_store.preferences("carla")
 
 
-def test_no_number_that_json_does_not_know_goes_to_a_browser(work, monkeypatch):
-    """A learner that left the numbers behind shows its items all the same."""
+def test_no_number_outside_json_goes_to_a_browser(work, monkeypatch):
+    """NaN and infinite weights become null, and the item is shown all the same."""
     from ui.items import Items
 
     monkeypatch.setattr(Items, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
@@ -126,7 +126,7 @@ def test_no_number_that_json_does_not_know_goes_to_a_browser(work, monkeypatch):
 @pytest.mark.parametrize("view", [{"page": -3}, {"show": "[]"}, {"show": "nonsense"}, {"search": HALF}, "x", [1]])
 @pytest.mark.parametrize("name", ["history", "pushed"])
 def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
-    """A view that cannot be read is said, an unknown choice shows nothing, and neither ends the page."""
+    """An invalid view shows an error, an unknown filter shows no rows, and neither breaks the page."""
     at = listed(work().session.id, name, view=view)
     assert not at.exception
     shown = mounted(at, "item_list")
@@ -135,7 +135,7 @@ def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
 
 
 def test_a_mark_far_behind_the_stream_is_refused(work):
-    """A row that no list has is said, and not looked for."""
+    """A mark on a round that does not exist is refused in one sentence."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
     assert not at.exception
     assert mounted(at, "item_list")["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
@@ -146,11 +146,11 @@ def failing(*_):
 
 
 def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, work, monkeypatch, caplog):
-    """What fails for no known reason is said, logged and kept. An answer behind an answer waits for it; a note does not
-    wait, and nothing waits for a note."""
+    """An unexpected failure is shown and logged, and its event is not acknowledged. Later answers wait for a failed
+    answer; notes do not, and nothing waits for a failed note."""
     server = work(answers=2)
-    asked = server.session.place.asked.id
-    label, following = LABEL | {"question": asked}, LABEL | {"id": "l2", "question": asked}
+    question = server.session.place.asked.id
+    label, following = LABEL | {"question": question}, LABEL | {"id": "l2", "question": question}
     with monkeypatch.context() as broken:
         broken.setattr(Session, "answer", failing)
         at, shown = sent(server.session.id, label, following, NOTE)
@@ -164,11 +164,11 @@ def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, 
         assert ["l"] == shown["acked"]
     _, shown = sent(server.session.id, NOTE | {"id": "n2"}, at=at)
     assert (["n2"], None) == (shown["acked"], shown["error"])
-    assert "l" == app_store.standing_label(asked)["event"]
+    assert "l" == app_store.standing_label(question)["event"]
 
 
 def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(app_store, work, monkeypatch):
-    """A constraint that refuses an answer is a fault of the program: the browser keeps the answer."""
+    """An answer that a constraint of the database refuses is not acknowledged, so that the browser keeps it."""
     server = work(answers=2)
     label = LABEL | {"question": server.session.place.asked.id}
     at, _ = sent(server.session.id)
@@ -186,10 +186,10 @@ def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(app_store, wor
 
 
 def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(app_store, work, monkeypatch):
-    """Neither an event nor the next question gets through: the card stays, says so, and acknowledges nothing."""
+    """If the database fails, the card keeps its question, shows the error, and acknowledges nothing."""
     server = work(answers=2)
-    asked = server.session.place.asked.id
-    label = LABEL | {"question": asked}
+    question = server.session.place.asked.id
+    label = LABEL | {"question": question}
     at, before = sent(server.session.id)
     with monkeypatch.context() as broken:
 
@@ -207,28 +207,28 @@ def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(app_store, wor
     assert shown["place"] != before["place"]
 
 
-def test_an_event_belongs_to_whose_name_stood_there(app_store, work, monkeypatch):
-    """Without a log-in the name travels with the event, also from a tab that is gone; a log-in's name counts alone."""
+def test_an_event_has_the_name_of_its_annotator(app_store, work, monkeypatch):
+    """Without a log-in an event is stored with the name it was sent with; with a log-in only that name counts."""
     server = work(answers=2)
-    asked = server.session.place.asked.id
-    at, _ = sent(server.session.id, LABEL | {"question": asked, "annotator": "dora"})
-    assert "dora" == app_store.standing_label(asked)["annotator"]
-    asked = Session(app_store, server.session.id).place.asked.id
+    question = server.session.place.asked.id
+    at, _ = sent(server.session.id, LABEL | {"question": question, "annotator": "dora"})
+    assert "dora" == app_store.standing_label(question)["annotator"]
+    question = Session(app_store, server.session.id).place.asked.id
     monkeypatch.setattr("ui.components.card.who_labels", lambda: ("carla", True))
-    sent(server.session.id, LABEL | {"id": "l2", "question": asked, "annotator": "dora"}, at=at)
-    assert "carla" == app_store.standing_label(asked)["annotator"]
+    sent(server.session.id, LABEL | {"id": "l2", "question": question, "annotator": "dora"}, at=at)
+    assert "carla" == app_store.standing_label(question)["annotator"]
 
 
 def test_a_session_that_is_removed_says_so(app_store, work):
-    """Its card takes no event and leads to the other sessions, its server follows nothing, its page is a sentence."""
+    """The card of a removed session takes no event and links to the other sessions, and its page is one sentence."""
     server = work(answers=2)
-    session, asked = server.session.id, server.session.place.asked.id
+    session, question = server.session.id, server.session.place.asked.id
     at, _ = sent(session)
     app_store.remove_session(session)
     with pytest.raises(Removed):
         server.refresh()
     with pytest.raises(Removed):
-        server.handle(messages.read(messages.CardEvent, LABEL | {"question": asked}), "anna")
+        server.handle(messages.read(messages.CardEvent, LABEL | {"question": question}), "anna")
     shown = server.payload("Not stored: this session was removed.", "anna", 0)
     assert (None, "removed") == (shown["place"]["question"], shown["place"]["end"])
     assert {"All sessions": "./"} == shown["links"]

@@ -1,4 +1,4 @@
-"""The pages without a browser: what they offer, store and refuse."""
+"""Home, Label and Data without a browser, and what all pages have in common."""
 
 import shutil
 import sqlite3
@@ -35,13 +35,13 @@ def texts(store, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_opens_on_an_empty_database(store, page):
-    """A fresh database gives no traceback on any page."""
+    """No page shows a traceback on an empty database."""
     assert not run(page).exception
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_path, monkeypatch, page):
-    """A file that is no database is said to be none, without a traceback."""
+    """Each page says that a file is not a database, without a traceback."""
     import streamlit as st
 
     broken = tmp_path / "broken.db"
@@ -56,7 +56,7 @@ def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_p
 
 @pytest.fixture
 def work_then(store, texts, tmp_path, monkeypatch):
-    """A function that makes a session with an answer, closes the database, and brings trouble upon it."""
+    """A context that makes a session with an answer, closes the database, and locks it or damages its files."""
 
     @contextmanager
     def make(trouble):
@@ -91,7 +91,7 @@ def work_then(store, texts, tmp_path, monkeypatch):
     ("locked", "", "Home Label Replay Compare Data", "locked"),
 ])  # fmt: skip
 def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
-    """A damaged file and rows that are gone are one sentence on the pages that need them; a lock keeps no page shut."""
+    """Pages that need a damaged file or missing rows show one sentence, others open; all open on a locked database."""
     name = {path: name for name, path in LINKS.items()}[page]
     with work_then(trouble) as session:
         at = run(page, session=str(session))
@@ -111,7 +111,7 @@ def test_one_click_starts_the_demo(store):
 
 
 def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):
-    """What is registered is offered: no name and no parameter is written into the form."""
+    """The form offers every registered algorithm with exactly its declared parameters."""
     at = run("home.py")
     at.button(key="new").click().run()
     offered = at.selectbox(key="new-algorithm").options
@@ -145,7 +145,7 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
 
 
 def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
-    """A data set of classes offers its own, one of them against the rest, and any other data set those typed in."""
+    """A data set with classes offers these or one against the rest, and any other data set takes typed class names."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "\n".join(f"word{k} *word{k % 3}*,{'*a*' if k % 3 else 'b'}" for k in range(30)))
     kinds, _ = datasets.import_file(store, path, "kinds", formats.Columns(("text",), "kind", multiclass=True))
@@ -154,16 +154,16 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     assert "2 classes: *a*, b" in words(at)
     at.button(key="new-send").click().run()
     assert not at.exception
-    found = store.session(store.sessions()[0]["id"])
-    assert (kinds, "MD-AMD", ["*a*", "b"]) == (found["dataset"], found["algorithm"], found["classes"])
+    session = store.session(store.sessions()[0]["id"])
+    assert (kinds, "MD-AMD", ["*a*", "b"]) == (session["dataset"], session["algorithm"], session["classes"])
     at = run("home.py")
     at.button(key="new").click().run()
     at.segmented_control(key=f"new-kind-{kinds}").set_value("One rare class").run()
     at.selectbox(key=f"new-rare-{kinds}").select("b").run()
     at.button(key="new-send").click().run()
     assert not at.exception
-    found = store.session(store.sessions()[0]["id"])
-    assert ("b", "b", "Not b") == tuple(found[key] for key in ("positive_class", "positive_name", "negative_name"))
+    session = store.session(store.sessions()[0]["id"])
+    assert ("b", "b", "Not b") == tuple(session[key] for key in ("positive_class", "positive_name", "negative_name"))
     at = run("home.py")
     at.button(key="new").click().run()
     at.selectbox(key="new-dataset").select_index(1).run()
@@ -192,19 +192,19 @@ def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
     ({}, "There is no session yet."), ({"session": "9"}, "There is no session yet."),
 ])  # fmt: skip
 def test_the_label_page_without_a_session_says_so(store, query, sentence):
-    """A deep link to nothing is answered by a sentence."""
+    """Without any session the Label page shows one sentence."""
     at = run("pages/1_Label.py", **query)
     assert not at.exception
     assert sentence in words(at)
 
 
-@pytest.mark.parametrize("asked", ["9", "x", "-1", "1 OR 1=1"])
-def test_an_unknown_session_in_the_address_is_refused(store, texts, asked):
+@pytest.mark.parametrize("session", ["9", "x", "-1", "1 OR 1=1"])
+def test_an_unknown_session_in_the_address_is_refused(store, texts, session):
     """A session that does not exist is named, literally."""
     create(store, texts, "PAA-I", budget=5)
-    at = run("pages/1_Label.py", session=asked)
+    at = run("pages/1_Label.py", session=session)
     assert not at.exception
-    assert f"Session {asked} does not exist." in words(at)
+    assert f"Session {session} does not exist." in words(at)
 
 
 def answer(at, session, events):
@@ -234,7 +234,7 @@ def test_the_card_stores_each_event_once(store, texts):
 
 
 def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
-    """Where somebody else has answered the item, the card says who, and nothing is overwritten."""
+    """An answer to an item that somebody else has answered overwrites nothing."""
     session = create(store, texts, "PAA-I", budget=20)
     at = run("pages/1_Label.py", session=str(session), annotator="anna")
     first = store.answers(session)[0]["id"]
@@ -257,8 +257,8 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     assert "Weighted sum</b>" not in words(at)
 
 
-def test_a_session_with_answers_is_removed_only_after_a_word(store, texts):
-    """The button works at once where nothing is lost, else when the box beside it says that the answers may go."""
+def test_a_session_with_answers_is_removed_only_after_a_confirmation(store, texts):
+    """The button works at once for a session without answers, and otherwise once the box beside it is checked."""
     empty, answered = (create(store, texts, "PAA-I", budget=3) for _ in range(2))
     opened = Session(store, answered)
     opened.answer("an event", opened.place.asked.id, 1)
@@ -281,7 +281,7 @@ def test_names_are_never_markup(store, texts):
 
 
 def test_data_is_imported_from_a_path(store, tmp_path):
-    """A file is looked at, its columns are guessed, and it becomes a data set."""
+    """The columns of a file are guessed, and it becomes a data set."""
     path = tmp_path / "messages.csv"
     path.write_text(
         "id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40))
@@ -294,8 +294,8 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     at.text_input(key="positive").set_value("spam").run()
     at.button(key="import").click().run()
     assert not at.exception
-    (found,) = store.datasets()
-    assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("messages", 40, 10, 30)
+    (dataset,) = store.datasets()
+    assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
 
 
 def test_each_label_word_becomes_a_class(store, tmp_path):
@@ -313,8 +313,8 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     assert "44 items in 10 classes: $x$ (5), <b>bold</b> (5)" in words(at)
     at.button(key="import").click().run()
     assert not at.exception
-    (found,) = store.datasets()
-    assert found["classes"] == {"$x$": 5, "<b>bold</b>": 5, "kind 0": 5, "kind 1": 5} | {
+    (dataset,) = store.datasets()
+    assert dataset["classes"] == {"$x$": 5, "<b>bold</b>": 5, "kind 0": 5, "kind 1": 5} | {
         f"kind {k}": 4 for k in range(2, 8)
     }
     listed = "10 classes: $x$ (5), <b>bold</b> (5), kind 0 (5), kind 1 (5), kind 2 (4), kind 3 (4) and 4 more"
@@ -344,12 +344,12 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     at.text_input(key="number").set_value("C14.280").run()
     at.button(key="import").click().run()
     assert not at.exception
-    (found,) = store.datasets()
-    assert (found["name"], found["items"], found["positives"], found["negatives"]) == ("ohsumed", 20, 10, 10)
+    (dataset,) = store.datasets()
+    assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("ohsumed", 20, 10, 10)
 
 
-def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
-    """Labels that are not understood and a missing file give a sentence and import nothing."""
+def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
+    """Unknown labels and a missing file give one sentence and import nothing."""
     path = tmp_path / "messages.csv"
     path.write_text("text,label\nhello a,spam\nhello b,ham\n")
     at = run("pages/4_Data.py")
@@ -365,7 +365,7 @@ def test_what_cannot_be_imported_is_said_in_one_sentence(store, tmp_path):
 
 
 def test_items_are_added_on_the_data_page(store, tmp_path):
-    """A file is chosen, and the page says what was appended and what was dropped."""
+    """The page says how many items of a file were appended and how many were dropped."""
     path = tmp_path / "texts.csv"
     path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
     datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
@@ -381,7 +381,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
 
 
 def test_a_data_set_in_use_cannot_be_removed(store, texts):
-    """Remove is offered for what no session uses."""
+    """Only a data set that no session uses can be removed."""
     session = create(store, texts, "PAA-I")
     assert run("pages/4_Data.py").button(key=f"remove-{texts}").disabled
     store.remove_session(session)

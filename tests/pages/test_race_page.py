@@ -1,4 +1,4 @@
-"""The race without a browser: what it offers, and what it says of each rule."""
+"""The race without a browser: its choices, and a sentence for each rule."""
 
 from oal_engine.experiments import race
 from oal_engine.kernel.query_rules import QUERY_RULES
@@ -6,7 +6,7 @@ from tests.harness.pages import run
 
 
 def test_every_choice_races(app_store):
-    """Second-order and adaptive algorithms run as well as the first ones; without any there is a sentence."""
+    """Second-order and adaptive algorithms race like the others; without any algorithm there is a sentence."""
     at = run("pages/2_Compare.py", view="race")
     assert race.choices() == at.multiselect(key="race-lanes").options
     at.number_input(key="race-budget").set_value(5)
@@ -17,5 +17,5 @@ def test_every_choice_races(app_store):
 
 
 def test_every_rule_has_a_sentence():
-    """What decides about asking is told in words for each registered rule."""
+    """Each registered rule has a sentence that explains it."""
     assert [] == [name for name, rule in QUERY_RULES.items() if not rule.sentence.endswith(".")]

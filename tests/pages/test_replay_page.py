@@ -1,4 +1,4 @@
-"""The Replay page without a browser: what it offers and says."""
+"""The Replay page without a browser."""
 
 import io
 import json
@@ -24,15 +24,15 @@ def pages(store, tmp_path):
 
 
 def test_it_says_that_there_is_no_session(store):
-    """Without a session, a published one can still be opened."""
+    """Without a session the page says so, and still offers to open a published one."""
     at = run(PAGE)
     assert not at.exception
     assert "There is no session yet" in words(at)
     assert 1 == len(at.get("file_uploader"))
 
 
-def test_a_place_that_does_not_exist_is_said(pages):
-    """An address with a wrong question or session gets a sentence."""
+def test_a_place_that_does_not_exist_is_refused(pages):
+    """A wrong question or session in the address is answered with one sentence."""
     store, texts = pages
     session = answer(store, texts, 5)
     for question in ("0", "7", "x", "-1", "9" * 30):
@@ -44,7 +44,7 @@ def test_a_place_that_does_not_exist_is_said(pages):
 
 
 def test_verify_says_what_was_checked_and_what_differs(pages):
-    """The report is a sentence, and where a session differs both questions are shown."""
+    """The report is one sentence, and if a session differs both versions of the question are shown."""
     store, texts = pages
     session = answer(store, texts)
     at = run(PAGE, session=str(session))
@@ -64,7 +64,7 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
 
 
 def test_an_open_player_goes_on_where_the_stream_does(pages):
-    """An item that is added behind the end of a stream is streamed, and its round can be opened."""
+    """An item that is appended to a finished stream is processed, and its round can be opened."""
     store, texts = pages
     session = answer(store, texts, 60, budget=300)
     player = replay.Player(session)
@@ -76,7 +76,7 @@ def test_an_open_player_goes_on_where_the_stream_does(pages):
 
 
 def test_another_algorithm_is_compared(pages):
-    """On labelled data it is exact; its parameters are those of the form; nonsense is one sentence."""
+    """On labelled data the comparison is exact, with the parameters of the form; an invalid one gives one sentence."""
     store, texts = pages
     at = run(PAGE, session=str(answer(store, texts)))
     at.selectbox(key="other-algorithm").select("PAA-I").run()
@@ -93,7 +93,7 @@ def test_another_algorithm_is_compared(pages):
 
 
 def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
-    """The share of questions that have answers is said; under the limit no curve is drawn, and why."""
+    """The page states the share of questions with answers; below the limit it draws no curve and says why."""
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
     for limit, sentence, charts in ((0.0, "The others cost it a label", 2), (1.0, "no curve is drawn: it would", 0)):
@@ -109,7 +109,7 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_every_place_can_be_drawn(store, data, algorithm):
-    """Of vectors and of K classes too: questions, the end and rounds as JSON; names that are none give nothing."""
+    """Questions, the end and rounds are JSON, also for vectors and K classes; a place that does not exist is None."""
     items = stream_of()[1]
     if data == "classes":
         items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)
