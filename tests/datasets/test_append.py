@@ -1,4 +1,4 @@
-"""Items appended to a data set: kept once, seen by sessions that run, and rebuilt bit for bit."""
+"""Items appended to a data set are stored once, reach open sessions, and sessions over them are rebuilt bit for bit."""
 
 import io
 import json
@@ -43,14 +43,14 @@ def part(items, some):
 
 @pytest.fixture
 def store(tmp_path):
-    found = Store(tmp_path / "studio.db")
-    yield found
-    found.close()
+    store = Store(tmp_path / "studio.db")
+    yield store
+    store.close()
 
 
 @pytest.fixture
 def stream(store):
-    """The whole stream as a data set, and another one that has only the first of it; the items."""
+    """A data set `whole` of the stream, one called `first` with its first items; the items of the stream."""
     items = stream_of(FIRST + LATER)[1]
     datasets.add(store, "whole", datasets.table(part(items, slice(None))), "made.npz")
     datasets.add(store, "first", datasets.table(part(items, slice(FIRST))), "made.npz")
@@ -74,46 +74,48 @@ def texts(store, tmp_path):
 
 
 def fed(dataset, *lines, **more):
-    """What became of lines that came through a pipe."""
+    """Append lines as from a pipe; the counts of what was appended and skipped."""
     file = io.BytesIO(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
     return sum(feeds.append_lines(dataset, file, **more), Taken())
 
 
 def stored(store, dataset, columns="id, text, label, y"):
-    found = store.query(f"SELECT {columns} FROM items WHERE dataset = ? ORDER BY position", dataset.id)
-    return [tuple(row.values()) for row in found]
+    records = store.query(f"SELECT {columns} FROM items WHERE dataset = ? ORDER BY position", dataset.id)
+    return [tuple(row.values()) for row in records]
 
 
 def array(dataset):
     return np.asarray(rows.matrix(dataset.rows) @ np.eye(dataset.rows.columns))
 
 
-# What is appended
+# Appended items
 
 
 def test_lines_of_json_become_items(store, texts):
-    """Ids, texts and labels come from the columns of the import; the rows are those of the stored vocabulary."""
+    """Ids, texts and labels are read from the columns of the import, and rows use the stored vocabulary."""
     taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
     assert Taken(appended=2) == taken
     assert [*((i, t, w, 1 if w == "pos" else -1) for i, t, w in TEXTS), ("7", "so sad", "neg", -1),
             ("5", "a day unheardof", "", 0)] == stored(store, texts)  # fmt: skip
-    seen = Dataset(Store(store.path), "texts")
-    assert (5, 2, 2) == tuple(seen.record[key] for key in ("items", "positives", "negatives"))
-    assert array(seen)[3:].tolist() == array(texts)[3:].tolist()
-    assert texts.transform(["so sad"]).values.tolist() == seen.rows.values[slice(*seen.rows.indptr[3:5])].tolist()
-    assert [1, -1, 1, -1, 0] == seen.y.tolist()
-    assert 3 == seen.vocabulary.documents
+    reopened = Dataset(Store(store.path), "texts")
+    assert (5, 2, 2) == tuple(reopened.record[key] for key in ("items", "positives", "negatives"))
+    assert array(reopened)[3:].tolist() == array(texts)[3:].tolist()
+    assert (
+        texts.transform(["so sad"]).values.tolist() == reopened.rows.values[slice(*reopened.rows.indptr[3:5])].tolist()
+    )
+    assert [1, -1, 1, -1, 0] == reopened.y.tolist()
+    assert 3 == reopened.vocabulary.documents
 
 
 def test_the_rows_of_old_items_do_not_move(texts):
-    """Vocabulary, document frequencies and scaling are those of the import."""
+    """Appending changes no row of an earlier item."""
     before = array(texts)
     fed(texts, *(f"today {k} unheardof" for k in range(20)))
     assert before.tolist() == array(texts)[:3].tolist()
 
 
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
-    """The same text comes once, whether it was imported, appended before, or twice at once; ids do not matter."""
+    """A text that was imported or appended before is dropped, also within one append and under another id."""
     again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
     assert Taken(appended=2, duplicates=2) == fed(texts, *again)
     assert Taken(duplicates=4) == fed(texts, *again)
@@ -121,14 +123,14 @@ def test_exact_duplicates_are_dropped_and_counted(store, texts):
 
 
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
-    """Nothing is lost where a feed gives one id to two texts, and a made id is never one that is taken."""
+    """An id that exists gets the item's number as a suffix, and a generated id is never one that exists."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
     assert Taken(appended=4, renamed=1) == fed(texts, *lines)
     assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
 
 
 def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
-    """A feed goes on behind lines that are no object, no text, no UTF-8 or half a character."""
+    """A feed continues after broken JSON, a missing text, bytes that are not UTF-8 or an unpaired surrogate."""
     lines = (
         '{"text": "one"}',
         "",
@@ -150,14 +152,14 @@ def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
 
 
 def test_plain_lines_are_texts(store, texts):
-    """A feed whose first line is no object is text, line by line."""
+    """If the first line of a feed is not a JSON object, every line is a text."""
     assert Taken(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
     assert [("4", "so #happy @ann", "", 0), ("5", '{"text": "an object"}', "", 0)] == stored(store, texts)[3:]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "txt"])
 def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix):
-    """The columns are found by their names; a file of lines has only texts."""
+    """Columns are matched by name; a file of plain lines has only texts."""
     path = tmp_path / f"more.{suffix}"
     separator = {"csv": ",", "tsv": "\t"}.get(suffix)
     lines = {
@@ -178,7 +180,7 @@ def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix):
 @pytest.mark.parametrize("new", ["dense", "sparse"])
 @pytest.mark.parametrize("scale", ["none", "l2", "standardize+l2"])
 def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
-    """Rows of numbers get the scaling of the first ones and are kept in their kind; the same row comes once."""
+    """Appended rows get the scaling and the dense or sparse form of the import, and equal rows are dropped."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.7)
     make = {"dense": np.asarray, "sparse": sparse.csr_array}
@@ -189,25 +191,25 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
 
     first = items(X[:6])
     first.ids, first.vectors = list(map(str, range(6))), make[old](X[:6])
-    made = datasets.table(first, scale)
-    found = Dataset(store, datasets.add(store, "numbers", made, "x.npy"))
+    table = datasets.table(first, scale)
+    dataset = Dataset(store, datasets.add(store, "numbers", table, "x.npy"))
     more = items(X[[6, 7, 0, 8, 6]])
     more.vectors = make[new](more.vectors)
-    assert Taken(appended=3, duplicates=2) == feeds.append(found, more)
-    scaled = rows.as_rows(datasets.scaling.apply(made.scaling, make[old](X)))
-    assert type(made.rows) is type(found.rows)
-    assert [part.tolist() for part in scaled[:-1]] == [part.tolist() for part in found.rows[:-1]]
+    assert Taken(appended=3, duplicates=2) == feeds.append(dataset, more)
+    scaled = rows.as_rows(datasets.scaling.apply(table.scaling, make[old](X)))
+    assert type(table.rows) is type(dataset.rows)
+    assert [part.tolist() for part in scaled[:-1]] == [part.tolist() for part in dataset.rows[:-1]]
 
 
 def test_classes_keep_their_names_and_are_counted(store, tmp_path):
-    """A word of a class is that class; another one is no label, and makes no class."""
+    """A word that names a class is counted for it; another word is no label and adds no class."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
     columns = formats.Columns(("text",), "kind", multiclass=True)
-    found = Dataset(store, datasets.import_file(store, path, "kinds", columns)[0])
-    fed(found, '{"text": "x", "kind": "b"}', '{"text": "y", "kind": "d"}')
+    dataset = Dataset(store, datasets.import_file(store, path, "kinds", columns)[0])
+    fed(dataset, '{"text": "x", "kind": "b"}', '{"text": "y", "kind": "d"}')
     assert {"a": 3, "b": 4, "c": 3} == store.dataset("kinds")["classes"]
-    assert [2, 0] == found.y[9:].tolist()
+    assert [2, 0] == dataset.y[9:].tolist()
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     ],
 )  # fmt: skip
 def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, named, sentence):
-    """What is missing is named, and nothing changes."""
+    """A file without the needed columns or rows is refused with their names, and nothing changes."""
     (tmp_path / name).write_text(content)
     with pytest.raises(formats.DataError) as error:
         list(feeds.append_file(texts, tmp_path / name, named))
@@ -229,7 +231,7 @@ def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_p
 
 
 def test_numbers_that_do_not_fit_are_refused(store, stream):
-    """More features than there are, texts, and a plain feed are no rows of a data set of numbers."""
+    """Rows with too many features, plain texts and incomplete rows are refused by a data set of numbers."""
     first = Dataset(store, "first")
     wide = part(stream_of(3, d=9)[1], slice(None))
     with pytest.raises(formats.DataError, match=r"^the data set first has 8 features. Got 9\.$"):
@@ -241,11 +243,11 @@ def test_numbers_that_do_not_fit_are_refused(store, stream):
     )
 
 
-# On the disk
+# Files
 
 
 def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, monkeypatch):
-    """Rows written and not committed count for nobody, and do not get into the way of those that come next."""
+    """Rows that were written but not committed are invisible, and the next append overwrites them."""
     first = Dataset(store, "first")
     before = array(first)
     monkeypatch.setattr(store, "drop_last_digests", interrupted)
@@ -263,7 +265,7 @@ def interrupted(*_):
 
 
 def test_an_open_data_set_stays_as_it_was(store, stream):
-    """Rows that were mapped before an append are the same ones after it, and mapped again they are all there."""
+    """An append does not change mapped rows, and a refresh maps all of them."""
     first = Dataset(store, "first")
     bits_before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size
     later(store, stream)
@@ -274,7 +276,7 @@ def test_an_open_data_set_stays_as_it_was(store, stream):
 
 
 def test_two_appends_at_once_wait_for_each_other(store, stream):
-    """Every item of both is there once, in whole lots, and the files hold what the database says."""
+    """Every item of both appends is stored once, and the rows of the files match the database."""
     halves, problems = (FIRST, FIRST + 90), []
 
     def work(first):
@@ -290,15 +292,15 @@ def test_two_appends_at_once_wait_for_each_other(store, stream):
     for thread in threads:
         thread.join()
     assert [] == problems
-    found = Dataset(store, "first")
-    ids = [int(id[1:]) for (id,) in stored(store, found, "id")]
+    dataset = Dataset(store, "first")
+    ids = [int(id[1:]) for (id,) in stored(store, dataset, "id")]
     assert sorted(ids) == list(range(FIRST + LATER))
-    assert array(Dataset(store, "whole"))[ids].tolist() == array(found).tolist()
-    assert stream.y[ids].tolist() == found.y.tolist()
+    assert array(Dataset(store, "whole"))[ids].tolist() == array(dataset).tolist()
+    assert stream.y[ids].tolist() == dataset.y.tolist()
 
 
 def test_a_comparison_of_a_grown_data_set_is_another_one(store, stream):
-    """The fingerprint covers what was appended."""
+    """The fingerprint of a data set covers its appended items."""
     before = Dataset(store, "first").fingerprint
     later(store, stream, FIRST, FIRST + 1)
     assert before != Dataset(store, "first").fingerprint == Dataset(store, "whole", FIRST + 1).fingerprint
@@ -308,7 +310,7 @@ def test_a_comparison_of_a_grown_data_set_is_another_one(store, stream):
 
 
 def grown_up(store, opened, stream):
-    """Answer to the end of the first items and of the later ones, with growth in three parts."""
+    """Answer all questions while the data set grows in three steps."""
     for first, stop in ((FIRST, FIRST + 1), (FIRST + 1, FIRST + 70), (FIRST + 70, FIRST + LATER)):
         label_until_the_end(opened)
         later(store, stream, first, stop)
@@ -334,7 +336,7 @@ def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, st
 
 
 def test_in_order_it_equals_a_session_over_the_whole(store, stream):
-    """What came late is asked and learned as if it had been there from the start."""
+    """Appended items are asked and learned as if they had been there from the start."""
     opened, whole = begin(store, "first", budget=200), begin(store, "whole", budget=200)
     grown_up(store, opened, stream)
     label_until_the_end(whole)
@@ -342,7 +344,7 @@ def test_in_order_it_equals_a_session_over_the_whole(store, stream):
 
 
 def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream):
-    """The end is no question; when items come there is one, and it is in the database."""
+    """A session at its end asks and stores its next question when items are appended."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
     assert ("stream", FIRST) == (opened.place.progress.end, opened.place.progress.stream)
@@ -352,8 +354,8 @@ def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream
     assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
 
 
-def test_a_waiting_question_stays_and_what_is_prepared_goes_on(store, stream):
-    """The question on the screen is the same one; the place after each answer is no end any more."""
+def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(store, stream):
+    """The current question stays, and the place prepared for each answer is no longer the end."""
     opened = begin(store, "first", budget=200)
     while any(branch.asked for branch in opened.branches.values()):
         say(opened, truth(opened))
@@ -368,8 +370,8 @@ def test_a_waiting_question_stays_and_what_is_prepared_goes_on(store, stream):
     assert opened.place == prepared[POSITIVE]
 
 
-def test_a_spent_budget_counts_the_items_that_come(store, stream):
-    """Nothing is asked any more, and the predictions go on."""
+def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
+    """With a spent budget appended items are counted and not asked."""
     opened = begin(store, "first", budget=5)
     label_until_the_end(opened)
     later(store, stream)
@@ -381,8 +383,8 @@ def test_a_spent_budget_counts_the_items_that_come(store, stream):
     )
 
 
-def test_a_correction_at_the_end_counts_for_what_comes(store, stream):
-    """A learner changed while the stream had ended decides the items that come, in a session opened afresh too."""
+def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
+    """A learner corrected at the end of the stream predicts appended items, also in a reopened session."""
     opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)
     for stop in (FIRST + LATER // 2, FIRST + LATER):
         label_until_the_end(opened)
@@ -400,17 +402,17 @@ def test_a_correction_at_the_end_counts_for_what_comes(store, stream):
 
 
 def test_undo_goes_back_over_the_border(store, stream):
-    """Answers to appended items and to the last of the first ones are taken back and given again."""
+    """Answers to appended items and to those before them can be undone and given again."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
-    told = len(opened._ids)
+    count = len(opened._ids)
     later(store, stream)
     opened.refresh()
     for _ in range(3):
         say(opened, truth(opened))
     for _ in range(6):
         take_back(opened)
-    assert told - 3 == len(opened._ids)
+    assert count - 3 == len(opened._ids)
     assert opened.digest() == Session(store, opened.id).digest()
     label_until_the_end(opened)
     whole = begin(store, "whole", budget=200)
@@ -419,8 +421,8 @@ def test_undo_goes_back_over_the_border(store, stream):
 
 
 def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
-    """A correction, and an answer to a skipped item that spends the budget, made before the stream grew, rebuild the
-    same state as in the session that lived through it."""
+    """A correction and an answer to a skipped item, both made before the stream grew, give the same state in an open
+    session and in a reopened one."""
     opened, spent = begin(store, "first", budget=200), begin(store, "first", budget=200)
     label_until_the_end(opened)
     opened.correct("corrected", opened.previous, -opened.labels[-1])
@@ -443,8 +445,8 @@ def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
     assert opened.digest() == Session(store, opened.id).digest()
 
 
-def test_a_digest_of_the_end_goes_with_the_end(store, stream):
-    """What was recorded at the end of the budget does not come out over a longer stream; earlier digests stay."""
+def test_an_append_removes_the_digest_of_the_end(store, stream):
+    """The digest stored at the end of a stream is removed when it grows, and earlier digests stay."""
     opened, other = begin(store, "first", budget=100), begin(store, "whole", budget=50)
     label_until_the_end(opened), label_until_the_end(other)
     assert {50} <= store.digests(other.id).keys()
@@ -457,7 +459,7 @@ def test_a_digest_of_the_end_goes_with_the_end(store, stream):
 
 
 def test_a_refused_answer_leaves_a_grown_session_whole(store, stream):
-    """An answer to what is not asked, sent just after an append, changes nothing, and the next question is stored."""
+    """An outdated answer just after an append changes nothing, and the next question is stored."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
     later(store, stream)
@@ -469,7 +471,7 @@ def test_a_refused_answer_leaves_a_grown_session_whole(store, stream):
 
 
 def test_another_process_answers_what_was_appended(store, stream):
-    """A session that is open elsewhere follows over the border."""
+    """An open session refreshes to the answers that another process gave to appended items."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
     other = Session(Store(store.path), opened.id)
@@ -482,7 +484,7 @@ def test_another_process_answers_what_was_appended(store, stream):
 
 
 def test_a_replay_shows_both_parts(store, stream):
-    """Every question and round of a grown stream opens, and the same algorithm asks the same again."""
+    """Every question of a grown stream can be opened, and the what-if of its own algorithm asks the same questions."""
     opened = begin(store, "first", shuffled=True, budget=200)
     grown_up(store, opened, stream)
     trace = Trace(store, opened.id)
@@ -496,7 +498,7 @@ def test_a_replay_shows_both_parts(store, stream):
 
 
 def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
-    """A log that ends where the stream ended verifies before anybody has opened the session again."""
+    """The log of a session that was not opened since an append verifies."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
     later(store, stream)
@@ -506,7 +508,7 @@ def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
 
 @pytest.mark.parametrize("there", [0, 60, LATER])
 def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, there):
-    """It is adopted over a data set that begins with its items, and goes on where that has more."""
+    """A session is adopted over a data set that begins with its items, and continues over further items."""
     opened = begin(store, "first", shuffled=True, budget=100)
     label_until_the_end(opened)
     later(store, stream, FIRST, FIRST + 60)
@@ -535,7 +537,7 @@ def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, t
 
 
 def test_lines_count_as_they_come(store, texts):
-    """What came before a pause is there before the feed ends."""
+    """Lines are stored as they arrive, before the feed ends."""
     ends = os.pipe()
     with os.fdopen(ends[0], "rb") as file, os.fdopen(ends[1], "wb", buffering=0) as pipe:
         lots = feeds.append_lines(texts, file)
@@ -549,7 +551,7 @@ def test_lines_count_as_they_come(store, texts):
 
 
 def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
-    """An endless feed ends with the lines that were read."""
+    """An endless feed that is stopped stores all lines that it has read."""
     stopped, read = Event(), []
 
     class Endless(io.RawIOBase):
@@ -587,7 +589,7 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
 
 
 def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
-    """The summary is one object with --json, and a data set that is not there is said in a sentence."""
+    """With --json the summary is one object, and an unknown data set is refused in one sentence."""
     path = tmp_path / "more.csv"
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
 

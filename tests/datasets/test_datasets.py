@@ -1,4 +1,4 @@
-"""Data sets: what is imported is kept whole, scaled as told, and opens as it was."""
+"""Data sets are stored whole or not at all, scaled as chosen, and open unchanged."""
 
 import gzip
 import json
@@ -60,8 +60,8 @@ def bits(table):
 
 
 def nothing_is_kept(store):
-    left = [store.one(f"SELECT count(*) AS n FROM {table}")["n"] for table in ("datasets", "items", "vocabulary")]
-    return left == [0, 0, 0] and not (store.folder.exists() and any(store.folder.iterdir()))
+    counts = [store.one(f"SELECT count(*) AS n FROM {table}")["n"] for table in ("datasets", "items", "vocabulary")]
+    return counts == [0, 0, 0] and not (store.folder.exists() and any(store.folder.iterdir()))
 
 
 # Import
@@ -70,28 +70,28 @@ def nothing_is_kept(store):
 def test_an_import_keeps_everything(store, tweets):
     """Ids, texts, label words, classes, vocabulary, settings and scaling are those of the file."""
     number, items = read(store, tweets, scale="none")
-    kept = Dataset(Store(store.path), "tweets")
-    assert number == kept.id
-    found = [kept.item(position) for position in range(len(TEXTS))]
-    assert [f"t{k}" for k in range(5)] == [item["id"] for item in found] == items.ids
-    assert TEXTS == [item["text"] for item in found]
-    assert LABELS == [item["label"] for item in found]
-    assert [1, 1, -1, 0, -1] == [item["y"] for item in found] == kept.y.tolist()
+    dataset = Dataset(Store(store.path), "tweets")
+    assert number == dataset.id
+    stored = [dataset.item(position) for position in range(len(TEXTS))]
+    assert [f"t{k}" for k in range(5)] == [item["id"] for item in stored] == items.ids
+    assert TEXTS == [item["text"] for item in stored]
+    assert LABELS == [item["label"] for item in stored]
+    assert [1, 1, -1, 0, -1] == [item["y"] for item in stored] == dataset.y.tolist()
     assert ("text", "tweets.jsonl", 5, 2, 2, "pos", {"name": "none"}) == (
-        kept.record["kind"],
-        kept.record["source"],
-        kept.record["items"],
-        kept.record["positives"],
-        kept.record["negatives"],
-        kept.record["positive"],
-        json.loads(kept.record["scaling"]),
+        dataset.record["kind"],
+        dataset.record["source"],
+        dataset.record["items"],
+        dataset.record["positives"],
+        dataset.record["negatives"],
+        dataset.record["positive"],
+        json.loads(dataset.record["scaling"]),
     )
-    assert not kept.labelled
-    assert "tweets" == kept.vocabulary.settings["tokenizer"]
-    assert {"#happy", "@ann", "😀", "state-of-the-art"} < set(kept.vocabulary.terms)
-    found = kept.vocabulary.transform(TEXTS).toarray() > 0
-    assert found.sum(axis=0).tolist() == kept.vocabulary.document_frequency.tolist()
-    assert 5 == kept.vocabulary.documents
+    assert not dataset.labelled
+    assert "tweets" == dataset.vocabulary.settings["tokenizer"]
+    assert {"#happy", "@ann", "😀", "state-of-the-art"} < set(dataset.vocabulary.terms)
+    contains = dataset.vocabulary.transform(TEXTS).toarray() > 0
+    assert contains.sum(axis=0).tolist() == dataset.vocabulary.document_frequency.tolist()
+    assert 5 == dataset.vocabulary.documents
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -99,15 +99,15 @@ def test_vectors_keep_their_numbers_and_names(store, make):
     """A table of numbers, dense or sparse, opens with the same numbers and the names of its columns."""
     X = np.array([[0.1, 0, -3], [0, 0, 0], [1e-9, 1e9, 2]])
     datasets.add(store, " vectors ", datasets.table(vectors(make(X), [1, -1, -1]), "none"), "some/where/x.npy")
-    kept = Dataset(store, "vectors")
-    assert X.tolist() == np.asarray(rows.matrix(kept.rows) @ np.eye(3)).tolist()
-    assert isinstance(kept.rows, rows.DenseRows if make is np.asarray else rows.SparseRows)
+    dataset = Dataset(store, "vectors")
+    assert X.tolist() == np.asarray(rows.matrix(dataset.rows) @ np.eye(3)).tolist()
+    assert isinstance(dataset.rows, rows.DenseRows if make is np.asarray else rows.SparseRows)
     assert (["f0", "f1", "f2"], "vectors", "x.npy", None, True) == (
-        kept.feature_names,
-        kept.record["kind"],
-        kept.record["source"],
-        kept.vocabulary,
-        kept.labelled,
+        dataset.feature_names,
+        dataset.record["kind"],
+        dataset.record["source"],
+        dataset.vocabulary,
+        dataset.labelled,
     )
 
 
@@ -115,8 +115,8 @@ def test_vectors_keep_their_numbers_and_names(store, make):
 def test_rows_are_mapped_and_cannot_be_written(store, make):
     """The rows of an open data set are read-only maps of its files: opening copies nothing."""
     datasets.add(store, "vectors", datasets.table(vectors(make(np.eye(4)))), "x.npy")
-    kept = Dataset(store, "vectors")
-    for array in (*(part for part in kept.rows if isinstance(part, np.ndarray)), kept.y):
+    dataset = Dataset(store, "vectors")
+    for array in (*(part for part in dataset.rows if isinstance(part, np.ndarray)), dataset.y):
         owner = array
         while owner.base is not None and not isinstance(owner, np.memmap):
             owner = owner.base
@@ -128,56 +128,56 @@ def test_rows_are_mapped_and_cannot_be_written(store, make):
 
 @pytest.mark.parametrize("scale", SCALINGS)
 def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale):
-    """New texts go through the stored vocabulary and scaling: those of the file get the very rows that were stored."""
+    """The stored vocabulary and scaling give the texts of the file their stored rows, bit for bit."""
     read(store, tweets, scale=scale)
-    kept = Dataset(Store(store.path), "tweets")
-    assert bits(kept.transform(TEXTS)) == bits(kept.rows)
-    first = rows.matrix(kept.transform(["quite unknown words", TEXTS[0]]))
+    dataset = Dataset(Store(store.path), "tweets")
+    assert bits(dataset.transform(TEXTS)) == bits(dataset.rows)
+    first = rows.matrix(dataset.transform(["quite unknown words", TEXTS[0]]))
     assert np.array_equal(
         np.asarray(first[[1]] @ np.eye(first.shape[1])),
-        np.asarray(rows.matrix(kept.rows)[[0]] @ np.eye(first.shape[1])),
+        np.asarray(rows.matrix(dataset.rows)[[0]] @ np.eye(first.shape[1])),
     )
 
 
-def test_progress_tells_the_phases_to_their_ends(store, tweets):
-    """A page sees reading, vocabulary and vectors, each from its beginning to its end."""
-    seen = []
-    read(store, tweets, progress=lambda *told: seen.append(told))
-    assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in seen))
-    assert {"reading", "vocabulary", "vectors"} == {phase for phase, done, total in seen if done == total}
+def test_progress_reports_each_phase_to_its_end(store, tweets):
+    """Progress is reported for reading, vocabulary and vectors, each to its end."""
+    calls = []
+    read(store, tweets, progress=lambda *call: calls.append(call))
+    assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in calls))
+    assert {"reading", "vocabulary", "vectors"} == {phase for phase, done, total in calls if done == total}
 
 
 def test_classes_are_kept_in_order(store, tmp_path):
-    """Each word is a class: names and counts in order, labels 1..K, and whether every item has one."""
+    """The names and counts of classes are stored in order, labels are 1..K, and an item without one is unlabelled."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\nso happy,C10\nso sad,C2\nso so,a\nso what,b\nso it is,C2\nso be it,\n")
     columns = formats.Columns(("text",), "kind", multiclass=True)
     datasets.import_file(store, path, "kinds", columns, min_df=1)
-    kept = Dataset(Store(store.path), "kinds")
-    assert ("a", "b", "C2", "C10") == kept.classes
-    assert [("a", 1), ("b", 1), ("C2", 2), ("C10", 1)] == list(kept.record["classes"].items())
-    assert (0, 0, False) == (kept.record["positives"], kept.record["negatives"], kept.labelled)
-    assert [4, 3, 1, 2, 3, 0] == kept.y.tolist() == [kept.item(position)["y"] for position in range(6)]
-    assert ["C10", "C2", "a", "b", "C2", ""] == [kept.item(position)["label"] for position in range(6)]
+    dataset = Dataset(Store(store.path), "kinds")
+    assert ("a", "b", "C2", "C10") == dataset.classes
+    assert [("a", 1), ("b", 1), ("C2", 2), ("C10", 1)] == list(dataset.record["classes"].items())
+    assert (0, 0, False) == (dataset.record["positives"], dataset.record["negatives"], dataset.labelled)
+    assert [4, 3, 1, 2, 3, 0] == dataset.y.tolist() == [dataset.item(position)["y"] for position in range(6)]
+    assert ["C10", "C2", "a", "b", "C2", ""] == [dataset.item(position)["label"] for position in range(6)]
     path.write_text(path.read_text().rpartition("so be it")[0])
     table = datasets.table(formats.read(path, columns), min_df=1)
-    assert kept.classes == table.classes
+    assert dataset.classes == table.classes
     datasets.add(store, "all", table, "kinds.csv")
     assert Dataset(store, "all").labelled
 
 
 def test_two_classes_have_no_list(store, tweets):
-    """A data set of positive and negative items is what it was."""
+    """A data set of positive and negative items has no list of classes."""
     read(store, tweets)
-    kept = Dataset(store, "tweets")
-    assert ((), None) == (kept.classes, kept.record["classes"])
+    dataset = Dataset(store, "tweets")
+    assert ((), None) == (dataset.classes, dataset.record["classes"])
 
 
 # All or nothing
 
 
 def test_a_name_is_taken_once(store, tweets):
-    """The same name again, or none, is refused in one sentence and leaves the first data set alone."""
+    """An existing or empty name is refused in one sentence, and the first data set stays unchanged."""
     read(store, tweets)
     before = sorted(store.folder.rglob("*"))
     for name, message in (
@@ -192,7 +192,7 @@ def test_a_name_is_taken_once(store, tweets):
 
 
 def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monkeypatch):
-    """Where the database refuses, the rows on disk go too."""
+    """If the database fails, the rows on disk are removed."""
 
     def refused(*_):
         assert any(store.folder.rglob("values.npy"))
@@ -205,17 +205,17 @@ def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monke
 
 
 def test_a_failure_among_the_items_leaves_nothing(store):
-    """An id that comes twice, after rows and other items were written, leaves no row anywhere."""
-    made = datasets.table(vectors(np.eye(3)))
-    made.items.ids[2] = made.items.ids[0]
+    """A duplicate id leaves no rows on disk and no items in the database."""
+    table = datasets.table(vectors(np.eye(3)))
+    table.items.ids[2] = table.items.ids[0]
     with pytest.raises(Exception, match="UNIQUE"):
-        datasets.add(store, "vectors", made, "x.npy")
+        datasets.add(store, "vectors", table, "x.npy")
     assert nothing_is_kept(store)
 
 
 def test_a_failure_while_rows_are_saved_leaves_nothing(store, monkeypatch):
-    """A disk that fills up between two arrays, or a key that interrupts, leaves no folder."""
-    made, save = datasets.table(vectors(np.eye(3))), np.save
+    """An interruption between the files of two arrays leaves no folder."""
+    table, save = datasets.table(vectors(np.eye(3))), np.save
 
     def interrupted(path, array):
         if path.name == "y.npy":
@@ -224,12 +224,12 @@ def test_a_failure_while_rows_are_saved_leaves_nothing(store, monkeypatch):
 
     monkeypatch.setattr(np, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        datasets.add(store, "vectors", made, "x.npy")
+        datasets.add(store, "vectors", table, "x.npy")
     assert nothing_is_kept(store)
 
 
-def test_rows_that_are_missing_or_broken_are_told(store):
-    """A data set whose files are gone or damaged names itself and the folder in one sentence."""
+def test_missing_or_damaged_rows_are_refused(store):
+    """The error for missing or damaged files names the data set and its folder."""
     datasets.add(store, "vectors", datasets.table(vectors(np.eye(3))), "x.npy")
     folder = store.folder / store.dataset("vectors")["folder"]
     (folder / "values.npy").write_bytes(b"damaged")
@@ -243,7 +243,7 @@ def test_rows_that_are_missing_or_broken_are_told(store):
 
 
 def test_remove_deletes_the_rows_of_this_data_set(store):
-    """Items, vocabulary and folder go; other data sets stay; one in use is refused with everything in place."""
+    """Removing a data set deletes its folder and no other; one that a session uses cannot be removed."""
     for name in ("first", "second"):
         datasets.add(store, name, datasets.table(vectors(np.eye(3))), "x.npy")
     first, second = (store.folder / store.dataset(name)["folder"] for name in ("first", "second"))
@@ -283,7 +283,7 @@ NUMBERS = arrays(
 @settings(deadline=None)
 @given(X=NUMBERS)
 def test_scaling_equals_plain_numpy(make, name, X):
-    """Sparse and dense tables are scaled as their definition says, rows of zeros stay zero under l2 and none."""
+    """Sparse and dense tables are scaled as in plain numpy, and rows of zeros stay zero under l2 and none."""
     fitted = scaling.fit(make(X), name)
     scaled = scaling.apply(json.loads(json.dumps(fitted)), make(X))
     dense = scaled.toarray() if sparse.issparse(scaled) else scaled
@@ -294,7 +294,7 @@ def test_scaling_equals_plain_numpy(make, name, X):
 
 
 def test_a_column_of_one_value_becomes_zero():
-    """A feature that never changes says nothing: standardised it is 0, whatever the rounding of its mean."""
+    """A constant feature is standardised to 0, despite the rounding of its mean."""
     X = np.column_stack([np.full(1000, 0.1), np.arange(1000)])
     scaled = scaling.apply(scaling.fit(X, "standardize+l2"), X)
     assert 1e-9 > np.abs(scaled[:, 0]).max()
@@ -308,8 +308,8 @@ def test_a_scaling_learned_once_holds_for_later_rows():
     np.testing.assert_allclose([[1, 0]], scaling.apply(fitted, later))
 
 
-def test_a_scaling_that_cannot_be_is_refused(monkeypatch):
-    """An unknown name lists those that are, and a table that would not fit names its size and the way out."""
+def test_an_impossible_scaling_is_refused(monkeypatch):
+    """The error for an unknown name lists the scalings, and that for a too large table its size and an alternative."""
     with pytest.raises(ValueError, match=r"^scaling must be one of l2, none, standardize\+l2\. Got L3\.$"):
         scaling.fit(np.eye(2), "L3")
     monkeypatch.setattr(scaling, "DENSE_LIMIT", 100)
@@ -318,32 +318,35 @@ def test_a_scaling_that_cannot_be_is_refused(monkeypatch):
 
 
 def test_the_published_german_is_unit_rows(shared):
-    """A real file, imported with l2, has rows of length 1 and the classes that the papers count."""
-    made = datasets.table(formats.read(shared("german.libsvm.xz")))
-    norms = np.linalg.norm(rows.matrix(made.rows).toarray(), axis=1)
+    """A real file, imported with l2, has rows of length 1 and as many positives as the papers state."""
+    table = datasets.table(formats.read(shared("german.libsvm.xz")))
+    norms = np.linalg.norm(rows.matrix(table.rows).toarray(), axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-12)
-    assert (1000, 24, 300) == (rows.length(made.rows), made.rows.columns, int((made.y > 0).sum()))
+    assert (1000, 24, 300) == (rows.length(table.rows), table.rows.columns, int((table.y > 0).sum()))
 
 
 def test_happy_moments_import_whole(store, shared):
     """All 27,775 sentences are kept, 1,393 of them positive, and one of them gives the row that was stored for it."""
     columns = formats.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
     number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
-    kept = Dataset(store, number)
-    assert (27_775, 1_393) == (kept.record["items"], kept.record["positives"])
-    assert kept.labelled
-    assert items.texts[12_345] == kept.item(12_345)["text"]
-    one = kept.transform([items.texts[12_345]])
-    stored = rows.matrix(kept.rows)[[12_345]]
-    assert (stored.indices.tolist(), stored.data.tolist()) == (one.indices.tolist(), one.values.tolist())
+    dataset = Dataset(store, number)
+    assert (27_775, 1_393) == (dataset.record["items"], dataset.record["positives"])
+    assert dataset.labelled
+    assert items.texts[12_345] == dataset.item(12_345)["text"]
+    transformed = dataset.transform([items.texts[12_345]])
+    stored = rows.matrix(dataset.rows)[[12_345]]
+    assert (stored.indices.tolist(), stored.data.tolist()) == (
+        transformed.indices.tolist(),
+        transformed.values.tolist(),
+    )
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, np.asarray])
 def test_the_columns_of_a_row_that_are_not_zero(kind):
-    """They come with their values, whether rows are sparse or dense."""
+    """The non-zero columns of a row are given with their values, for sparse and dense rows."""
     table = rows.as_rows(kind(np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])))
-    found = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
-    assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == found
+    columns = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
+    assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == columns
 
 
 @pytest.mark.parametrize(("name", "pack"), [("x.csv", bytes), ("x.data", bytes), ("x.data.gz", gzip.compress)])

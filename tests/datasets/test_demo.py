@@ -1,4 +1,4 @@
-"""The embedded demo streams: what the generator writes is what the project ships, and it is what the README says."""
+"""The demo streams are what their generator writes, and have the properties that the README states."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ def test_generator_reproduces_the_committed_file(name, committed):
 
 
 def test_another_seed_writes_another_stream(name, committed):
-    """The stream depends on the seed, so the seed is what fixes it."""
+    """Another seed gives another stream."""
     header, rows = make_demo["FILES"][name]
     assert make_demo["csv_bytes"](header, rows(seed=0)) != committed
 
@@ -77,13 +77,13 @@ def test_rare_class_is_spread_over_the_stream(items):
     """Every tenth of a stream holds items of the rare class, and not the same number in each."""
     size = len(items) // 10
     tenths = [items[start : start + size] for start in range(0, len(items), size)]
-    found = [sum(item["label"] != "other" for item in tenth) for tenth in tenths]
-    assert min(found) > 0
-    assert len(set(found)) > 1
+    counts = [sum(item["label"] != "other" for item in tenth) for tenth in tenths]
+    assert min(counts) > 0
+    assert len(set(counts)) > 1
 
 
 def test_no_text_twice(items):
-    """No two items of a file have the same text, whatever their capitals and blanks."""
+    """No two items of a file have the same text, ignoring case and blanks."""
     texts = [" ".join(item.get("text", item.get("abstract")).lower().split()) for item in items]
     assert len(set(texts)) == len(texts)
 
@@ -110,7 +110,7 @@ def test_links_lead_to_example_org_only(items):
 
 @pytest.mark.parametrize("which", list(demo.DEMOS))
 def test_the_stored_vocabulary_is_that_of_the_file(which):
-    """The vocabulary kept beside a demo file is, byte for byte, the one that its texts have."""
+    """The vocabulary stored beside a demo file is, byte for byte, that of its texts."""
     shown = demo.DEMOS[which]
     assert make_vocabularies["vocabulary_bytes"](shown) == shown.vocabulary_file.read_bytes()
 
@@ -122,10 +122,10 @@ def test_the_tweets_are_neither_trivial_nor_hopeless():
         formats.read(demo.FOLDER / shown.file, shown.columns), vocabulary=demo.read_vocabulary(shown)
     )
     chosen = strategy("OA3-diag", values={"eta": 1, "gamma": 0.3, "delta_plus": 1, "delta_minus": 0.01})
-    found = []
+    scores = []
     for seed in range(5):
         order = stream.shuffled(table.y.size, seed)
         parts = chosen.build(table.rows.columns)
-        done = stream.replay(table.rows, table.y, order, *parts, stream.objective(), budget=300, seed=seed)
-        found.append(metrics.evaluate(done.counts, "push")["f1"])
-    assert 0.6 < sum(found) / len(found) < 0.9
+        replay = stream.replay(table.rows, table.y, order, *parts, stream.objective(), budget=300, seed=seed)
+        scores.append(metrics.evaluate(replay.counts, "push")["f1"])
+    assert 0.6 < sum(scores) / len(scores) < 0.9

@@ -1,4 +1,4 @@
-"""Promises of the formats: every file comes in whole, and what cannot come in is named by its line."""
+"""The formats: every file is read whole, and what cannot be read is reported by its line."""
 
 import csv
 import gzip
@@ -31,19 +31,19 @@ def test_csv_round_trip(texts, suffix):
     """Any text that csv can write comes back the same, quotes and line ends included; blank ones are counted."""
     file = io.StringIO()
     csv.writer(file).writerows([("id", "text", "number"), *((f"n{k}", text, k) for k, text in enumerate(texts))])
-    kept = {f"n{k}": text for k, text in enumerate(texts) if text.strip()}
+    expected = {f"n{k}": text for k, text in enumerate(texts) if text.strip()}
     source = upload(file.getvalue(), f"x.csv{suffix}")
-    if kept:
+    if expected:
         items = read(source, Columns(("text",), id="id"))
-        assert dict(zip(items.ids, items.texts)) == kept
-        assert items.skipped.get("empty text", (0, 0))[0] == len(texts) - len(kept)
+        assert dict(zip(items.ids, items.texts)) == expected
+        assert items.skipped.get("empty text", (0, 0))[0] == len(texts) - len(expected)
     else:
         assert "no item that can be imported" in fails(source, Columns(("text",), id="id"))
     assert not source.closed
 
 
-def test_an_apostrophe_of_somebody_else_stays():
-    """Apostrophes before what looks like a formula are taken away in tables that were exported here alone."""
+def test_an_apostrophe_of_another_program_stays():
+    """Apostrophes before formulas are removed only from tables that were exported by this program."""
     words = ["'=1+1", "'@ann said", "'tis", "'-' is a minus"]
     file = io.StringIO()
     csv.writer(file).writerows([("id", "text"), *enumerate(words)])
@@ -53,11 +53,11 @@ def test_an_apostrophe_of_somebody_else_stays():
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(sorted(PACK)))
 def test_jsonl_round_trip(texts, suffix):
-    """Any text comes back the same from JSON lines, and an item without an id is called by its line."""
-    kept = {str(number): text for number, text in enumerate(texts, 1) if text.strip()}
+    """Any text comes back the same from JSON lines, and an item without an id gets its line number."""
+    expected = {str(number): text for number, text in enumerate(texts, 1) if text.strip()}
     source = upload("".join(json.dumps({"text": text, "k": 1}) + "\n" for text in [*texts, "last"]), f"x.jsonl{suffix}")
     items = read(source, Columns(("text",)))
-    assert dict(zip(items.ids, items.texts)) == kept | {str(len(texts) + 1): "last"}
+    assert dict(zip(items.ids, items.texts)) == expected | {str(len(texts) + 1): "last"}
 
 
 @settings(deadline=None)
@@ -71,7 +71,7 @@ def test_jsonl_round_trip(texts, suffix):
     st.randoms(),
 )
 def test_svmlight_round_trip(rows, random):
-    """Column k of the file is column k - 1, an all-zero row stays, comments and blank lines are passed over."""
+    """Column k of the file is column k - 1, an all-zero row stays, comments and blank lines are ignored."""
     lines, expected, ids = ["# made up"], np.zeros((len(rows), 9)), []
     for at, (label, features) in enumerate(rows):
         lines += random.choice([[], [""], ["# 1 2:3"]])
@@ -153,7 +153,7 @@ def test_npy():
 
 @pytest.mark.parametrize("keys", [("X", "y", "ids"), ("x", "labels", "ids")])
 def test_npz_arrays(keys):
-    """Arrays X or x, y or labels, and ids are taken; the label rule holds for them too."""
+    """Arrays X or x, y or labels, and ids are read, with the same words for labels as elsewhere."""
     items = read(arrays(**dict(zip(keys, (np.eye(3), np.array(["no", "Yes", ""]), np.array(["a", "b", "a"]))))))
     assert (items.ids, items.y.tolist(), items.vectors.tolist()) == (["a", "b"], [-1, 1], [[1, 0, 0], [0, 1, 0]])
     assert items.skipped == {"duplicate id": (1, 3)}
@@ -173,7 +173,7 @@ def test_npz_of_scipy(kind):
 
 
 def test_npz_in_disorder():
-    """Columns are sorted, a column that comes twice is summed, and a stored zero goes."""
+    """Columns are sorted, duplicate ones summed, and stored zeros removed."""
     file, columns = named(b"", "x.npz"), [3, 0, 3, 1]
     sparse.save_npz(file, sparse.csr_array(([1.0, 2.0, 4.0, 0.0], columns, [0, 4]), shape=(1, 5)))
     vectors = read(file).vectors
@@ -200,7 +200,7 @@ def test_npz_in_disorder():
     ],
 )
 def test_unsafe_or_damaged_files(file, words):
-    """A file of arrays that is damaged, misses X, needs pickle, or points outside itself is refused in a sentence."""
+    """A file that is damaged, lacks X, needs pickle or has indices out of range is refused in one sentence."""
     assert words in fails(file)
 
 
@@ -226,24 +226,24 @@ VALID = [
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(VALID), st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9))
 def test_any_bytes(file, place, cut, put):
-    """Whatever happened to a file, either its items come or a DataError, never another exception."""
+    """A randomly altered file gives items or a DataError of one line, never another exception."""
     data = file.getvalue()
     at = int(place * len(data))
     try:
         items = read(named(data[:at] + put + data[at + cut :], file.name))
-        told = items.report()
+        message = items.report()
         assert len(items.ids) == len(set(items.ids)) == len(items.labels) == items.y.size > 0
     except DataError as error:
-        told = str(error)
-    assert told.endswith(".")
-    assert "\n" not in told
+        message = str(error)
+    assert message.endswith(".")
+    assert "\n" not in message
 
 
-# ---- What is skipped, and what is refused
+# ---- Skipped lines and refused files
 
 
 def test_report():
-    """Broken lines, empty texts and repeated ids are skipped, counted, and named by the first line of each kind."""
+    """Broken lines, empty texts and duplicate ids are skipped, and reported with their count and first line."""
     lines = 'id,text,label\n1,good,1\n2,"two\nlines",0\n3\n4, ,0\n1,again,1\n6,"bad"quote,0\n\n7,fine,\n5,x,y,z\n'
     items = read(upload(lines, "x.csv"), replace(LABELLED, id="id"))
     assert items.texts == ["good", "two\nlines", "fine"]
@@ -276,14 +276,14 @@ def test_report():
     ],
 )
 def test_skipped_lines(name, content, skipped):
-    """Each format passes over its own kind of broken line and keeps the two good ones."""
+    """Each format skips its own kinds of broken lines and keeps the two good ones."""
     columns = Columns(text=("text",)) if name == "x.jsonl" else Columns(label="label", features=("a", "b"))
     items = read(upload(content, name), None if name == "x.libsvm" else columns)
     assert (len(items.ids), items.skipped) == (2, skipped)
 
 
 def test_many_broken_svmlight_lines():
-    """Broken lines are found in every part of a long file, and none of the others is lost."""
+    """Broken lines are skipped in every part of a long file, and no other line is lost."""
     broken = {17, 4999, 5000, 5001, 12000}
     lines = ["1 oops" if number in broken else f"1 {number}:1" for number in range(1, 12001)]
     items = read(upload("\n".join(lines), "x.svm"))
@@ -293,7 +293,7 @@ def test_many_broken_svmlight_lines():
 
 
 def test_missing_columns():
-    """A column that is not there is named together with those that are."""
+    """The error for a missing column names it and the columns that exist."""
     file = upload("id,text\n1,hello you\n", "x.csv")
     assert fails(file, Columns(("text",), label="spam")) == "x.csv has no column 'spam'; its columns are id, text."
     assert fails(file, Columns(id="id")) == "x.csv has no columns of numbers: name its text among id, text."
@@ -312,13 +312,13 @@ def test_missing_columns():
         ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
     ],
 )
-def test_nothing_left(content, words):
-    """A file of which nothing is left says so and why."""
+def test_no_items(content, words):
+    """A file without any item is refused with the reason."""
     assert words in fails(upload(content, "x.csv"), Columns(("text",)))
 
 
 def test_no_such_file(tmp_path):
-    """A missing file is a sentence, not a traceback."""
+    """A missing file and an unknown reader are refused in one sentence."""
     assert fails(tmp_path / "x.csv") == "x.csv cannot be read: No such file or directory."
     assert fails(tmp_path / "x.csv", reader="word").startswith("There is no reader 'word'; choose from ")
 
@@ -328,7 +328,7 @@ def test_no_such_file(tmp_path):
 
 @pytest.mark.parametrize(("encoding", "line"), [("cp1252", 3), ("latin-1", 6001), ("utf-16", 1)])
 def test_wrong_encoding(tmp_path, encoding, line):
-    """A file that is not UTF-8 is refused with the line and the encodings, and comes in with the right one."""
+    """A file that is not UTF-8 is refused with the line and the encodings, and is read with the right one."""
     path = tmp_path / "x.csv"
     path.write_text("text\n" + "plain\n" * (line - 2) + "café\n" * 2, encoding)
     message = fails(path, Columns(("text",)))
@@ -337,7 +337,7 @@ def test_wrong_encoding(tmp_path, encoding, line):
 
 
 def test_right_encoding():
-    """A byte order mark is no part of the first name; an encoding that does not exist is named."""
+    """A byte order mark is not part of the first name, and an unknown encoding is refused by name."""
     assert peek(upload("text\ncafé\n", "x.csv", "utf-8-sig")).columns == ["text"]
     assert "There is no encoding 'utf-9'" in fails(upload("text\nx\n", "x.csv"), encoding="utf-9")
     assert fails(upload("text\nx\n", "x.csv"), encoding="utf-16").startswith("Line 1 of x.csv is not utf-16")
@@ -369,7 +369,7 @@ def test_right_encoding():
     ],
 )
 def test_reader_for(name, content, reader):
-    """The suffix below a compression decides, else the content; what is asked for comes first."""
+    """The suffix without the compression decides, else the content; a reader that is named takes precedence."""
     with open_source(upload(content, name), None) as source:
         assert reader == reader_for(source)
         assert "txt" == reader_for(source, "txt")
@@ -420,18 +420,18 @@ def test_no_reader():
     ],
 )
 def test_guess(name, content, columns, guess):
-    """A header is told from data, and the columns that speak for themselves are found."""
-    seen = peek(upload(content, name))
-    assert seen.columns == (columns or content.partition("\n")[0].split(","))
-    assert seen.guess == guess
+    """A header is distinguished from data, and text, label, id and features are guessed."""
+    preview = peek(upload(content, name))
+    assert preview.columns == (columns or content.partition("\n")[0].split(","))
+    assert preview.guess == guess
 
 
 def test_peek():
-    """A preview holds the first rows as words by column; broken lines are left to the import."""
+    """A preview has the first rows as texts by column, and leaves out broken lines."""
     file = upload('{"text": "x", "n": [1, 2.0]}\noops\n{"text": null, "ok": true}\n{"text": "z"}\n', "x.jsonl")
-    seen = peek(file, 2)
-    assert (seen.reader, seen.columns, seen.numeric) == ("jsonl", ["text", "n", "ok"], ())
-    assert seen.rows == [{"text": "x", "n": "1|2", "ok": ""}, {"text": "", "n": "", "ok": "true"}]
+    preview = peek(file, 2)
+    assert (preview.reader, preview.columns, preview.numeric) == ("jsonl", ["text", "n", "ok"], ())
+    assert preview.rows == [{"text": "x", "n": "1|2", "ok": ""}, {"text": "", "n": "", "ok": "true"}]
     assert peek(upload("1 3:0.5\n-1\n", "x.svm")).rows == [
         {"label": "1", "features": "3:0.5"},
         {"label": "-1", "features": ""},
@@ -439,7 +439,7 @@ def test_peek():
 
 
 def test_progress(tmp_path):
-    """Progress is told in bytes of the file as it lies there, moves on, and ends at all of them."""
+    """Progress is reported in bytes of the compressed file, increases, and ends at its size."""
     path, calls = tmp_path / "x.csv.gz", []
     path.write_bytes(gzip.compress(b"text\n" + b"".join(b"line %d\n" % number**9 for number in range(20_000))))
     read(path, progress=lambda *call: calls.append(call))
@@ -469,7 +469,7 @@ def test_progress(tmp_path):
     ],
 )
 def test_shared_data(name, changes, counts):
-    """The guess of a real file's columns is right, and every one of its rows comes in."""
+    """The guess of a real file's columns is right, and every one of its rows is read."""
     if not (SHARED / name).exists():
         pytest.skip(f"../shared/data/{name} is missing")
     items = read(SHARED / name, replace(peek(SHARED / name).guess, **changes))

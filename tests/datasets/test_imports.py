@@ -1,4 +1,4 @@
-"""Promises of the imports of the page: a process of their own, with limited memory, of which nothing is left."""
+"""Imports of the page run in a process of their own with limited memory, which leaves nothing behind."""
 
 import os
 import subprocess
@@ -19,9 +19,9 @@ COLUMNS = formats.Columns(("text",), "label", None, (), positive=("pos",))
 
 @pytest.fixture
 def store(tmp_path):
-    found = Store(tmp_path / "studio.db")
-    yield found
-    found.close()
+    store = Store(tmp_path / "studio.db")
+    yield store
+    store.close()
 
 
 def lines(count):
@@ -29,20 +29,22 @@ def lines(count):
 
 
 def children():
-    """The processes that this one has started and not ended."""
-    told = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
-    return [line for line in told.splitlines() if "oal_engine.datasets.imports" in line]
+    """The import processes that this process has started and that still run."""
+    output = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+    ).stdout
+    return [line for line in output.splitlines() if "oal_engine.datasets.imports" in line]
 
 
 def test_a_file_becomes_a_data_set(store, tmp_path):
-    """A path and an upload come in alike, with all settings of the columns, and progress is told in its phases."""
-    told = []
+    """A path and an upload give the same data set with the same columns, and progress is reported in phases."""
+    calls = []
     path = tmp_path / "x.csv"
     path.write_text(lines(30))
     assert "30 items (20 positive, 10 negative)." == imports.import_file(
-        store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "words", lambda *each: told.append(each)
+        store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "words", lambda *each: calls.append(each)
     )
-    assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in told))
+    assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in calls))
     imports.import_file(
         store,
         named(lines(30), "x.csv"),
@@ -64,16 +66,20 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
 
 
 def test_a_preview_is_that_of_the_formats():
-    """Rows, columns, numbers and the guess are as `formats.peek` has them; long cells and many columns are cut."""
+    """A preview equals that of `formats.peek`, except that long cells and many columns are cut."""
     content = "id,text,a\n1,some words,2.5\n2,more words,3\n"
     assert formats.peek(named(content, "x.csv")) == imports.peek(named(content, "x.csv"), "x.csv")
     wide = ",".join(f"c{k}" for k in range(300)) + "\n" + ",".join(["x" * 900] * 300) + "\n"
-    seen = imports.peek(named(wide, "x.csv"), "x.csv")
-    assert (300, 100, {500}) == (len(seen.columns), len(seen.rows[0]), {len(cell) for cell in seen.rows[0].values()})
+    preview = imports.peek(named(wide, "x.csv"), "x.csv")
+    assert (300, 100, {500}) == (
+        len(preview.columns),
+        len(preview.rows[0]),
+        {len(cell) for cell in preview.rows[0].values()},
+    )
 
 
-def test_what_cannot_be_read_is_one_sentence():
-    """The sentence of the readers comes through, for a preview and for a tree."""
+def test_an_unreadable_file_is_refused_in_one_sentence():
+    """The error of a reader in the other process is raised here, for a preview and for a tree."""
     with pytest.raises(formats.DataError, match=r"^x.bin is empty; the readers are "):
         imports.peek(named("", "x.csv"), "x.bin")
     with pytest.raises(formats.DataError, match=r"tree\.bin has no tree number 'C15'"):
@@ -82,14 +88,14 @@ def test_what_cannot_be_read_is_one_sentence():
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
-    """A pipe into which nobody writes does not hold up the page."""
+    """A pipe is refused at once, so that the page does not wait for a writer."""
     os.mkfifo(tmp_path / "x.csv")
     with pytest.raises(formats.DataError, match=r"^x.csv is a pipe, not a file\.$"):
         imports.peek(tmp_path / "x.csv", "x.csv")
 
 
-def test_too_much_memory_is_said_in_one_sentence(store, monkeypatch, tmp_path):
-    """The process may take so much and no more, and the page's own process takes nothing of it."""
+def test_an_import_that_needs_too_much_memory_is_refused(store, monkeypatch, tmp_path):
+    """An import that needs more memory than allowed is refused, and its process ends."""
     monkeypatch.setenv("OAL_IMPORT_MEMORY", str(2**30))
     np.save(tmp_path / "x.npy", np.ones((10**6, 100), np.int8))
     columns = formats.Columns(features=())
@@ -102,25 +108,25 @@ def test_too_much_memory_is_said_in_one_sentence(store, monkeypatch, tmp_path):
 
 
 class Left(Exception):
-    """What Streamlit raises where a page was left."""
+    """Stands for the exception that Streamlit raises when a user leaves a page."""
 
 
-def test_who_leaves_ends_the_process_and_leaves_nothing(store, tmp_path, monkeypatch):
-    """Where progress raises, the process is gone, no data set is there, and no file of the upload."""
+def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, monkeypatch):
+    """If the progress callback raises, the process ends, and neither a data set nor a file of the upload is left."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    seen = []
+    observed = []
 
     def leave(phase, done, total):
         if total > 1:  # the process is at work
-            seen.append((len(children()), os.listdir(tmp_path / "temporary")))
+            observed.append((len(children()), os.listdir(tmp_path / "temporary")))
             raise Left
 
     with pytest.raises(Left):
         imports.import_file(
             store, named(lines(300_000), "x.csv"), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave
         )
-    assert [(1, [])] == seen
+    assert [(1, [])] == observed
     assert [] == children()
     assert [] == store.datasets()
 
@@ -132,16 +138,16 @@ from oal_engine.store import Store
 file = io.BytesIO(b"text,label\\n" + b"".join(b"words of text %d,%d\\n" % (k, k % 2) for k in range(300_000)))
 columns = formats.Columns(("text",), "label", None, ())
 imports.import_file(Store(sys.argv[1]), file, "x.csv", columns, None, "utf-8", "x", "l2", "words",
-                    lambda *told: print(*told, flush=True))
+                    lambda *progress: print(*progress, flush=True))
 """
 
 
 def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
-    """Nobody imports on for a server that is gone."""
+    """When the server is killed its import process ends without storing a data set."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(store.path)], cwd=ROOT, stdout=subprocess.PIPE)
     parent.stdout.readline()
-    told = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent.pid)], capture_output=True, text=True).stdout
-    (child,) = map(int, told.split())
+    output = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent.pid)], capture_output=True, text=True).stdout
+    (child,) = map(int, output.split())
     parent.kill()
     parent.wait()
     parent.stdout.close()

@@ -1,4 +1,4 @@
-"""What a label says: positive, negative, unknown, or one of several classes."""
+"""Label words become positive, negative, unknown, or one of several classes."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tests.harness.files import LABELLED, arrays, fails, upload
     ],
 )
 def test_well_known_labels(labels, y):
-    """Pairs that everybody reads alike need no explanation; an empty cell is unknown."""
+    """Well-known pairs of words are understood without settings; an empty cell is unknown."""
     words = labels.split(" ")
     items = read(upload("text,label\n" + "".join(f"some text,{word}\n" for word in words), "x.csv"), LABELLED)
     assert (items.labels, items.y.tolist()) == (words, y)
@@ -46,7 +46,7 @@ def test_well_known_labels(labels, y):
     ],
 )
 def test_positive_labels(positive, contains, y):
-    """A named value counts as written where it occurs so, else in any case; `contains` looks at a cell's parts."""
+    """A positive word matches exactly if it occurs so, else in any case; `contains` matches the parts of a cell."""
     labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
     content = "".join(json.dumps({"text": "x", "label": label}) + "\n" for label in labels)
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=positive, contains=contains))
@@ -61,7 +61,7 @@ def test_lists_as_labels():
 
 
 def test_unknown_labels():
-    """Words that are no known pair are listed with counts, and the line where a known pair breaks is named."""
+    """Unknown words are listed with counts, and the first line where the words no longer form a known pair is named."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
     assert (
         fails(ham, LABELLED)
@@ -94,7 +94,7 @@ def test_each_word_is_a_class():
 
 
 def test_the_report_names_the_largest_classes():
-    """Of many classes the six largest are named, a long name by its beginning, behind them what was skipped."""
+    """The report names the six largest classes, long names cut, and then the skipped lines."""
     long = f"text,label\nx,{'long ' * 20}\nx,short\n"
     assert f"2 items in 2 classes: {'long ' * 8}(1), short (1)." == read(upload(long, "x.csv"), EACH_WORD).report()
     content = "text,label\n" + "".join(f"x,{k}\n" * (k == 7 or 1) for k in range(30)) + "x,7\n,8\n"
@@ -116,13 +116,13 @@ def test_the_report_names_the_largest_classes():
     ],
 )
 def test_the_order_of_classes(words, classes):
-    """Numbers come by value and however they are written, then words by letters in any case and numbers in them."""
+    """Numbers are sorted by value, then words by letters, ignoring case, and by the numbers in them."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
     assert read(upload(content, "x.csv"), EACH_WORD).classes == classes
 
 
 def test_classes_of_a_format_that_brings_its_labels():
-    """Labels of svmlight lines and of arrays are classes too, and rows that are skipped take no label with them."""
+    """Labels of svmlight lines and arrays can be classes too, and skipped rows are left out of them."""
     lines = "".join(f"{1 + k % 26} {k + 1}:1\n" for k in range(52)) + "7 1:nan\n"
     items = read(upload(lines, "x.libsvm"), Columns(multiclass=True))
     assert items.classes == tuple(map(str, range(1, 27)))
@@ -142,8 +142,8 @@ def test_classes_of_a_format_that_brings_its_labels():
         ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
     ],
 )
-def test_classes_that_cannot_be(content, columns, message):
-    """Too few or too many classes are counted; words that are positive or sets contradict classes."""
+def test_invalid_classes(content, columns, message):
+    """Too few or too many classes are refused, and so are positive words or `contains` beside classes."""
     assert message in fails(upload("text,label\n" + content, "x.csv"), columns)
 
 

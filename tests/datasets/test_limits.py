@@ -1,4 +1,4 @@
-"""Promises of the limits: no small file fills the memory, no line ends a feed, no quote swallows rows in silence."""
+"""The limits: no small file fills the memory, no line ends a feed, no quote swallows rows silently."""
 
 import bz2
 import gzip
@@ -28,12 +28,12 @@ from tests.harness.files import fails, named
 pytestmark = pytest.mark.slow
 
 MEMORY = 250 * 2**20  # bytes that a refusal may take
-SECONDS = 30  # far more than it takes where nobody else uses the machine
+SECONDS = 30  # of processor time: far more than a refusal takes
 TEXT, FED = Columns(("text",)), Columns(("text",), features=())
 
 
 def saved(save, *arguments, **options):
-    """The bytes of what is written into an open file."""
+    """The bytes that a function saves into an open file."""
     file = io.BytesIO()
     save(*arguments[:0], file, *arguments, **options)
     return file.getvalue()
@@ -46,9 +46,9 @@ def table(**columns):
 
 
 def header(shape, dtype="<f8"):
-    """A .npy file that says what it holds, and holds nothing of it."""
-    about = {"descr": dtype, "fortran_order": False, "shape": shape}
-    return saved(lambda file: np.lib.format.write_array_header_1_0(file, about))
+    """The header of a .npy file without its data."""
+    fields = {"descr": dtype, "fortran_order": False, "shape": shape}
+    return saved(lambda file: np.lib.format.write_array_header_1_0(file, fields))
 
 
 def zipped(**members):
@@ -117,10 +117,10 @@ for path in sys.argv[1:]:
     if os.fork() == 0:
         before, begun = most(), time.process_time()
         try:
-            told = formats.read(path).report()
+            message = formats.read(path).report()
         except formats.DataError as error:
-            told = f"refused: {error}"
-        print(json.dumps([os.path.basename(path), most() - before, time.process_time() - begun, told]), flush=True)
+            message = f"refused: {error}"
+        print(json.dumps([os.path.basename(path), most() - before, time.process_time() - begun, message]), flush=True)
         os._exit(0)
     os.wait()
 """
@@ -128,38 +128,38 @@ for path in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory):
-    """What a process of its own said of each hostile file, with the memory and the seconds that it took."""
+    """For each hostile file the memory, the seconds and the message of a process that read it."""
     folder = tmp_path_factory.mktemp("hostile")
     for name, (make, _) in HOSTILE.items():
         (folder / name).write_bytes(make())
     command = [sys.executable, "-c", READ, *(str(folder / name) for name in HOSTILE)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, preexec_fn=limit_memory)
     assert "" == done.stderr
-    return {name: told for name, *told in map(json.loads, done.stdout.splitlines())}
+    return {name: refusal for name, *refusal in map(json.loads, done.stdout.splitlines())}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_takes_neither_memory_nor_time(refusals, name):
-    """What would fill the memory is refused in one sentence, soon, whether by its header or while it is read."""
+    """A file that would fill the memory is refused in one sentence, with little memory and time."""
     words = HOSTILE[name][1]
-    memory, seconds, told = refusals[name]
+    memory, seconds, message = refusals[name]
     assert (True, True) == (memory < MEMORY, seconds < SECONDS), refusals[name]
-    assert told.startswith("refused: ")
-    assert told.endswith(".")
-    assert "\n" not in told
-    assert (f"--limit {words}=NUMBER" if words in LIMITED else words) in told
+    assert message.startswith("refused: ")
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert (f"--limit {words}=NUMBER" if words in LIMITED else words) in message
 
 
 def limit_memory():
-    """No more than the machine can bear, where a limit is missing."""
+    """Limit the memory of a process, in case a limit of the reader is missing."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a folder", "a socket", "a device"])
-def test_what_is_no_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
-    """Nothing waits for a pipe into which nobody writes."""
+def test_anything_but_a_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
+    """A pipe, folder, socket or device is refused at once, with its kind."""
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     path = "x.csv"
     if kind == "a pipe":
@@ -197,21 +197,21 @@ def test_what_is_no_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
     ],
     ids=lambda value: "data" if isinstance(value, bytes) else None,
 )
-def test_each_limit_is_said_with_its_number_and_its_option(limit, number, name, data):
-    """A file over a limit names the limit; where more is allowed it comes in."""
-    said = fails(named(data, name), limits=Limits(**{limit: number}))
-    assert f"--limit {limit}=NUMBER allows more" in said
-    assert limit == "quoted" or f"more than {number:,} " in said
+def test_each_limit_is_reported_with_its_number_and_its_option(limit, number, name, data):
+    """The error names the limit and the option that raises it; with a higher limit the file is read."""
+    message = fails(named(data, name), limits=Limits(**{limit: number}))
+    assert f"--limit {limit}=NUMBER allows more" in message
+    assert limit == "quoted" or f"more than {number:,} " in message
     assert formats.peek(named(data, name), limits=Limits(ratio=1000)).rows
 
 
 def test_the_limits_are_declared_once():
-    """Every limit has its words."""
+    """Every limit has a description."""
     assert LIMITED.keys() == vars(LIMITS).keys()
 
 
 def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
-    """The option in the sentence is an option of import, with its default in the help; a wrong one is refused."""
+    """The option that the error names works, its defaults are in the help, and an unknown limit is refused."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 30)
     message = "error: x.csv has more than 20 items; on the command line --limit items=NUMBER allows more.\n"
@@ -223,7 +223,7 @@ def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     assert "line=4,194,304, columns=65,536, features=4,194,304" in command("import", "--help")[1]
 
 
-# ---- Cells that are odd
+# ---- Odd cells
 
 
 @pytest.mark.parametrize(
@@ -235,20 +235,20 @@ def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     ],
 )
 def test_an_odd_cell_is_a_skipped_line(cell, skipped):
-    """What cannot be a text is counted with its line, and the preview shows the others."""
+    """A cell that cannot be a text is skipped and counted with its line, and the other lines are read."""
     items = read(named(f'{{"text": {cell}}}\n{{"text": "a b"}}\n', "x.jsonl"), TEXT)
     assert (["a b"], {skipped: (1, 1)}) == (items.texts, items.skipped)
 
 
 @pytest.mark.parametrize(("cell", "skipped"), [("1e999", "non-finite row"), ("9" * 4000, "non-finite row")])
-def test_a_number_beyond_all_numbers_is_a_skipped_line(cell, skipped):
-    """A number that no float holds is counted with its line."""
+def test_a_number_out_of_range_is_a_skipped_line(cell, skipped):
+    """A number that no float can hold is skipped and counted with its line."""
     items = read(named(f'{{"a": 1, "b": {cell}}}\n{{"a": 2, "b": 3}}\n', "x.jsonl"), Columns((), features=("a", "b")))
     assert {skipped: (1, 1)} == items.skipped
 
 
-def test_a_time_that_no_calendar_has_is_a_skipped_row():
-    """The rows beside it come in."""
+def test_a_time_out_of_range_is_a_skipped_row():
+    """A row with an invalid time is skipped and counted, and the other rows are read."""
     times = pyarrow.array([0, 2**62, 5], pyarrow.timestamp("us"))
     items = read(named(table(text=["a b", "c d", "e f"], when=times), "x.parquet"), TEXT)
     assert (["a b", "e f"], {"broken line": (1, 2)}) == (items.texts, items.skipped)
@@ -257,8 +257,8 @@ def test_a_time_that_no_calendar_has_is_a_skipped_row():
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.tsv"])
-def test_utf_16_is_told_from_utf_8(name, encoding, end):
-    """Its zeros become no items: the sentence says which encoding to choose, and with it the file comes in."""
+def test_utf_16_is_not_read_as_utf_8(name, encoding, end):
+    """A UTF-16 file is refused with a hint to choose the encoding, and is read with it."""
     data = f"text{end}some words{end}".encode(encoding)
     assert "choose the encoding" in fails(named(data, name), TEXT)
     assert "some words" == read(named(data, name), TEXT, encoding=encoding).texts[-1]
@@ -272,12 +272,14 @@ def messages(count):
 
 
 def test_an_unclosed_quote_stops_the_import():
-    """Where its cell would swallow rows, the sentence says where it opens and how many lines it swallows."""
+    """An unclosed quote that would swallow rows is refused with its line and the number of lines."""
     lines = messages(1582)
     lines[30] = '30,"words without an end,0\n'
     content = "id,text,label\n" + "".join(lines)
-    said = fails(named(content, "x.csv"), TEXT)
-    assert said.startswith("Line 32 of x.csv opens a quote that swallows the next 1,551 lines, which look like rows: ")
+    message = fails(named(content, "x.csv"), TEXT)
+    assert message.startswith(
+        "Line 32 of x.csv opens a quote that swallows the next 1,551 lines, which look like rows: "
+    )
     with pytest.raises(DataError, match="csv-unquoted"):
         formats.peek(named(content, "x.csv"))
     items = read(named(content, "x.csv"), TEXT, reader="csv-unquoted")
@@ -285,16 +287,16 @@ def test_an_unclosed_quote_stops_the_import():
 
 
 def test_a_quote_that_another_one_closes_far_below_stops_the_import():
-    """Two stray quotes make one well-formed cell of the rows between them: it is not believed."""
+    """A well-formed cell that swallows rows between two stray quotes is refused."""
     lines = messages(1000)
     lines[30] = '30,"words without an end,0\n'
     lines[600] = '600,words that end",0\n'
-    said = fails(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
-    assert said.startswith("Line 32 of x.csv opens a quote that swallows the next 570 lines")
+    message = fails(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
+    assert message.startswith("Line 32 of x.csv opens a quote that swallows the next 570 lines")
 
 
 def test_the_lines_of_a_short_unclosed_quote_are_counted():
-    """Each line that an unclosed quote swallows is told, not one for all."""
+    """All lines that a short unclosed quote swallows are counted as skipped."""
     lines = messages(60)
     lines[50] = '50,"words without an end,0\n'
     items = read(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
@@ -306,7 +308,7 @@ def test_the_lines_of_a_short_unclosed_quote_are_counted():
 @given(st.lists(st.lists(st.text(st.sampled_from("ab, .'\n")).filter(lambda s: s.count(",") != 2), min_size=20,
                          max_size=80), min_size=1, max_size=4))  # fmt: skip
 def test_abstracts_of_many_lines_come_in_as_they_are(abstracts):
-    """A quoted cell of many lines that are no rows is a text like any other."""
+    """A quoted cell of many lines that do not look like rows is read unchanged."""
     texts = ["x " + "\n".join(line.replace("\n", " ") for line in lines) for lines in abstracts]
     quoted = "".join(f'{k},"{text}",{k % 2}\n' for k, text in enumerate(texts))
     assert texts == read(named("id,text,label\n" + quoted, "x.csv"), Columns(("text",), id="id")).texts
@@ -337,7 +339,7 @@ ODD = st.one_of(
 @settings(deadline=None, max_examples=150)
 @given(st.lists(ODD, max_size=8), st.booleans())
 def test_no_line_ends_a_feed(odd, numbers):
-    """Whatever lines come between them, the good ones are kept, and every other line is counted."""
+    """Good lines between odd ones are kept, and every line that is not kept is counted."""
     good = [b'{"text": "good %d", "a": %d}' % (k, k) for k in range(len(odd) + 1)]
     lines = [line for pair in zip(good, odd) for line in pair] + good[-1:]
     columns = Columns((), features=("a",)) if numbers else FED
@@ -351,13 +353,13 @@ def test_no_line_ends_a_feed(odd, numbers):
 
 
 def test_an_overlong_line_of_a_feed_is_counted():
-    """The lines around it are kept."""
+    """An overlong line is skipped and counted, and the lines around it are kept."""
     first, *_ = fed(b"one\n" + b"x" * 5000 + b"\ntwo\n", as_json=False, limits=Limits(line=1000))
     assert (["one", "two"], {"overlong line": (1, 2)}) == (first.texts, first.skipped)
 
 
 def test_a_feed_in_another_encoding():
-    """UTF-16 is told, and read where it is asked for."""
+    """A UTF-16 feed is refused with the option to read it, and is read with that option."""
     data = "one\ntwo\n".encode("utf-16")
     with pytest.raises(DataError, match=r"Line 1 of the feed is not utf-8.*--encoding utf-16"):
         fed(data, as_json=False)
@@ -365,7 +367,7 @@ def test_a_feed_in_another_encoding():
 
 
 def test_a_feed_without_an_end_of_line_is_refused(tmp_path, command):
-    """Zeros without end on standard input end with a sentence and exit code 1, and what came before is kept."""
+    """Endless zeros on standard input end in one sentence with exit code 1, and earlier lines are kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 3)
     assert 0 == command("import", path, "--name", "x", *db)[0]

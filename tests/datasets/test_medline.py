@@ -1,4 +1,4 @@
-"""Records of MEDLINE come in whole, and their MeSH headings say what is positive."""
+"""MEDLINE records are read whole, and their MeSH headings decide which are positive."""
 
 import json
 import lzma
@@ -31,10 +31,10 @@ MEDLINE = Columns(("title", "abstract"), "mesh", "medline_id", positive=HEART, h
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "\n", "stray words\n"])
 def test_ohsumed(end, before):
-    """Records come in with all their fields, on the tag's line or below it; a broken one is named by its first line."""
+    """Records are read with all fields, on the tag's line or below it; a broken one is reported by its first line."""
     file = upload((before + OHSUMED).replace("\n", end), "x.ohsumed.xz")
-    seen, stray = peek(file), "stray" in before
-    assert seen.rows[0] == {
+    preview, stray = peek(file), "stray" in before
+    assert preview.rows[0] == {
         "sequence": "1",
         "medline_id": "87000001",
         "source": "J Made Up 8703; 1(2):3-5",
@@ -47,7 +47,7 @@ def test_ohsumed(end, before):
     items = read(file, MEDLINE)
     assert dict(zip(items.ids, items.y.tolist())) == {"87000001": -1, "87000002": 1, "87000003": -1, "87000008": 1}
     assert dict(zip(items.ids, items.texts)) == {
-        "87000001": f"{seen.rows[0]['title']}\n{seen.rows[0]['abstract']}",
+        "87000001": f"{preview.rows[0]['title']}\n{preview.rows[0]['abstract']}",
         "87000002": "A rhythm without an abstract.",
         "87000003": "A letter without headings, in two lines.",
         "87000008": "An abstract without a title.",
@@ -60,7 +60,7 @@ def test_ohsumed(end, before):
 
 
 def test_ohsumed_is_streamed():
-    """The first record is there when hardly more than its lines have been read."""
+    """The first record is parsed before a tenth of the file has been read."""
     file = upload(OHSUMED * 1000, "x.ohsumed")
     with open_source(file, None) as source:
         line, cells = next(iter(READERS["ohsumed"].parse(source).rows))
@@ -81,14 +81,14 @@ def test_ohsumed_is_streamed():
     ],
 )
 def test_headings(label, y):
-    """A heading counts whole, without qualifiers, star and final dot, in any case; no heading is negative."""
+    """A heading must match whole, ignoring qualifiers, stars, final dot and case; an item without any is negative."""
     content = json.dumps({"text": "x", "label": label}) + '\n{"text": "y", "label": "Heart Arrest"}\n'
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=HEART, headings=True))
     assert items.y.tolist() == [y, 1]
 
 
 def test_headings_of_which_none_occurs():
-    """Terms that do not occur are no error, unless all of them are missing or none is given."""
+    """Positive terms that do not occur are an error only if all of them are missing or none is given."""
     file = upload(OHSUMED, "x.ohsumed")
     none = "None of the 2 positive MeSH terms occurs in column 'mesh' of x.ohsumed, which holds "
     assert fails(file, replace(MEDLINE, positive=("Liver", "Heart"))).startswith(none + "Adult; Heart Arrest")
@@ -101,7 +101,7 @@ def test_headings_of_which_none_occurs():
 
 @pytest.mark.parametrize("suffix", sorted(PACK))
 def test_mesh_terms(suffix):
-    """A number stands for its descriptor and those below it, each once; digits that go on are another number."""
+    """A tree number selects its descriptor and those below it, each once, but no number that only begins with it."""
     tree = upload(TREE, f"tree.bin{suffix}")
     assert mesh_terms(tree, "C14.280") == mesh_terms(tree, " c14.280. ") == HEART
     assert mesh_terms(tree, "C14") == ("Cardiovascular Diseases", *HEART, "Induction")

@@ -1,4 +1,4 @@
-"""Promises of the vectorizer: a stored vocabulary gives the same bits, and what is highlighted is what counts."""
+"""The vectorizer: a stored vocabulary gives the same bits, and the highlighted terms are those of the row."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def test_tf_idf_by_hand():
 
 
 def test_vocabulary_is_rebuilt_from_what_is_stored():
-    """Terms, frequencies, the number of documents and the settings as JSON are enough for the same bits."""
+    """A vocabulary rebuilt from its terms, frequencies, number of documents and settings gives the same bits."""
     known = fit(TWEETS, tokenizer="tweets", ngrams=2, min_df=1)
     stored = json.loads(json.dumps([known.terms, known.document_frequency.tolist(), known.documents, known.settings]))
     again = Vocabulary(stored[0], np.array(stored[1]), *stored[2:]).transform(TWEETS)
@@ -41,7 +41,7 @@ def test_vocabulary_is_rebuilt_from_what_is_stored():
 @settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefghijk"), max_size=40).map(" ".join), min_size=1, max_size=20))
 def test_a_row_does_not_depend_on_its_neighbours(texts):
-    """A text that comes later gets the bits that it would have had in the first import."""
+    """A text gets the same row, bit for bit, alone and among others."""
     known = fit(["a b c d e f g h i j", "a b c d e", "a b"], min_df=1)
     together = known.transform(texts).toarray()
     assert [known.transform([text]).toarray()[0].tobytes() for text in texts] == [row.tobytes() for row in together]
@@ -68,7 +68,7 @@ def test_tokens(tokenizer, tokens):
     st.sampled_from(sorted(TOKENIZERS)),
 )
 def test_spans_show_the_terms_of_the_row(text, tokenizer):
-    """The highlighted places of any text hold exactly the terms that make up its row, whatever lower case does."""
+    """The highlighted spans of any text are exactly the terms of its row, also where lower case changes the length."""
     known = fit([text + " a", "a"], tokenizer=tokenizer, min_df=1)
     spans = known.spans(text)
     assert all(text[start:end].lower() == known.terms[column] for start, end, column in spans)
