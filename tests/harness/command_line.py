@@ -1,4 +1,4 @@
-"""What the tests of the command line say again and again."""
+"""Options and a number that the tests of the command line share."""
 
 ROWS = 60  # of the files `numbers` and `tweets`
 RUN = ("--algorithm", "PAA-I", "--json")

@@ -36,5 +36,5 @@ def stored(folder):
 
 
 def spec(**values):
-    """A small specification, changed as said."""
+    """A small specification with some values replaced."""
     return specification({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 3, "points": 5} | values)

@@ -1,4 +1,4 @@
-"""Small data sets, sessions and comparisons, whose words try to be markup."""
+"""Small data sets, sessions and comparisons, whose names and texts try to be markup."""
 
 import json
 
@@ -26,7 +26,7 @@ def imported(store, folder, name=NAME, classes=2, items=90, **columns):
 
 
 def compared(store, name, **values):
-    """A finished comparison of two algorithms, changed as said; its id."""
+    """Run a comparison of two algorithms, with some values replaced; its id."""
     spec = experiments.specification({"algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 3}
                                      | values)  # fmt: skip
     experiments.compare(spec, store, name)
@@ -44,7 +44,7 @@ def add_texts(store, folder, name="texts", label="label"):
 
 
 def answer(store, dataset, labels=60, **settings):
-    """A session whose answers are right, but every seventh, and skipped every eleventh time; its id."""
+    """A session whose answers are right, but wrong every seventh and skipped every eleventh time; its id."""
     session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)
     opened = Session(store, session)
     for k in range(labels):

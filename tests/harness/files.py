@@ -1,4 +1,4 @@
-"""Open files with made content, and what is said of those that are refused."""
+"""Open files with made-up content, and the messages with which files are refused."""
 
 import bz2
 import gzip
@@ -94,7 +94,7 @@ def upload(content, name, encoding="utf-8"):
 
 
 def fails(file, columns=None, **options):
-    """The sentence with which a file is refused."""
+    """The message with which a file is refused."""
     with pytest.raises(DataError) as caught:
         read(file, columns, **options)
     return str(caught.value)

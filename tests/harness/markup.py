@@ -1,4 +1,4 @@
-"""Words that try to be markup of every kind, and a page as a browser reads it."""
+"""Texts that try to be markup of every kind, and a parser of pages."""
 
 from html.parser import HTMLParser
 
@@ -8,7 +8,7 @@ EVIL = '<script>x</script> & $y$ _z% {\\a} ~^#|" \x07\u0001 =1+1 漢\u202e'
 
 
 class Page(HTMLParser):
-    """What a browser would open of a page: its tags, the addresses in it, and its text."""
+    """The tags of a page, the addresses that a browser would open, and its text."""
 
     def __init__(self, page):
         super().__init__()

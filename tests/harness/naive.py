@@ -1,4 +1,4 @@
-"""The judge: every learner and rule once more, dense, slow and straight from the formulas, in plain numpy."""
+"""The reference for tests: every learner and rule again, dense and slow, straight from the formulas in plain numpy."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -261,7 +261,7 @@ def replay(
     X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False,
     plan=None,
 ):  # fmt: skip
-    """The counts [predicted, class, asked] and the questions (round, margin, probability) of one run."""
+    """Replay a stream; its counts [predicted, class, asked] and its questions (round, margin, probability)."""
     classes = getattr(learner, "classes", 0)
     counts = np.zeros((classes, classes + 1, 2) if classes else (2, 3, 2), int)
     questions, seen, past, mistakes = [], {-1: 0, 1: 0}, [], 0

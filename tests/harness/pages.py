@@ -1,4 +1,4 @@
-"""The pages run without a browser."""
+"""Run the pages without a browser."""
 
 import html
 
@@ -11,7 +11,7 @@ WAIT = 60  # seconds; the first run of a page compiles
 
 
 def run(page, **query):
-    """A page as it stands after it has run, with a query in its address."""
+    """Run a page with a query in its address."""
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
     if page != "home.py":
         at.switch_page(page)
@@ -28,7 +28,7 @@ def words(at):
 
 
 def listed(session, name, at=None, **state):
-    """The Label page after a list of it has sent what its browser would send."""
+    """Run the Label page with the state that one of its lists would send from a browser."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
     at.session_state["panel"] = name.title()
     at.run()

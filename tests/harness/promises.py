@@ -1,4 +1,4 @@
-"""What every learner and every rule promises: checks as plain functions of the names of a learner and a rule.
+"""The promises of every learner and every rule: checks as plain functions of the names of a learner and a rule.
 
 They run over whatever is registered: a learner with the rule `symmetric`, a rule with one binary and one multi-class
 learner that it works with (`fitting`).
@@ -101,7 +101,7 @@ def arrays(parts):
 
 
 def bits(log, counts, learner):
-    """A digest of a run: it differs where one bit of the questions, the counts or the state does."""
+    """A digest of every bit of a run: its questions, counts and state."""
     return sha256(b"".join(array.tobytes() for array in (log, counts, *arrays(learner)))).hexdigest()
 
 
@@ -216,7 +216,7 @@ PROMISES = [
 
 
 def rows_in_order_are_rows_visited_in_that_order(learner, rule):
-    """A table whose rows were sorted by the order of visit gives the same bits as the order does."""
+    """Rows sorted by the order of visit, and visited from first to last, give the same bits."""
     X, y, order = data_for(learner)
     visited = run(csr_array(X), y, order, learner, rule)
     sorted_ = run(csr_array(X[order]), y[order], np.arange(order.size), learner, rule)
@@ -251,8 +251,8 @@ def _along_features(array, columns):
 
 
 def a_column_of_zeros_changes_nothing(learner, rule):
-    """A feature that is 0 in every row leaves every question and the other weights alone, and has no weight; a sketch's
-    directions at the start are given no part in it."""
+    """A feature that is 0 in every row changes no question and no other weight, and gets no weight itself, if the first
+    directions of a sketch do not include it."""
     X, y, order = data_for(learner)
     narrow, wide = built(learner, X.shape[1]), built(learner, X.shape[1] + 1)
     for small, large in zip(arrays(narrow), arrays(wide)):
@@ -368,14 +368,14 @@ def _allowed(spec, value):
 
 
 def every_chance_is_a_probability(learner, rule):
-    """0 <= pi <= 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
+    """The probability lies between 0 and 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
     found = chances(learner, rule)
     assert ((found >= 0) & (found <= 1)).all()
 
 
 def where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less(learner, rule):
-    """A rule that draws asks everything with a chance > 0, one that falls, or stays, as the margin grows; the others
-    answer yes or no."""
+    """A rule that draws asks every item with a probability > 0 that never rises with the margin; the probabilities of
+    other rules are 0 or 1."""
     found = chances(learner, rule)
     if rule in query_rules.paceable():
         assert (found > 0).all()

@@ -1,4 +1,4 @@
-"""Sessions over a small made stream, and the answers that are given in them."""
+"""Sessions over a small random stream, and helpers to answer their questions."""
 
 import io
 import json
@@ -47,12 +47,12 @@ def begin(store, data="sparse", algorithm="PAA-I", **more):
 
 
 def truth(opened):
-    """The label that the data has for the item that waits."""
+    """The true label of the item of the current question."""
     return int(opened.y[opened.place.asked.item])
 
 
 def say(opened, label, event=None, **more):
-    """Answer the question that waits; the event."""
+    """Answer the current question; the event."""
     event = event or next(EVENTS)
     opened.answer(event, opened.place.asked.id, label, **more)
     return event
@@ -66,13 +66,13 @@ def take_back(opened, event=None):
 
 
 def label_until_the_end(opened):
-    """Give the true answer as long as something is asked."""
+    """Give true answers until nothing more is asked."""
     while opened.place.asked:
         say(opened, truth(opened))
 
 
 def standing(store, opened):
-    """The labels that stand, in order, straight from the tables."""
+    """The labels that were not undone, in order, straight from the tables."""
     return [
         row["label"]
         for row in store.query(
@@ -99,7 +99,7 @@ def twin(store, opened, labels):
 
 
 def bits(opened):
-    """Every bit of what a session has learned."""
+    """The bytes of all arrays of a session's state."""
     return [array.tobytes() for array in opened.state.arrays()]
 
 
@@ -133,7 +133,7 @@ def database(path, name, **changes):
 
 
 def text_of(store, session):
-    """A session as it is published."""
+    """The file of a published session, as text."""
     file = io.StringIO()
     publish(store, session, file)
     return file.getvalue()

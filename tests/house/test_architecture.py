@@ -1,4 +1,4 @@
-"""The house rules: imports go down, nothing is pickled, everything public says what it is, no stale machine code."""
+"""Rules of the project: imports go down, nothing is pickled, public names have docstrings, no stale machine code."""
 
 import ast
 import os
@@ -45,7 +45,7 @@ def dotted(path):
 
 
 def wing(module):
-    """The wing that a dotted name of a module lies in: a folder or a file of the engine, or ui, app, home, pages."""
+    """The wing of a module, given its dotted name: a folder or a file of the engine, or ui, app, home, pages."""
     parts = module.split(".")
     return parts[1] if parts[0] == "oal_engine" and len(parts) > 1 else parts[0]
 
@@ -67,7 +67,7 @@ def imported(path):
 
 
 def test_every_wing_has_its_level():
-    """A new wing is given its place in the order of imports."""
+    """Every wing has a place in the order of imports."""
     assert {wing(dotted(path)) for path in PATHS} - {"oal_engine"} == set(LEVEL)
 
 
@@ -94,21 +94,21 @@ def test_no_wing_has_a_circle(folder):
 
 
 def test_no_test_module_imports_another():
-    """What several test modules use stands in tests/harness, or as a fixture in a conftest.py."""
+    """Code that several test modules use belongs in tests/harness, or as a fixture in a conftest.py."""
     paths = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")]
-    found = [(path, name) for path in paths for name in imported(path) if re.search(r"\b(test_\w+|conftest)$", name)]
-    assert [] == found
+    wrong = [(path, name) for path in paths for name in imported(path) if re.search(r"\b(test_\w+|conftest)$", name)]
+    assert [] == wrong
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("oal_engine")])
-def test_the_engine_knows_no_streamlit(path):
-    """The engine runs without the app's framework, whose modules only app, ui and pages import."""
+def test_the_engine_does_not_import_streamlit(path):
+    """The engine imports neither the app's frameworks nor the app."""
     assert not {name.split(".")[0] for name in imported(path)} & {"streamlit", "plotly", "ui", "home", "pages", "app"}
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_nothing_is_pickled(path):
-    """No module that runs what it reads is imported, and arrays are loaded with allow_pickle=False."""
+    """No module that executes code from files is imported, and arrays are loaded with allow_pickle=False."""
     roots = {name.split(".")[0] for name in imported(path)}
     assert not roots & {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for call in (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)):
@@ -119,7 +119,7 @@ def test_nothing_is_pickled(path):
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("oal_engine") and "__main__" not in path])
-def test_everything_public_says_what_it_is(path):
+def test_everything_public_has_a_docstring(path):
     """Every module of the engine, and every public function and class in it, has a docstring."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     public = [node for node in tree(path).body if isinstance(node, kinds) and not node.name.startswith("_")]
@@ -128,7 +128,7 @@ def test_everything_public_says_what_it_is(path):
 
 
 def texts():
-    """All text files of the project, without what tools leave behind."""
+    """The path and text of every text file of the project, except those that tools generate."""
     for folder, folders, files in os.walk(ROOT):
         kept = {".ci", ".streamlit"}
         folders[:] = [
@@ -145,22 +145,22 @@ def texts():
 
 
 def test_no_path_of_a_machine():
-    """No file names a folder of the machine that it was written on."""
+    """No file contains an absolute path of a developer's machine."""
     machine = re.compile(r"(?<![\w.~/])/(?:work|home|root|tmp)\b")
-    found = [
+    lines = [
         f"{path}: {line.strip()[:80]}" for path, text in texts() for line in text.splitlines() if machine.search(line)
     ]
-    assert [] == found
+    assert [] == lines
 
 
 def test_the_documents_name_this_version():
-    """What is to be typed after a document has the version of the engine that it comes with."""
-    named = [
+    """The commands in the documents name the current version of the engine."""
+    versions = [
         (path.name, version)
         for path in (ROOT / "docs").glob("*.md")
         for version in re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", path.read_text(encoding="utf-8"))
     ]
-    assert [("cluster.md", __version__)] * 3 == named
+    assert [("cluster.md", __version__)] * 3 == versions
 
 
 HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
@@ -173,7 +173,7 @@ print(1)
 
 
 def test_the_command_line_starts_without_heavy_modules():
-    """Modules that take long to import are imported where they are needed: none of them is needed to start."""
+    """The command line starts without importing any module that takes long to import."""
     done = subprocess.run([sys.executable, "-c", IMPORT], cwd=ROOT, capture_output=True, text=True)
     assert ("1\n", "") == (done.stdout, done.stderr)
 
@@ -186,7 +186,7 @@ print(stream.replay(rows.as_rows([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), [1, 1, -1],
 
 
 def test_an_edited_learner_runs_at_once(tmp_path):
-    """Machine code is kept between processes, but never for sources that have changed since."""
+    """Machine code is cached between processes, but not for sources that have changed since."""
     shutil.copytree(ENGINE, tmp_path / "oal_engine", ignore=shutil.ignore_patterns("__pycache__"))
     learner = tmp_path / "oal_engine" / "kernel" / "learners" / "first_order.py"
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}

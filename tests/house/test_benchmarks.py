@@ -1,4 +1,4 @@
-"""The benchmarks run, and a replay keeps its promise on memory; how fast anything is is not tested."""
+"""The benchmarks run, and a replay stays within its memory limit; no speed is tested."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ linux = pytest.mark.skipif(not growth.STATUS.exists(), reason="the memory of a p
 
 
 def run(script, *options):
-    """What a benchmark prints as JSON."""
+    """Run a benchmark; the JSON that it prints."""
     command = [sys.executable, ROOT / "benchmarks" / script, *options, "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "" == done.stderr
@@ -44,7 +44,7 @@ def rates():
 
 
 def test_learners_are_timed(rates):
-    """Every learner that is wanted has its line on all rows, or a word on why it was not run."""
+    """Every chosen learner is timed on all rows, or has a note on why it was not run."""
     for shape in throughput.SHAPES:
         for order in throughput.ORDERS:
             lines = rates["learners"][shape][order]
@@ -56,7 +56,7 @@ def test_learners_are_timed(rates):
 
 
 def test_every_peer_is_timed_or_noted(rates):
-    """Each peer has its rounds a second, or stands in the notes as left out; twins of ours ask as much as ours."""
+    """Each peer has its rounds a second or a note that it was left out, and our twin in numpy asks as much as ours."""
     for lines in rates["peers"].values():
         for peer in throughput.PEERS:
             noted = any(note.startswith(f"{peer.name} was left out") for note in rates["notes"])
@@ -65,14 +65,14 @@ def test_every_peer_is_timed_or_noted(rates):
 
 
 def test_the_page_shows_aims_and_figures(rates):
-    """The page is made of what --json gives, with every aim in it."""
+    """The page is made from the output of --json, and has every aim."""
     page = "\n".join(throughput.sections(rates))
     assert rates["aims"]
     assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
 
 
 def test_learners_fit_the_classes_of_the_rows():
-    """Learners of positives and negatives are timed on two classes without a number, multi-class ones on K."""
+    """Binary learners are timed on rows of two classes, multi-class learners on rows of K."""
     assert "pa-i" in fitting(Shape(10, 2, 2))
     assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
 
@@ -84,7 +84,7 @@ def test_learners_are_timed_with_the_rule_made_for_them():
 
 
 def test_estimates_are_held_against_the_truth():
-    """In its small form the benchmark says for each plan how many sessions show a number, and how good it is."""
+    """The quick benchmark reports for each plan how many sessions show an estimate, its coverage and its width."""
     lines = run("estimates.py", "--quick", "--orders", "1")["By labels and plan"]
     assert 2 * len(estimates.PLANS) == len(lines)
     assert {line["sessions"] for line in lines} == {8}
@@ -95,13 +95,13 @@ def test_estimates_are_held_against_the_truth():
 
 @linux
 def test_growth_measures_every_axis(monkeypatch):
-    """Each axis that some learner fits has its points and finite exponents, in time and in memory."""
+    """A measured axis has its points, and the other axes have a note."""
     shapes = [Shape(300, 50, 5), Shape(600, 50, 5)]
     monkeypatch.setattr(growth, "curves", lambda: [growth.Curve("count", "pa-i", shapes)])
-    found = growth.measure()
-    assert [300, 600] == [point["count"] for point in found["curves"][0]["points"]]
-    assert len(growth.AXES) - 1 == len(found["notes"])
-    assert "pa-i" in "\n".join(growth.sections(found))
+    measured = growth.measure()
+    assert [300, 600] == [point["count"] for point in measured["curves"][0]["points"]]
+    assert len(growth.AXES) - 1 == len(measured["notes"])
+    assert "pa-i" in "\n".join(growth.sections(measured))
 
 
 @linux
@@ -115,7 +115,7 @@ def test_a_replay_takes_no_more_memory_than_promised(learner):
 
 @linux
 def test_the_measure_of_memory_sees_what_is_taken():
-    """What is allocated and given back between two looks counts in the peak."""
+    """Memory that is allocated and freed between two measurements counts in the peak."""
     script = "import growth, numpy; before = growth.memory('VmRSS'); growth.forget(); numpy.ones(5_000_000).sum(); "
     script += "print(growth.memory('VmHWM') - before)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "benchmarks", capture_output=True, text=True)
@@ -149,28 +149,28 @@ def hurried(monkeypatch):
 
 
 def test_the_stop_watch_waits_for_the_text_and_for_the_save(browser, hurried):
-    """A label's time ends with the next item's text in a frame, not with the old one gone, and with all saved."""
+    """The time of a label ends when the next item's text is painted and everything is saved."""
     keys = {True: ["Shift", "a"], False: ["x"]}
     tool = Tool("slow", "1", partial(served, SLOW), filled, keys, "p", "[data-saved='1']")
-    (found,) = label_latency.measure(browser, [tool], FIRST_SECOND, 3)
-    assert 90 <= found["painted"]["p50"] <= found["painted"]["p95"]
-    assert 180 <= found["acknowledged"]["p50"]
-    assert 2 == found["keys"]
+    (times,) = label_latency.measure(browser, [tool], FIRST_SECOND, 3)
+    assert 90 <= times["painted"]["p50"] <= times["painted"]["p95"]
+    assert 180 <= times["acknowledged"]["p50"]
+    assert 2 == times["keys"]
 
 
 def test_a_tool_that_is_not_there_is_left_out_with_the_reason(browser, hurried):
-    """Nothing is measured of a tool that cannot be started, and nobody is compared with it."""
+    """A tool that cannot be started is listed with the reason, and is not compared."""
 
     def serve(*_):
         raise labeling_tools.Missing("it could not be installed: no such package")
 
-    found = label_latency.measure(browser, [Tool("gone", "gone==1", serve, filled, {True: ["a"]}, "p")], [], 3)
-    assert ["it could not be installed: no such package"] == [tool["left_out"] for tool in found]
-    assert {} == label_latency.ratios(found)
+    results = label_latency.measure(browser, [Tool("gone", "gone==1", serve, filled, {True: ["a"]}, "p")], [], 3)
+    assert ["it could not be installed: no such package"] == [tool["left_out"] for tool in results]
+    assert {} == label_latency.ratios(results)
 
 
 def test_a_package_that_cannot_be_installed_says_so(tmp_path, monkeypatch):
-    """Pip's own last words are in the reason, and nothing is left that looks installed."""
+    """The reason has the last line of pip, and the package is not marked as installed."""
     failed = partial(subprocess.CompletedProcess, (), 1, "", "many lines\nERROR: no such package\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed())
     with pytest.raises(labeling_tools.Missing, match=r"^gone==1 could not be installed: ERROR: no such package$"):
@@ -181,28 +181,30 @@ def test_a_package_that_cannot_be_installed_says_so(tmp_path, monkeypatch):
 def test_ratios_are_those_of_our_slowest_to_the_best_of_the_others():
     """Each percentile is compared with whichever other tool was better at it."""
     times = [(ours("CSPAA").name, 20, 40), (ours("OA3-diag").name, 30, 30), ("a", 90, 400), ("b", 100, 200)]
-    found = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
-    assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(found)
+    results = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
+    assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(results)
 
 
 def test_labels_are_given_in_the_real_app(browser, hurried):
-    """Our own card is found, answered and timed on texts that the benchmark imported."""
-    found = label_latency.run(browser, labels=2, items=200, alone=True, first=False)
-    (tool,) = found["tools"]
+    """The benchmark imports texts and answers and times our own card on them."""
+    result = label_latency.run(browser, labels=2, items=200, alone=True, first=False)
+    (tool,) = result["tools"]
     assert 0 < tool["painted"]["p50"]
     assert 0 < tool["acknowledged"]["p50"]
-    assert f"| {tool['tool']}" in "\n".join(label_latency.sections([found]))
+    assert f"| {tool['tool']}" in "\n".join(label_latency.sections([result]))
 
 
 def test_the_first_item_of_a_fresh_server_is_timed(browser):
-    """The demo is begun by its button, and its first item comes."""
+    """The time from the demo's button to its first item is measured, and compared with the aims."""
     assert 0 < label_latency.first_item(browser)
-    told = label_latency._first_item({"compiled before": 900, "never compiled": 2600})
-    assert told.endswith("900 ms (compiled before) and 2,600 ms (never compiled); aim 1,000 ms and 2,500 ms, missed.")
+    sentence = label_latency._first_item({"compiled before": 900, "never compiled": 2600})
+    assert sentence.endswith(
+        "900 ms (compiled before) and 2,600 ms (never compiled); aim 1,000 ms and 2,500 ms, missed."
+    )
 
 
 def test_synthetic_texts_follow_their_law():
-    """The same texts every time, about as many relevant as wanted, of no more terms than wanted, few of them common."""
+    """Synthetic texts are reproducible, with the wanted share of relevant ones and a Zipf distribution of terms."""
     items, _ = label_latency.zipf(2000, 500)
     assert items == label_latency.zipf(2000, 500)[0]
     terms = [word for item in items for word in item.text.split()]
@@ -212,23 +214,22 @@ def test_synthetic_texts_follow_their_law():
 
 
 def test_many_annotators_lose_nothing():
-    """Annotators without browsers label in the real app: all that is acknowledged is stored once and verifies, and the
-    times and the memory are told."""
-    found = run("load.py", "--annotators", "2", "--minutes", "0.1", "--items", "300", "--pause", "0.2")
+    """Simulated annotators label in the real app: every acknowledged event is stored once and verifies, and times and
+    memory are reported."""
+    result = run("load.py", "--annotators", "2", "--minutes", "0.1", "--items", "300", "--pause", "0.2")
     counts = "lost", "doubled", "unacknowledged", "unverified", "ended"
-    assert (0,) * len(counts) == tuple(found[name] for name in counts)
-    assert {} == found["problems"]
-    assert 10 < found["events"]["label"]
-    times = found["acknowledged_ms"]
+    assert (0,) * len(counts) == tuple(result[name] for name in counts)
+    assert {} == result["problems"]
+    assert 10 < result["events"]["label"]
+    times = result["acknowledged_ms"]
     assert 0 < times["p50"] <= times["p95"] <= times["p99"]
-    assert 2 == len(found["memory_mb"])
-    assert 100 < min(found["memory_mb"])
-    assert "| lost |" in "\n".join(load.lines(found))
+    assert 2 == len(result["memory_mb"])
+    assert 100 < min(result["memory_mb"])
+    assert "| lost |" in "\n".join(load.lines(result))
 
 
-def test_what_is_lost_or_doubled_is_counted():
-    """A row that was acknowledged and is not stored is lost; one that is stored twice, otherwise than it was sent, or
-    by nobody, is doubled."""
+def test_lost_and_doubled_rows_are_counted():
+    """An acknowledged row that is not stored is lost; a row that is stored twice, altered or never sent is doubled."""
     one, two, other = ("note", "1", 5, "words", "ann"), ("undo", "2", 7), ("note", "1", 5, "other words", "ann")
     assert {"lost": 0, "doubled": 0} == load.compared([one, two], [one], [one])
     assert {"lost": 1, "doubled": 0} == load.compared([one, two], [one, two], [one])
@@ -237,7 +238,7 @@ def test_what_is_lost_or_doubled_is_counted():
 
 
 def test_an_unacknowledged_event_is_sent_again_with_the_later_ones():
-    """An annotator goes on over prepared questions, sends what is unsaved along, and waits where an undo is unsaved."""
+    """An annotator continues with prepared questions, sends unsaved events again, and waits for an unsaved undo."""
     sent = []
 
     class Page:

@@ -1,4 +1,4 @@
-"""docs/deploying.md as it is written: its proxy before the app that its service starts, with the secrets it shows."""
+"""The configuration in docs/deploying.md works: its nginx in front of the app with its service and secrets."""
 
 import re
 import socket
@@ -19,14 +19,14 @@ UPLOAD = "/_stcore/upload_file/a/b"
 
 
 def block(language):
-    """The one block of a language in the document."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "deploying.md").read_text("utf-8"), re.DOTALL)
-    return found
+    """The only code block of a language in the document."""
+    (content,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "deploying.md").read_text("utf-8"), re.DOTALL)
+    return content
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where the app and the proxy keep what is theirs."""
+    """A folder for the files of the app and the proxy."""
     return tmp_path_factory.mktemp("deployed")
 
 
@@ -37,7 +37,7 @@ def app(folder):
     environment = dict(re.findall(r"^Environment=(\w+)=(.*)$", block("ini"), re.MULTILINE))
     assert {"OAL_DB", "STREAMLIT_SERVER_ALLOWED_HOSTS", "STREAMLIT_SECRETS_FILES"} == set(environment)
     del environment["OAL_DB"]
-    environment["STREAMLIT_SERVER_ALLOWED_HOSTS"] += " 127.0.0.1"  # by which the test waits for it
+    environment["STREAMLIT_SERVER_ALLOWED_HOSTS"] += " 127.0.0.1"  # the address that the test uses
     environment["STREAMLIT_SECRETS_FILES"] = str(folder / "secrets.toml")
     server = Server(folder, **environment)
     yield server
@@ -46,20 +46,20 @@ def app(folder):
 
 @pytest.fixture(scope="module")
 def proxy(app, folder):
-    """A function that connects to the document's nginx, which has a certificate and a port of the test."""
+    """A function that connects to the document's nginx, run with a test certificate and port."""
     nginx, key, certificate, port = program("nginx"), folder / "key.pem", folder / "certificate.pem", free_port()
     make = [program("openssl"), *"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split()]
     names = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
     subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     written = block("nginx")
-    for said, here in {
+    for original, replacement in {
         "listen 443 ": f"listen 127.0.0.1:{port} ",
         f"/etc/letsencrypt/live/{NAME}/fullchain.pem": str(certificate),
         f"/etc/letsencrypt/live/{NAME}/privkey.pem": str(key),
         "http://127.0.0.1:8501": app.url(""),
     }.items():
-        assert said in written
-        written = written.replace(said, here)
+        assert original in written
+        written = written.replace(original, replacement)
     places = "".join(f"{kind}_temp_path {folder / kind};" for kind in "client_body proxy fastcgi uwsgi scgi".split())
     around = f"daemon off; master_process off; pid {folder / 'pid'}; events {{}}"
     (folder / "nginx.conf").write_text(f"{around} http {{ access_log off; {places} {written} }}")
@@ -84,8 +84,8 @@ def proxy(app, folder):
     running.wait()
 
 
-def asked(connect, path="/", method="GET", **headers):
-    """The answer through the proxy to the head of a request, and what it says."""
+def request(connect, path="/", method="GET", **headers):
+    """Send the head of a request through the proxy; the answer and its body."""
     connection = HTTPConnection(NAME)
     connection.sock = connect()
     connection.putrequest(method, path)
@@ -99,8 +99,8 @@ def asked(connect, path="/", method="GET", **headers):
 
 
 def test_the_proxy_serves_the_app_with_its_headers(proxy):
-    """Pages come over TLS, may not be framed, and types are not guessed."""
-    answer, _ = asked(proxy)
+    """Pages are served over TLS with headers against framing and guessed types."""
+    answer, _ = request(proxy)
     headers = answer.headers
     assert 200 == answer.status
     assert "max-age=31536000" == headers["Strict-Transport-Security"]
@@ -109,13 +109,13 @@ def test_the_proxy_serves_the_app_with_its_headers(proxy):
 
 
 def test_the_proxy_lets_browsers_talk_to_the_app(proxy):
-    """The connection of a page is upgraded for its own site, and refused for a foreign one."""
+    """A WebSocket is opened for the app's own site, and refused for a foreign one."""
     for origin, status in ((f"https://{NAME}", 101), ("https://evil.example", 403)):
-        assert status == asked(proxy, "/_stcore/stream", Origin=origin, **UPGRADE)[0].status
+        assert status == request(proxy, "/_stcore/stream", Origin=origin, **UPGRADE)[0].status
 
 
 def test_the_proxy_knows_one_name(proxy):
-    """Another name gets no handshake, and where it comes only in the request, no answer."""
+    """Another host name gets no TLS handshake, or no page if only the request has it."""
     for name in ("evil.example", "127.0.0.1"):
         with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name"):
             proxy(name)
@@ -126,15 +126,15 @@ def test_the_proxy_knows_one_name(proxy):
 
 def test_the_proxy_refuses_what_is_too_large(proxy):
     """A body over the limit is refused before it is sent."""
-    assert 413 == asked(proxy, UPLOAD, "PUT", **{"Content-Length": 202 * 2**20})[0].status
+    assert 413 == request(proxy, UPLOAD, "PUT", **{"Content-Length": 202 * 2**20})[0].status
 
 
 def test_uploads_of_strangers_are_refused_through_the_proxy(proxy):
-    """Nothing of their bytes is waited for, neither by the proxy nor by the app."""
-    answer, text = asked(proxy, UPLOAD, "PUT", **{"Content-Length": 150 * 2**20})
+    """An upload without a log-in is refused before its bytes are sent."""
+    answer, text = request(proxy, UPLOAD, "PUT", **{"Content-Length": 150 * 2**20})
     assert (403, b"Log in first.") == (answer.status, text)
 
 
 def test_the_app_of_the_service_asks_for_a_log_in(app, visit):
-    """The document's secrets are understood: a stranger sees the button and nothing else."""
+    """With the document's secrets a stranger sees the button to log in."""
     visit(app, own=True).get_by_role("button", name="Log in").wait_for()

@@ -1,4 +1,4 @@
-"""The documentation: nothing is missing in it, its commands are read as they stand, and its links lead somewhere."""
+"""The documentation is complete, its commands are valid, and its links lead somewhere."""
 
 import inspect
 import re
@@ -38,7 +38,7 @@ def prose(name):
 
 
 def section(name, heading):
-    """What stands below a heading of a page, up to the next one of its level or above."""
+    """The text below a heading of a page, up to the next heading of its level or above."""
     _, _, below = f"\n{page(name)}".partition(f"\n{heading}\n")
     assert below, f"{name} has no {heading}"
     return re.split(rf"^#{{1,{len(heading.split()[0])}}} ", below, flags=re.MULTILINE)[0]
@@ -56,7 +56,7 @@ def anchors(name):
 
 
 def test_the_reference_is_up_to_date():
-    """docs/reference.md is what the code declares: python -m docs.make_reference writes it."""
+    """docs/reference.md equals the output of python -m docs.make_reference."""
     assert make_reference.reference() == page("docs/reference.md")
 
 
@@ -70,7 +70,7 @@ def test_the_reference_has_every_option(name):
 
 
 def test_every_command_is_explained():
-    """Each command stands in an example of a page that is written by hand."""
+    """Each command is used in an example of a page that is written by hand."""
     shown = {name for name in NAMES if name != "docs/reference.md"}
     used = {command for name in shown for command in re.findall(r"python -m oal_engine ([a-z]+)", page(name))}
     assert set(COMMANDS) == used & set(COMMANDS)
@@ -112,7 +112,7 @@ def test_the_settings_of_a_session_are_explained():
 
 
 def test_every_environment_variable_is_explained():
-    """Each variable that the sources name is a row of the table, and no row is left of one that is gone."""
+    """The rows of the table are exactly the variables that the sources name."""
     folders = ("oal_engine", "ui", "pages", "tests", "benchmarks")
     sources = [*ROOT.glob("*.py"), *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
     used = {name for path in sources for name in re.findall(r"\bOAL_[A-Z_]+", path.read_text(encoding="utf-8"))}
@@ -130,8 +130,8 @@ def commands(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_commands_are_taken(name):
-    """The command line reads each example as it stands."""
+def test_its_commands_are_valid(name):
+    """The command line parses each example."""
     for command, *arguments in map(cli.spread, commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
@@ -164,7 +164,7 @@ def test_the_index_leads_to_every_page():
 
 
 def test_the_version_is_named():
-    """The citation and the images for a cluster are of this version."""
+    """The citation and the images for a cluster have the current version."""
     assert f"version: {__version__}\n" in page("CITATION.cff")
     assert {__version__} == set(re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", page("docs/cluster.md")))
 

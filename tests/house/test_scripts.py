@@ -12,7 +12,7 @@ COMMANDS = ["prettier --check ui/components", "biome lint", "tsc --project jscon
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_tool_objects_to_the_scripts(command):
-    """Each tool ends without a complaint; without it on the PATH the test is skipped."""
+    """Each tool exits with 0; without it on the PATH the test is skipped."""
     tool, *arguments = command.split()
     if shutil.which(tool) is None:
         pytest.skip(f"needs {tool} on the PATH")

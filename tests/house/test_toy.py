@@ -1,4 +1,4 @@
-"""To be registered is to be offered, run and tested: a toy learner, a toy rule and their pair, each one entry."""
+"""A registered toy learner, toy rule and their pair are offered, run and tested without further code."""
 
 import json
 from typing import NamedTuple
@@ -73,7 +73,7 @@ class Square(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """The names, for one test; the formulas of learner and rule are added to the twin."""
+    """Register the learner, the rule and the pair for one test, and add their formulas to the naive twin."""
     update, probability = naive.Learner.update, naive.probability
 
     def toy_update(self, x, y, p, rho, theta):
@@ -96,22 +96,23 @@ def registered(monkeypatch):
 
 @pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
 def test_the_toy_learner_keeps_the_promise(promise):
-    """The promises apply to a learner that they have never heard of."""
+    """Each promise of a learner is checked for one that is not part of the engine."""
     promise("toy", "symmetric")
 
 
 @pytest.mark.parametrize("promise", RULE_PROMISES, ids=lambda promise: promise.__name__)
 def test_the_toy_rule_keeps_the_promise(promise):
-    """The promises apply to a rule that they have never heard of."""
+    """Each promise of a rule is checked for one that is not part of the engine."""
     for learner in fitting("root"):
         promise(learner, "root")
 
 
 def test_the_command_line_lists_them(command):
-    """`algorithms --json` has both with their parameters, and the toy learner among the partners of a rule."""
-    found = json.loads(command("algorithms", "--json")[1])
+    """`algorithms --json` lists both with their parameters, and the toy learner among the learners of the rule."""
+    listed = json.loads(command("algorithms", "--json")[1])
     learner, rule = (
-        next(one for one in found[key] if one["name"] == name) for key, name in (("learners", "toy"), ("rules", "root"))
+        next(one for one in listed[key] if one["name"] == name)
+        for key, name in (("learners", "toy"), ("rules", "root"))
     )
     step = {"name": "step", "default": 0.5, "range": "> 0", "help": "Length of a step."}
     assert (Toy.__doc__, [step]) == (learner["help"], learner["parameters"])
@@ -120,7 +121,7 @@ def test_the_command_line_lists_them(command):
 
 
 def test_the_form_offers_them(tmp_path, monkeypatch):
-    """The form of a new session has both names, and their parameters with the defaults."""
+    """The form of a new session offers both, and their parameters with the defaults."""
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     st.cache_resource.clear()
@@ -138,7 +139,7 @@ def test_the_form_offers_them(tmp_path, monkeypatch):
 
 
 def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
-    """Its smoothing is tried over its own grid, and scaled until the share of labels that is wanted is asked."""
+    """A comparison tunes the rule's smoothing over its grid, and scales it to the wanted share of labels."""
     store = stored(tmp_path)
     assert {"delta": [10.0**k for k in range(-5, 6)]} == experiments.grid("TOY", {}, "hindsight")
     (tuned,) = experiments.run(spec(algorithms={"TOY": {}}, tune="hindsight"), store)
@@ -148,7 +149,7 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
 
 
 def test_the_pair_races(app_store):
-    """The page offers it, runs it, and tells how its rule decides."""
+    """The page offers the pair, runs it, and shows the sentence of its rule."""
     at = run("pages/2_Compare.py", view="race")
     at.multiselect(key="race-lanes").set_value(["TOY"]).run()
     assert not at.exception
@@ -158,7 +159,7 @@ def test_the_pair_races(app_store):
 
 
 def test_a_deterministic_rule_is_estimated_by_its_random_checks_alone(tmp_path, monkeypatch):
-    """Without them the reason names it; with them nothing behind the last of them is estimated."""
+    """Without random checks the reason names the rule; with them the estimates end at the last check."""
     monkeypatch.setitem(QUERY_RULES, "band", Band)
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "stream", datasets.table(stream_of(400)[1]), "made")
@@ -173,8 +174,8 @@ def test_a_deterministic_rule_is_estimated_by_its_random_checks_alone(tmp_path, 
     assert (20, checks[-1]) == (len(checks), of_session(checked).closed)
 
 
-def test_a_promise_that_is_not_kept_is_found(monkeypatch):
-    """A rule whose chance of asking vanishes where the square of the margin overflows does not pass."""
+def test_a_broken_promise_fails(monkeypatch):
+    """A rule whose probability becomes 0 where the square of the margin overflows fails its promise."""
     monkeypatch.setitem(QUERY_RULES, "square", Square)
     promise = next(check for check in RULE_PROMISES if "stochastic" in check.__name__)
     with pytest.raises(AssertionError):
