@@ -28,11 +28,11 @@ def table(seed=0, rounds=ROUNDS, classes=()):
 
 def stored(folder):
     """A store with two data sets of two classes, `a` and `b`, and one of three, `letters`."""
-    found = Store(folder / "studio.db")
-    datasets.add(found, "a", table(0), "a")
-    datasets.add(found, "b", table(1, 70), "b")
-    datasets.add(found, "letters", table(2, classes=("x", "y", "z")), "letters")
-    return found
+    store = Store(folder / "studio.db")
+    datasets.add(store, "a", table(0), "a")
+    datasets.add(store, "b", table(1, 70), "b")
+    datasets.add(store, "letters", table(2, classes=("x", "y", "z")), "letters")
+    return store
 
 
 def spec(**values):

@@ -17,12 +17,12 @@ def draw(seed, t):
 
 def orthonormal(V):
     """Gram-Schmidt over the rows."""
-    done = []
+    basis = []
     for row in V:
-        for other in done:
+        for other in basis:
             row = row - (row @ other) * other
-        done.append(row / np.linalg.norm(row))
-    return np.array(done)
+        basis.append(row / np.linalg.norm(row))
+    return np.array(basis)
 
 
 class Learner:

@@ -108,8 +108,8 @@ def bits(log, counts, learner):
 def digest(learner, rule):
     """The bits of a replay with a budget and averaged weights."""
     X, y, order = data_for(learner, seed=4)
-    done = run(csr_array(X), y, order, learner, rule, seed=11, budget=30, averaged=True)
-    return bits(done.log, done.counts, done.learner)
+    result = run(csr_array(X), y, order, learner, rule, seed=11, budget=30, averaged=True)
+    return bits(result.log, result.counts, result.learner)
 
 
 # Promises of a learner and a rule together
@@ -149,15 +149,15 @@ def _loaded(part):
     file = io.BytesIO()
     np.savez(file, **part._asdict())
     file.seek(0)
-    with np.load(file, allow_pickle=False) as found:
-        return type(part)(*(found[name] if found[name].ndim else found[name].item() for name in part._fields))
+    with np.load(file, allow_pickle=False) as saved:
+        return type(part)(*(saved[name] if saved[name].ndim else saved[name].item() for name in part._fields))
 
 
 def threads_give_the_same_bits(learner, rule):
     """Replays side by side in threads equal a replay alone: they share rows and nothing else."""
     with ThreadPoolExecutor(4) as threads:
-        found = set(threads.map(lambda _: digest(learner, rule), range(8)))
-    assert {digest(learner, rule)} == found
+        digests = set(threads.map(lambda _: digest(learner, rule), range(8)))
+    assert {digest(learner, rule)} == digests
 
 
 def another_process_gives_the_same_bits(learner, rule):
@@ -312,10 +312,10 @@ def margins_up_to_1e300_give_numbers(learner, rule):
         _assert_numbers(run(csr_array(extreme), y, order, learner, rule, rule_values=SURELY))
 
 
-def _assert_numbers(done):
-    assert done.queried > 100
-    assert np.isfinite(done.log).all()
-    assert np.isfinite(learners.weights(done.learner)).all()
+def _assert_numbers(result):
+    assert result.queried > 100
+    assert np.isfinite(result.log).all()
+    assert np.isfinite(learners.weights(result.learner)).all()
 
 
 LEARNER_PROMISES = [
@@ -339,16 +339,16 @@ def fitting(rule):
 
 @njit
 def _probabilities(rule, learner, table, i, margins, v, rho, theta, t):
-    found = np.empty_like(margins)
+    probabilities = np.empty_like(margins)
     for k in range(margins.size):
-        found[k] = query_rules.probability(rule, learner, rows.Row(table, i), margins[k], v, rho, theta, t)
-    return found
+        probabilities[k] = query_rules.probability(rule, learner, rows.Row(table, i), margins[k], v, rho, theta, t)
+    return probabilities
 
 
 def chances(learner, rule):
     """The chances of asking for margins growing away from 0 on each side, in many situations: (situations, sides,
     margins)."""
-    table, one, found = rows.as_rows(csr_array(np.diag([1.0, 1e-9, 1e154, 0.0]))), built(learner, 4), []
+    table, one, probabilities = rows.as_rows(csr_array(np.diag([1.0, 1e-9, 1e154, 0.0]))), built(learner, 4), []
     signs = [1.0] if is_multiclass(learner) else [1.0, -1.0]
     for size in (None, 1e-9, 0.75, 1e9):
         values = {name: size for name, spec in parameters(QUERY_RULES[rule]).items() if size and _allowed(spec, size)}
@@ -356,8 +356,10 @@ def chances(learner, rule):
         for i, v in ((0, 1.0), (0, 1e3), (1, 1e-18), (2, 1e308), (2, np.inf), (2, np.nan), (3, 0.0)):
             for rho, theta, t in ((1.0, 0.0, 1), (50.0, 0.05, 10**6)):
                 for sign in signs:
-                    found.append(_probabilities(asks, one, table, i, sign * np.array(MARGINS), v, rho, theta, t))
-    return np.array(found).reshape(-1, len(signs), len(MARGINS))
+                    probabilities.append(
+                        _probabilities(asks, one, table, i, sign * np.array(MARGINS), v, rho, theta, t)
+                    )
+    return np.array(probabilities).reshape(-1, len(signs), len(MARGINS))
 
 
 def _allowed(spec, value):
@@ -369,19 +371,19 @@ def _allowed(spec, value):
 
 def every_chance_is_a_probability(learner, rule):
     """The probability lies between 0 and 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
-    found = chances(learner, rule)
-    assert ((found >= 0) & (found <= 1)).all()
+    probabilities = chances(learner, rule)
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
 def where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less(learner, rule):
     """A rule that draws asks every item with a probability > 0 that never rises with the margin; the probabilities of
     other rules are 0 or 1."""
-    found = chances(learner, rule)
+    probabilities = chances(learner, rule)
     if rule in query_rules.paceable():
-        assert (found > 0).all()
-        assert (np.diff(found) <= 0).all()
+        assert (probabilities > 0).all()
+        assert (np.diff(probabilities) <= 0).all()
     else:
-        assert {0.0, 1.0} >= set(found.ravel())
+        assert {0.0, 1.0} >= set(probabilities.ravel())
 
 
 RULE_PROMISES = [

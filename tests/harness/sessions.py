@@ -85,12 +85,12 @@ def standing(store, opened):
 
 def twin(store, opened, labels):
     """A new session with the settings of another, given labels and nothing else."""
-    about = store.session(opened.id)
+    settings = store.session(opened.id)
     again = Session(
         store,
         store.add_session(
-            {key: about[key] for key in about.keys() - {"id", "dataset_name", "created_at", "parameters"}}
-            | {"parameters": json.dumps(about["parameters"]), "classes": json.dumps(about["classes"])}
+            {key: settings[key] for key in settings.keys() - {"id", "dataset_name", "created_at", "parameters"}}
+            | {"parameters": json.dumps(settings["parameters"]), "classes": json.dumps(settings["classes"])}
         ),
     )
     for label in labels:

@@ -78,15 +78,15 @@ def contents(path):
     """The content of a database and the bytes of its rows, independent of the names of their folders."""
     store = Store(path, read_only=True)
     connection = sqlite3.connect(path)
-    told = [line for line in connection.iterdump() if not line.startswith('INSERT INTO "datasets"')]
+    statements = [line for line in connection.iterdump() if not line.startswith('INSERT INTO "datasets"')]
     rows = {
         row["name"]: [part.tobytes() for part in (*Dataset(store, row["id"]).rows[:-1], Dataset(store, row["id"]).y)]
         for row in store.datasets()
     }
-    about = [row | {"folder": None} for row in store.datasets()]
+    records = [row | {"folder": None} for row in store.datasets()]
     connection.close()
     store.close()
-    return told, about, rows
+    return statements, records, rows
 
 
 # Backup and restore
@@ -139,9 +139,9 @@ def test_backups_while_items_are_appended(run):
         sizes = []
         for number in range(8):
             backups.backup(Store("studio.db", read_only=True), f"{number}.tar")
-            with backups.opened(f"{number}.tar") as found:
-                assert [] == [finding for finding in backups.check(found) if finding.problem]
-                sizes.append(found.length(1))
+            with backups.opened(f"{number}.tar") as archived:
+                assert [] == [finding for finding in backups.check(archived) if finding.problem]
+                sizes.append(archived.length(1))
     finally:
         stop.set()
         thread.join()
@@ -241,9 +241,9 @@ def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
             print(2 * len(ends) + 1, file=process.stdin, flush=True)
             code = int(process.stdout.readline())
             assert code in (0, -signal.SIGKILL)
-            found = contents("studio.db")
-            assert found in (old, new)
-            ends.append(found == old)
+            current = contents("studio.db")
+            assert current in (old, new)
+            ends.append(current == old)
             again = Store("studio.db")
             datasets.sweep(again)
             assert [] == [finding for finding in backups.check(again) if finding.problem]
@@ -365,9 +365,9 @@ def archive(*members):
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as file:
         for name, content, kind in members:
-            told = tarfile.TarInfo(name)
-            told.type, told.size, told.linkname = kind, len(content), "/etc/passwd"
-            file.addfile(told, io.BytesIO(content))
+            member = tarfile.TarInfo(name)
+            member.type, member.size, member.linkname = kind, len(content), "/etc/passwd"
+            file.addfile(member, io.BytesIO(content))
     return made.getvalue()
 
 
@@ -396,10 +396,10 @@ def test_a_folder_elsewhere_that_a_database_names_is_refused(run, tmp_path):
     """A backup whose database has a folder of rows outside of the backup is not restored."""
     labelled("studio.db")[0].close()
     run("backup", "kept.tar")
-    with backups.opened("kept.tar") as found:
-        with found.transaction():
-            found.update_dataset(1, {"folder": "../../elsewhere"})
-        found.copy_to("evil.db")
+    with backups.opened("kept.tar") as archived:
+        with archived.transaction():
+            archived.update_dataset(1, {"folder": "../../elsewhere"})
+        archived.copy_to("evil.db")
     Path("evil.tar").write_bytes(archive(("studio.db", Path("evil.db").read_bytes(), tarfile.REGTYPE)))
     code, _, err = run("restore", "evil.tar", "--db", "new.db")
     assert (1, "error: evil.tar is an incomplete backup: the rows in '../../elsewhere' are missing.\n") == (code, err)
@@ -529,13 +529,13 @@ def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
             file.chmod(0o555 if file.is_dir() else 0o444)
         monkeypatch.chdir(folder)
         with somebody():
-            found = [run(*command, "--db", path) for command in READING]
+            actual = [run(*command, "--db", path) for command in READING]
             code, out, err = run("append", "vectors", more, "--db", path)
         for file in files:
             file.chmod(0o755)
         monkeypatch.undo()
-    assert [0] * len(READING) == [code for code, *_ in found]
-    assert expected == found
+    assert [0] * len(READING) == [code for code, *_ in actual]
+    assert expected == actual
     assert (1, "", 1) == (code, out, err.count("\n"))
 
 

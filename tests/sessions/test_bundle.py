@@ -177,8 +177,8 @@ def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_pat
         changed = [*lines[:at], lines[at].replace(before, before + half), *lines[at + 1 :]]
         (tmp_path / "session.jsonl").write_text("\n".join(changed))
         code, _, err = command("adopt", tmp_path / "session.jsonl", "--db", empty.path)
-        said = f"session.jsonl cannot be adopted: line {at + 1} holds half a character: \\{half[1:6].lower()}"
-        assert (1, True, 1) == (code, said in err, err.count("\n"))
+        message = f"session.jsonl cannot be adopted: line {at + 1} holds half a character: \\{half[1:6].lower()}"
+        assert (1, True, 1) == (code, message in err, err.count("\n"))
     assert [] == empty.sessions()
     whole = text.replace('"annotator": "', '"annotator": "\\ud83d\\ude00', 1)
     assert empty.session(adopt(empty, io.StringIO(whole)))

@@ -41,7 +41,7 @@ RUNS = [
 EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 
 
-def taught(opened):
+def learned(opened):
     """All arrays that labels change: learner, rule, objective and average."""
     return [array.copy() for array in opened.state.arrays()[:-1]]
 
@@ -57,7 +57,7 @@ def correct(opened, place, label, **more):
     return event
 
 
-def seen_with(store, opened):
+def highlighted_by_event(store, opened):
     """Whether terms were highlighted when each label was given, by event."""
     return {label["event"]: label["highlighted"] for label in store.history(opened.id)[1]}
 
@@ -76,15 +76,15 @@ def passed_item(opened, predicted=1):
 
 def growing(store, data):
     """A data set with the first items of another: its name, and a function that appends the next ones."""
-    known, name, lots = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
-    X, names, classes = rows.matrix(known.rows), list("abcdefgh"), tuple(known.record["classes"] or ())
+    source, name, starts = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
+    X, names, classes = rows.matrix(source.rows), list("abcdefgh"), tuple(source.record["classes"] or ())
 
     def items(first, stop):
         ids = [f"i{k}" for k in range(first, stop)]
-        return formats.Items(ids, None, X[first:stop], names, ids, known.y[first:stop], {}, classes)
+        return formats.Items(ids, None, X[first:stop], names, ids, source.y[first:stop], {}, classes)
 
     def grow():
-        first = next(lots)
+        first = next(starts)
         feeds.append(Dataset(store, name), items(first, first + 10))
 
     datasets.add(store, name, datasets.table(items(0, 20)), "made.npz")
@@ -100,11 +100,11 @@ def looked_back(opened):
     assert [entry.margin for entry in trace.log] == margins[asked].tolist()
     X = rows.matrix(trace.dataset.rows)
     for t in np.flatnonzero(~asked).tolist():
-        found = trace.round(t)
-        assert (margins[t], predicted[t], t + 1) == (found.margin, found.predicted, found.counts.sum())
-        assert found.probability <= found.draw
-        scores = np.sort((X[[found.item]] @ found.weights).ravel())
-        assert found.margin == pytest.approx(scores[-1] - (scores[-2] if trace.multiclass else 0), abs=1e-12)
+        this_round = trace.round(t)
+        assert (margins[t], predicted[t], t + 1) == (this_round.margin, this_round.predicted, this_round.counts.sum())
+        assert this_round.probability <= this_round.draw
+        scores = np.sort((X[[this_round.item]] @ this_round.weights).ravel())
+        assert this_round.margin == pytest.approx(scores[-1] - (scores[-2] if trace.multiclass else 0), abs=1e-12)
     for number in range(1, trace.steps + 1):
         passed = trace.step(number).passed
         some = slice(passed.first, passed.first + passed.rounds)
@@ -132,10 +132,10 @@ def test_a_corrected_learner_equals_one_with_the_right_labels_from_the_start(sto
             corrections[number - 1] = label
             label = next(other for other in wrong.names if other != label)
         say(wrong, label)
-    assert not same(taught(wrong), taught(right))
+    assert not same(learned(wrong), learned(right))
     for place, label in corrections.items():
         correct(wrong, place, label)
-    assert same(taught(wrong), taught(right))
+    assert same(learned(wrong), learned(right))
     assert [entry.label for entry in right.history] == [entry.label for entry in wrong.history]
 
 
@@ -146,17 +146,17 @@ def test_what_happened_stays(store, data, algorithm, more):
     for _ in range(12):
         say(opened, truth(opened))
     before = facts(opened), opened.place.asked, opened.place.counts.copy(), [a.copy() for a in opened.decided]
-    learner, digest, version = taught(opened), opened.digest(), opened.version
+    learner, digest, version = learned(opened), opened.digest(), opened.version
     place, old = next((k, asked.label) for k, asked in enumerate(opened.history) if k >= 4 and not asked.audit)
     correct(opened, place, next(label for label in opened.names if label != old))
     assert before[0] == facts(opened)
     assert before[1] == opened.place.asked
     assert np.array_equal(before[2], opened.place.counts)
     assert same(before[3], opened.decided)
-    assert not same(learner, taught(opened))
+    assert not same(learner, learned(opened))
     assert version != opened.version
-    found = opened.history[place]
-    assert (True, old) == (found.corrected, found.first)
+    entry = opened.history[place]
+    assert (True, old) == (entry.corrected, entry.first)
     correct(opened, place, old)
     assert digest == opened.digest()
 
@@ -257,13 +257,13 @@ def test_what_is_acknowledged_is_stored(tmp_path):
         wait(done, 4, FIRST_EXCEPTION)
         stop.set()
     acknowledged, refused = zip(*(future.result() for future in done))
-    found = [{row["key"] for row in stores[0].query(f"SELECT {key} AS key FROM {table}")} for table, key in
+    stored = [{row["key"] for row in stores[0].query(f"SELECT {key} AS key FROM {table}")} for table, key in
              (("labels", "event"), ("notes", "event"), ("annotators", "name"))]  # fmt: skip
     answered = {*acknowledged[0], *acknowledged[1], *acknowledged[2], *acknowledged[6]}
     assert len(answered) > 20
-    assert answered <= found[0]
-    assert {event for events in acknowledged[3:6] for event in events} == found[1]
-    assert set(acknowledged[8]) == found[2]
+    assert answered <= stored[0]
+    assert {event for events in acknowledged[3:6] for event in events} == stored[1]
+    assert set(acknowledged[8]) == stored[2]
     assert all(refused[3:6])
     assert 20_000 + 5 * len(acknowledged[7]) == stores[0].dataset("growing")["items"]
     for opened in (shared, single):
@@ -379,13 +379,13 @@ def test_a_wrong_mark_trains_only_on_request(store):
     opened = begin(store)
     for _ in range(10):
         say(opened, truth(opened))
-    learner, left, item = taught(opened), opened.place.progress.left, passed_item(opened)
+    learner, left, item = learned(opened), opened.place.progress.left, passed_item(opened)
     opened.feedback("mark", item, True)
-    assert ({item: False}, True, left) == (opened.marks, same(learner, taught(opened)), opened.place.progress.left)
+    assert ({item: False}, True, left) == (opened.marks, same(learner, learned(opened)), opened.place.progress.left)
     opened.feedback("away", item, False)
     assert {} == opened.marks
     opened.feedback("learned", item, True, trains=True)
-    assert ({item: True}, False) == (opened.marks, same(learner, taught(opened)))
+    assert ({item: True}, False) == (opened.marks, same(learner, learned(opened)))
     assert left - 1 == opened.place.progress.left
     with pytest.raises(SessionError, match="has trained the model"):
         opened.feedback("too late", item, False)
@@ -440,11 +440,11 @@ def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
         say(opened, truth(opened))
     opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
     opened.note(next(EVENTS), 3, "a note")
-    seen = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
+    expected = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
     for _ in range(2):  # the second time with other ids of the questions
         other = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
         assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
-        assert seen.items() <= seen_with(there, other).items()
+        assert expected.items() <= highlighted_by_event(there, other).items()
         assert text_of(here, opened.id).splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
         assert look_back.verify(there, other.id).verified
         correct(other, 1, SKIP)

@@ -27,14 +27,14 @@ def begin(store, data="sparse", **more):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A database with one stream in two classes and in four."""
-    found = Store(tmp_path_factory.mktemp("estimates") / "studio.db")
+    store = Store(tmp_path_factory.mktemp("estimates") / "studio.db")
     items = stream_of(ITEMS)[1]
     items.y[::5] *= -1  # so that some items that are not pushed are positive
-    datasets.add(found, "sparse", datasets.table(items), "made.npz")
+    datasets.add(store, "sparse", datasets.table(items), "made.npz")
     items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(ITEMS) % 5 % 4)
-    datasets.add(found, "classes", datasets.table(items), "made.npz")
-    yield found
-    found.close()
+    datasets.add(store, "classes", datasets.table(items), "made.npz")
+    yield store
+    store.close()
 
 
 def test_weights_are_right_on_average_over_everything_that_can_happen():
@@ -50,10 +50,10 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
             missed += (not taken) * np.array([1, y[t] > 0])
         if chances:
             chance, label = np.array(chances), y[list(asked)]
-            found = side(label, chance, np.ones(label.size, bool), np.array([label.size]), np.array([y.size]))
+            estimate = side(label, chance, np.ones(label.size, bool), np.array([label.size]), np.array([y.size]))
             weight = (1 / chance - 1).sum()
-            total += likely * (np.array([weight, weight * found.rate[0]]) - missed)
-            assert missed[0] == found.unasked[0]
+            total += likely * (np.array([weight, weight * estimate.rate[0]]) - missed)
+            assert missed[0] == estimate.unasked[0]
         else:
             total -= likely * missed
     np.testing.assert_allclose(total, 0, atol=1e-12)
@@ -69,20 +69,20 @@ def simulated(seed, share=0.15, chance=0.1, n=4000):
     counts = np.zeros((2, 3, 2), np.int64)
     np.add.at(counts, (pushed.astype(int), y + 1, asked.astype(int)), 1)
     size, rounds, pushes = np.array([asked.sum()]), np.array([n]), np.array([pushed.sum()])
-    found, enough, *_ = windows(pushed[asked], y[asked], pi[asked], size, rounds, pushes, metrics.Weights())
-    return found, enough[0], counts
+    intervals, enough, *_ = windows(pushed[asked], y[asked], pi[asked], size, rounds, pushes, metrics.Weights())
+    return intervals, enough[0], counts
 
 
 def test_intervals_cover_the_truth():
     """In 400 streams the intervals of every metric hold the truth in 91 to 99 % and the values are right on average."""
     covered, off = {}, {}
     for seed in range(400):
-        found, enough, counts = simulated(seed)
+        intervals, enough, counts = simulated(seed)
         assert enough
         for name in metrics.EVALUATIONS:
             real = metrics.evaluate(counts, name)
             for metric in estimates.BINARY:
-                value, low, high = found[name][metric][:, 0]
+                value, low, high = intervals[name][metric][:, 0]
                 assert 0 <= low <= value <= high <= 1
                 covered.setdefault((name, metric), []).append(low <= real[metric] <= high)
                 off.setdefault((name, metric), []).append(value - real[metric])
@@ -95,21 +95,24 @@ def test_answers_known_for_sure_leave_no_doubt():
     """Where every item of both sides was asked, each metric is exact and its interval is a point."""
     y, pushed = np.array([1, -1, 1, -1] * 20), np.array([1, 1, 0, 0] * 20, bool)
     size = np.array([80])
-    found, enough, *_ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
+    intervals, enough, *_ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
     assert not enough[0]  # there is nothing to estimate
     for name, f1, sum_ in (("push", 0.5, 0.5), ("push_query", 2 / 3, 0.5)):
-        assert found[name]["f1"][:, 0].tolist() == pytest.approx([f1] * 3)
-        assert found[name]["sum"][:, 0].tolist() == pytest.approx([sum_] * 3)
+        assert intervals[name]["f1"][:, 0].tolist() == pytest.approx([f1] * 3)
+        assert intervals[name]["sum"][:, 0].tolist() == pytest.approx([sum_] * 3)
 
 
 def test_a_skip_is_an_item_that_nobody_can_label():
     """With a third of the answers skipped, a third of the items not asked is left out, and no share changes."""
     label, chance, own = np.array([1, -1, 0] * 20), np.full(60, 0.2), np.ones(60, bool)
     at, passed = np.array([60]), np.array([300])
-    some, none = side(label, chance, own, at, passed), side(label[label != 0], chance[:40], own[:40], at - 20, passed)
-    assert (160, 260) == (some.unasked[0], none.unasked[0])
-    assert (0.5, 20, 20) == (some.rate[0], some.positives[0], some.negatives[0])
-    assert (some.rate[0], some.low[0]) == (none.rate[0], none.low[0])
+    with_skips, without_skips = (
+        side(label, chance, own, at, passed),
+        side(label[label != 0], chance[:40], own[:40], at - 20, passed),
+    )
+    assert (160, 260) == (with_skips.unasked[0], without_skips.unasked[0])
+    assert (0.5, 20, 20) == (with_skips.rate[0], with_skips.positives[0], with_skips.negatives[0])
+    assert (with_skips.rate[0], with_skips.low[0]) == (without_skips.rate[0], without_skips.low[0])
 
 
 @pytest.mark.parametrize(
@@ -119,20 +122,20 @@ def test_a_session_is_estimated_from_its_log_alone(store, more):
     """The values are near the truth of the window, inside their intervals, and the same in a trace and on a curve."""
     opened = begin(store, budget=200, shuffled=True, seed=3, **more)
     label_until_the_end(opened)
-    found, trace = of_session(opened), Trace(store, opened.id)
+    estimate, trace = of_session(opened), Trace(store, opened.id)
     window = [e.round for e in opened.history if e.audit or opened.settings.rule != "margin"][-1]
-    assert (None, window) == (found.reason, found.closed)
+    assert (None, window) == (estimate.reason, estimate.closed)
     counts = next(counts for rounds, counts in trace.state.trail if rounds == window + 1)
-    for name, values in found.metrics.items():
+    for name, values in estimate.metrics.items():
         real = opened.evaluate(counts, name)
         assert values.keys() == set(estimates.BINARY)
         for metric, guess in values.items():
             assert 0 <= guess.low <= guess.value <= guess.high <= 1
             assert abs(guess.value - real[metric]) < 0.25
-    assert found == of_session(trace)
+    assert estimate == of_session(trace)
     points = curve(opened)
     assert points == curve(trace)
-    assert (window + 1, found.metrics) == (points[-1][0], points[-1][2])
+    assert (window + 1, estimate.metrics) == (points[-1][0], points[-1][2])
     assert len(points) <= 60
     assert [labels for _, labels, _ in points] == sorted(labels for _, labels, _ in points)
 
@@ -179,10 +182,10 @@ def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
     opened = begin(store, budget=200, **more)
     for label in labels:
         say(opened, label)
-    found = of_session(opened)
-    assert sentence in found.reason
+    estimate = of_session(opened)
+    assert sentence in estimate.reason
     assert [] == curve(opened)
-    assert {"push": dict.fromkeys(estimates.BINARY), "push_query": dict.fromkeys(estimates.BINARY)} == found.metrics
+    assert {"push": dict.fromkeys(estimates.BINARY), "push_query": dict.fromkeys(estimates.BINARY)} == estimate.metrics
 
 
 def test_each_side_needs_positives_of_its_own(store):
@@ -198,19 +201,19 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     assert f"Needs {NEEDED} wrong predictions, 0 so far" in of_session(opened).reason
     label_until_the_end(opened)
-    found = of_session(opened)
-    assert found.reason is None
+    estimate = of_session(opened)
+    assert estimate.reason is None
     for name in metrics.EVALUATIONS:
-        guess = found.metrics[name]["accuracy"]
+        guess = estimate.metrics[name]["accuracy"]
         assert guess.low <= guess.value <= guess.high
         assert abs(guess.value - opened.evaluate(opened.place.counts, name)["accuracy"]) < 0.15
-    assert found.metrics == curve(opened)[-1][2]
+    assert estimate.metrics == curve(opened)[-1][2]
 
 
 def accuracy(right, chance, n):
     """The accuracy of K classes (value, low, high) estimated from these answers to n items, and whether it is shown."""
-    found, enough, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
-    return found["push"]["accuracy"][:, 0], bool(enough[0])
+    intervals, enough, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
+    return intervals["push"]["accuracy"][:, 0], bool(enough[0])
 
 
 def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():

@@ -32,14 +32,14 @@ EVIL = [
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     """A session over texts that are hard to export, all but the last answered, with a skip, a correction and a note."""
-    kept = Store(tmp_path_factory.mktemp("export") / "studio.db")
+    store = Store(tmp_path_factory.mktemp("export") / "studio.db")
     y = np.array([1, -1] * 20, np.int8)[: len(EVIL) + 1]
     words = [f"{text} word" for text in EVIL] + ["word"]
     items = formats.Items(
         [f"=id{k},1" for k in range(len(words))], words, None, [], [""] * len(words), np.zeros_like(y), {}
     )
-    datasets.add(kept, "evil", datasets.table(items, min_df=1), "made.csv")
-    opened = Session(kept, create(kept, "evil", learner="pa-i", rule="all", budget=100, positive_name='=A, "b"'))
+    datasets.add(store, "evil", datasets.table(items, min_df=1), "made.csv")
+    opened = Session(store, create(store, "evil", learner="pa-i", rule="all", budget=100, positive_name='=A, "b"'))
     for k in range(len(EVIL)):
         opened.answer(f"e{k}", opened.place.asked.id, SKIP if k == 5 else int(y[k]), 'Ann, "A"', 0.5)
     corrected, noted = opened.history[2], opened.history[3]
@@ -91,9 +91,9 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
 @pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
 def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
     """No text begins with a character that starts a formula in a spreadsheet, and numbers stay numbers."""
-    made = table(texts, what)
-    for row in read("csv", written(made, "csv")):
-        for name, kind in made.columns.items():
+    exported = table(texts, what)
+    for row in read("csv", written(exported, "csv")):
+        for name, kind in exported.columns.items():
             if kind is str:
                 assert row[name][:1] not in tuple("=+-@\t\r\n")
             else:
@@ -104,9 +104,9 @@ def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
 def test_an_import_knows_every_table_that_is_written_here(store, data):
     """Each table begins with columns by which an import recognises it, to remove the apostrophes before formulas."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
-    made = [table(opened, what) for what in export.TABLES]
-    made.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], {}))
-    assert [] == [list(each.columns) for each in made if tuple(each.columns)[:5] not in tables.HEADS]
+    exported = [table(opened, what) for what in export.TABLES]
+    exported.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], {}))
+    assert [] == [list(each.columns) for each in exported if tuple(each.columns)[:5] not in tables.HEADS]
 
 
 FORMULAS = st.text(
@@ -122,10 +122,10 @@ def test_any_text_comes_back_from_csv(words):
     rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", word) for k, word in enumerate(words)]
     file = io.BytesIO(written(tables.OutputTable(columns, rows), "csv"))
     file.name = "x.csv"
-    kept = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
-    if kept:
+    expected = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
+    if expected:
         items = formats.read(file, formats.Columns(("text",), id="id"))
-        assert kept == dict(zip(items.ids, items.texts))
+        assert expected == dict(zip(items.ids, items.texts))
         file.seek(0)
         assert {"margin", "predicted"} <= set(formats.peek(file).numeric)
 
@@ -133,9 +133,9 @@ def test_any_text_comes_back_from_csv(words):
 @pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
 def test_every_format_holds_the_same_table(texts, what):
     """All formats hold the same values, except that CSV has only text."""
-    found = {kind: read(kind, written(table(texts, what), kind)) for kind in tables.FORMATS}
-    assert found["jsonl"] == found["parquet"]
-    assert plain(found["jsonl"]) == found["csv"]
+    by_format = {kind: read(kind, written(table(texts, what), kind)) for kind in tables.FORMATS}
+    assert by_format["jsonl"] == by_format["parquet"]
+    assert plain(by_format["jsonl"]) == by_format["csv"]
 
 
 def test_labels_have_corrections_notes_and_annotators(texts):
@@ -156,8 +156,8 @@ def test_decisions_are_those_of_every_round(store):
     opened = begin(store, shuffled=True, seed=4)
     for _ in range(12):
         say(opened, truth(opened))
-    found, _ = export.decisions(opened)
-    rows = [dict(zip(found.columns, row)) for row in found.rows]
+    decisions, _ = export.decisions(opened)
+    rows = [dict(zip(decisions.columns, row)) for row in decisions.rows]
     margins, predicted, asked = opened.decided
     assert margins.tolist() == [row["margin"] for row in rows]
     assert predicted.tolist() == [row["predicted"] for row in rows]
@@ -174,21 +174,21 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
     opened = begin(store, data, algorithm, shuffled=True)
     for _ in range(20):
         say(opened, truth(opened))
-    found, said = export.predictions(opened)
-    rows = [dict(zip(found.columns, row)) for row in found.rows]
-    assert said.startswith("No probability after 20 labels")
+    predictions, message = export.predictions(opened)
+    rows = [dict(zip(predictions.columns, row)) for row in predictions.rows]
+    assert message.startswith("No probability after 20 labels")
     assert sorted(opened.order.tolist()) == sorted(row["position"] for row in rows)
     margins = [row["margin"] for row in rows]
     assert sorted(margins, reverse=True) == margins
-    made = model.of_session(opened)
-    scores = made.scores(opened.dataset.rows)
+    fitted = model.of_session(opened)
+    scores = fitted.scores(opened.dataset.rows)
     for row in rows:
         assert row["position"] == opened.order[row["round"] - 1]
-        margin, predicted = (values[0] for values in made.decided(scores[[row["position"]]]))
+        margin, predicted = (values[0] for values in fitted.decided(scores[[row["position"]]]))
         assert (margin, predicted) == (row["margin"], row["predicted"])
-        assert made.classes[predicted] == row["predicted_class"]
+        assert fitted.classes[predicted] == row["predicted_class"]
         if opened.multiclass:
-            assert scores[row["position"]].tolist() == [row[f"score: {name}"] for name in made.classes.values()]
+            assert scores[row["position"]].tolist() == [row[f"score: {name}"] for name in fitted.classes.values()]
     if not opened.multiclass:
         assert sorted((row["predicted"] for row in rows), reverse=True) == [row["predicted"] for row in rows]
     answers = {entry.item: entry.label for entry in opened.history}
@@ -202,9 +202,9 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
 def test_any_table_comes_back_unchanged(kind, rows):
     """Texts, whole numbers, floats and missing values are the same after writing and reading, in every format."""
     columns = {"text": str, "whole": int, "number": float}
-    found = read(kind, written(tables.OutputTable(columns, iter(rows)), kind))
+    result = read(kind, written(tables.OutputTable(columns, iter(rows)), kind))
     expected = [dict(zip(columns, row)) for row in rows]
-    assert (plain(expected) if kind == "csv" else expected) == found
+    assert (plain(expected) if kind == "csv" else expected) == result
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
@@ -214,16 +214,16 @@ def test_a_table_is_streamed(kind, tmp_path):
     def rows(count):
         return ((k, f"{k:0500}", k / 7) for k in range(count))
 
-    columns, seen = {"a": int, "b": str, "c": float}, []
+    columns, calls = {"a": int, "b": str, "c": float}, []
     with (tmp_path / "small").open("wb") as file:  # imports what it needs
         tables.write(tables.OutputTable(columns, rows(10), 10), kind, file)
     tracemalloc.start()
     with (tmp_path / "large").open("wb") as file:
-        tables.write(tables.OutputTable(columns, rows(20_000), 20_000), kind, file, lambda *done: seen.append(done))
+        tables.write(tables.OutputTable(columns, rows(20_000), 20_000), kind, file, lambda *done: calls.append(done))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6e6 < 20_000 * 500
-    assert [(done, 20_000) for done in range(tables.CHUNK, 20_001, tables.CHUNK)] == seen
+    assert [(done, 20_000) for done in range(tables.CHUNK, 20_001, tables.CHUNK)] == calls
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
@@ -256,15 +256,15 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
     for what in export.WHATS:
         for kind in tables.FORMATS if what in export.TABLES else ("file",):
             out = tmp_path / f"{what}.{kind}"
-            code, printed, said = run("--what", what, "--output", str(out))
-            assert (0, b"") == (code, printed)
-            assert (what == "predictions") == said.startswith(b"No probability after 22 labels")
-            asked = ("--format", kind) if what in export.TABLES else ()
-            assert (0, out.read_bytes()) == run("--what", what, *asked)[:2]
+            code, stdout, stderr = run("--what", what, "--output", str(out))
+            assert (0, b"") == (code, stdout)
+            assert (what == "predictions") == stderr.startswith(b"No probability after 22 labels")
+            options = ("--format", kind) if what in export.TABLES else ()
+            assert (0, out.read_bytes()) == run("--what", what, *options)[:2]
     assert (1, b"", b"error: --what must be one of labels, decisions, predictions, model, report. Got all.\n") == run(
         "--what", "all"
     )
     for option in (("--format", "csv"), ("--texts",)):
-        told = f"error: {option[0]} is for tables: labels, decisions, predictions. Got model.\n".encode()
-        assert (1, b"", told) == run("--what", "model", *option)
+        message = f"error: {option[0]} is for tables: labels, decisions, predictions. Got model.\n".encode()
+        assert (1, b"", message) == run("--what", "model", *option)
     assert (1, b"", b"error: --format must be one of csv, jsonl, parquet. Got xml.\n") == run("--format", "xml")

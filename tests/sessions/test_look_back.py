@@ -24,14 +24,14 @@ RUNS = [
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A database with the same stream in two classes, in four, and without labels."""
-    found = Store(tmp_path_factory.mktemp("retrace") / "studio.db")
+    store = Store(tmp_path_factory.mktemp("retrace") / "studio.db")
     items = stream_of()[1]
-    datasets.add(found, "sparse", datasets.table(items), "made.npz")
+    datasets.add(store, "sparse", datasets.table(items), "made.npz")
     items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(300) % 5 % 4)
-    datasets.add(found, "classes", datasets.table(items), "made.npz")
-    datasets.add(found, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
-    yield found
-    found.close()
+    datasets.add(store, "classes", datasets.table(items), "made.npz")
+    datasets.add(store, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
+    yield store
+    store.close()
 
 
 @pytest.fixture(autouse=True)
@@ -81,21 +81,21 @@ def test_rounds_between_questions_have_their_margin_and_prediction(store, data, 
     opened, _ = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
-    seen = {}
+    by_question = {}
     for t in sorted(set(range(trace.rounds)) - asked):
-        found = trace.round(t)
-        scores = X[[found.item]] @ trace.step(found.number).place.weights
+        this_round = trace.round(t)
+        scores = X[[this_round.item]] @ trace.step(this_round.number).place.weights
         best = np.sort(scores.ravel())[::-1]
         expected = best[0] - best[1] if trace.multiclass else best[0]
-        assert found.margin == pytest.approx(expected, abs=1e-12)
-        assert (int(trace.order[t]), stream.draw(trace.settings.seed, t)) == (found.item, found.draw)
-        assert found.probability <= found.draw
-        assert t + 1 == found.counts.sum()
-        seen.setdefault(found.number, []).append(found)
+        assert this_round.margin == pytest.approx(expected, abs=1e-12)
+        assert (int(trace.order[t]), stream.draw(trace.settings.seed, t)) == (this_round.item, this_round.draw)
+        assert this_round.probability <= this_round.draw
+        assert t + 1 == this_round.counts.sum()
+        by_question.setdefault(this_round.number, []).append(this_round)
     for number in range(1, trace.steps + 1):
-        passed, between = trace.step(number).passed, seen.get(number, [])
-        margins = [found.margin for found in between]
-        pushed = None if trace.multiclass else sum(found.predicted > 0 for found in between)
+        passed, between = trace.step(number).passed, by_question.get(number, [])
+        margins = [this_round.margin for this_round in between]
+        pushed = None if trace.multiclass else sum(this_round.predicted > 0 for this_round in between)
         assert (len(between), pushed) == (passed.rounds, passed.pushed)
         assert (min(margins, default=None), max(margins, default=None)) == (passed.low, passed.high)
         if between:
@@ -203,24 +203,24 @@ def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more)
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     trace = Trace(store, opened.id)
-    found = what_if(trace, strategy(algorithm))
-    assert (True, 1.0, 0) == (found.exact, found.share, found.different)
-    assert [(e.round + 1, e.predicted, e.label) for e in trace.log] == found.asked
-    assert trace.counts.tobytes() == found.run.counts.tobytes()
-    assert weights(trace.state.learner).tobytes() == weights(found.run.state.learner).tobytes()
+    alternative = what_if(trace, strategy(algorithm))
+    assert (True, 1.0, 0) == (alternative.exact, alternative.share, alternative.different)
+    assert [(e.round + 1, e.predicted, e.label) for e in trace.log] == alternative.asked
+    assert trace.counts.tobytes() == alternative.run.counts.tobytes()
+    assert weights(trace.state.learner).tobytes() == weights(alternative.run.state.learner).tobytes()
 
 
 def test_another_algorithm_is_the_replay_of_it(store):
     """On labelled data the what-if of another algorithm has the counts of a replay of it."""
     opened, _ = labelled(store, budget=30)
     trace = Trace(store, opened.id)
-    found, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
-    done = stream.replay(
+    alternative, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
+    replay = stream.replay(
         trace.dataset.rows, trace.y, trace.order, *chosen.build(8), stream.objective(), budget=30, seed=0
     )
-    assert (done.counts.tolist(), done.queried) == (found.run.counts.tolist(), len(found.run.labels))
+    assert (replay.counts.tolist(), replay.queried) == (alternative.run.counts.tolist(), len(alternative.run.labels))
     wrong = sum(e.label not in (0, trace.y[e.item]) for e in trace.log)
-    assert wrong == found.different > 0
+    assert wrong == alternative.different > 0
 
 
 def test_without_labels_only_this_session_answers(store, monkeypatch):
@@ -231,14 +231,14 @@ def test_without_labels_only_this_session_answers(store, monkeypatch):
         say(opened, int(y[opened.place.asked.item]))
     trace = Trace(store, opened.id)
     assert (False, 1.0, True) == ((same := what_if(trace, strategy("PAA-I"))).exact, same.share, same.enough)
-    found = what_if(trace, strategy("D-AMD"))
+    alternative = what_if(trace, strategy("D-AMD"))
     here = {e.round + 1: e.label for e in trace.log}
-    assert [here.get(t, 0) for t, *_ in found.asked] == [label for *_, label in found.asked]
-    assert sum(t in here for t, *_ in found.asked) / len(found.asked) == found.share < 1
-    assert len(found.asked) <= 40
-    for limit in (found.share, found.share + 1e-9):
+    assert [here.get(t, 0) for t, *_ in alternative.asked] == [label for *_, label in alternative.asked]
+    assert sum(t in here for t, *_ in alternative.asked) / len(alternative.asked) == alternative.share < 1
+    assert len(alternative.asked) <= 40
+    for limit in (alternative.share, alternative.share + 1e-9):
         monkeypatch.setattr(look_back, "ENOUGH", limit)
-        assert found.enough == (limit <= found.share)
+        assert alternative.enough == (limit <= alternative.share)
 
 
 def test_what_if_of_the_other_kind_is_refused(store):

@@ -29,15 +29,15 @@ from tests.harness import ROOT
 from tests.harness.sessions import begin, say, truth
 
 
-def taught(opened, answers=30):
+def labelled(opened, answers=30):
     while opened.place.asked and len(opened.labels) < answers:
         say(opened, truth(opened))
     return opened
 
 
-def content(made):
+def content(fitted):
     file = io.BytesIO()
-    model.write(made, file)
+    model.write(fitted, file)
     return file.getvalue()
 
 
@@ -51,9 +51,9 @@ def packed(lines):
 
 def margins(opened, table):
     """The margins of a table by the session's own learner, from the kernel that asks its questions."""
-    found = np.empty((rows.length(table), learners.classes(opened.learner) or 1))
-    stream.scores(table, opened.learner, opened.settings.theta, found)
-    return found
+    scores = np.empty((rows.length(table), learners.classes(opened.learner) or 1))
+    stream.scores(table, opened.learner, opened.settings.theta, scores)
+    return scores
 
 
 @pytest.mark.parametrize(
@@ -68,23 +68,23 @@ def margins(opened, table):
 def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):
     """A file gives the same margins bit for bit, also of averaged weights and several classes, and it is the same file
     when it is read and written again."""
-    opened = taught(begin(store, data, algorithm, **more))
-    made = content(model.of_session(opened))
-    (tmp_path / "m").write_bytes(made)
-    found = model.read(tmp_path / "m")
-    assert made == content(found)
+    opened = labelled(begin(store, data, algorithm, **more))
+    written = content(model.of_session(opened))
+    (tmp_path / "m").write_bytes(written)
+    loaded = model.read(tmp_path / "m")
+    assert written == content(loaded)
     own, vectors = margins(opened, opened.dataset.rows), rows.matrix(opened.dataset.rows)
-    assert np.array_equal(own, found.scores(opened.dataset.rows))
+    assert np.array_equal(own, loaded.scores(opened.dataset.rows))
     assert np.any(own)
-    assert opened.names == found.classes
+    assert opened.names == loaded.classes
     predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.settings.theta, 1, -1)
-    assert predicted.tolist() == [label for _, label, *_ in found.predictions(own)]
-    assert (found.text, found.rows(vectors).columns) == (False, vectors.shape[1])
+    assert predicted.tolist() == [label for _, label, *_ in loaded.predictions(own)]
+    assert (loaded.text, loaded.rows(vectors).columns) == (False, vectors.shape[1])
 
 
 def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
     """The weights of a sketch give its margins, to rounding; only the second-order perceptron has no weights."""
-    opened = taught(begin(store, "sparse", "SSOA3", averaged=True), 5)
+    opened = labelled(begin(store, "sparse", "SSOA3", averaged=True), 5)
     asked = opened.place.asked
     scores = model.of_session(opened).scores(rows.take(opened.dataset.rows, [asked.item]))
     assert asked.margin == pytest.approx(scores.item(), rel=1e-9)
@@ -101,9 +101,9 @@ def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
 @pytest.fixture(scope="module")
 def tweets(tmp_path_factory):
     """A session over the demo's texts, with enough answers of both kinds for a probability."""
-    kept = Store(tmp_path_factory.mktemp("tweets") / "studio.db")
+    store = Store(tmp_path_factory.mktemp("tweets") / "studio.db")
     settings = demo.DEMOS["tweets"].session | {"budget": 200}
-    opened = taught(Session(kept, create(kept, demo.dataset(kept, "tweets"), **settings)), 200)
+    opened = labelled(Session(store, create(store, demo.dataset(store, "tweets"), **settings)), 200)
     assert opened.labels.count(1) > calibration.FEWEST
     return opened
 
@@ -121,11 +121,11 @@ def texts_of(opened, count):
 
 def test_new_texts_get_the_margins_of_the_session(tweets, file):
     """Texts of the stream, alone or together, get the margins of the stream's rows, bit for bit."""
-    found, own = model.read(file), margins(tweets, tweets.dataset.rows)
+    loaded, own = model.read(file), margins(tweets, tweets.dataset.rows)
     texts = texts_of(tweets, 300)
-    assert np.array_equal(own[:300], found.scores(found.rows(texts)))
-    assert all(np.array_equal(own[k], found.scores(found.rows([texts[k]]))[0]) for k in range(0, 300, 20))
-    assert [0.0] == found.scores(found.rows(["qwertz"]))[0].tolist()
+    assert np.array_equal(own[:300], loaded.scores(loaded.rows(texts)))
+    assert all(np.array_equal(own[k], loaded.scores(loaded.rows([texts[k]]))[0]) for k in range(0, 300, 20))
+    assert [0.0] == loaded.scores(loaded.rows(["qwertz"]))[0].tolist()
 
 
 @pytest.fixture
@@ -153,23 +153,23 @@ def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp
         "txt": lambda: source.write_text("\n".join(texts), encoding="utf-8"),
     }[suffix]()
     named = () if suffix == "txt" else ("--text", "said")
-    code, printed, said = predict(source, "--json", *named, "--texts")
-    assert (0, "") == (code, said)
-    found = [json.loads(line) for line in printed.splitlines()]
-    assert texts == [row["text"] for row in found]
-    assert margins(tweets, tweets.dataset.rows)[:50, 0].tolist() == [row["margin"] for row in found]
-    assert [str(k + 1) if suffix == "txt" else f"k{k}" for k in range(50)] == [row["id"] for row in found]
-    assert all(tweets.names[row["predicted"]] == row["predicted_class"] for row in found)
-    order = np.argsort([row["margin"] for row in found])
-    chances = np.array([row["probability"] for row in found])[order]
+    code, stdout, stderr = predict(source, "--json", *named, "--texts")
+    assert (0, "") == (code, stderr)
+    predictions = [json.loads(line) for line in stdout.splitlines()]
+    assert texts == [row["text"] for row in predictions]
+    assert margins(tweets, tweets.dataset.rows)[:50, 0].tolist() == [row["margin"] for row in predictions]
+    assert [str(k + 1) if suffix == "txt" else f"k{k}" for k in range(50)] == [row["id"] for row in predictions]
+    assert all(tweets.names[row["predicted"]] == row["predicted_class"] for row in predictions)
+    order = np.argsort([row["margin"] for row in predictions])
+    chances = np.array([row["probability"] for row in predictions])[order]
     assert (np.diff(chances) >= 0).all()
     assert 0 < chances[0] < 0.5 < chances[-1] < 1
     for out in ("out.csv", "out.jsonl", "out.parquet"):
         assert (0, "", "") == predict(source, "--output", tmp_path / out, *named, "--texts")
     read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet}
     for kind, reader in read.items():
-        assert [row["margin"] for row in found] == reader(tmp_path / f"out.{kind}")["margin"].tolist()
-    assert printed == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+        assert [row["margin"] for row in predictions] == reader(tmp_path / f"out.{kind}")["margin"].tolist()
+    assert stdout == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
 
 
 def test_predict_follows_a_pipe_line_by_line(tweets, file):
@@ -183,9 +183,9 @@ def test_predict_follows_a_pipe_line_by_line(tweets, file):
             process.stdin.write(json.dumps({"text": text}).encode() + b"\n")
             process.stdin.flush()
             assert own[k, 0] == json.loads(process.stdout.readline())["margin"]
-        rest, said = process.communicate(b'{"text": ""}\nno json\n')
-    assert (0, b"") == (process.returncode, rest)
-    assert b"skipped 1 empty text (line 4), 1 broken line (line 5)\n" == said
+        stdout, stderr = process.communicate(b'{"text": ""}\nno json\n')
+    assert (0, b"") == (process.returncode, stdout)
+    assert b"skipped 1 empty text (line 4), 1 broken line (line 5)\n" == stderr
 
 
 # Vectors
@@ -202,9 +202,9 @@ def table(tmp_path_factory):
     lines += [[f"p{k}", *map(repr, map(float, x)), int(label)] for k, (x, label) in enumerate(zip(X, y))]
     with (folder / "table.csv").open("w", newline="") as out:
         csv.writer(out).writerows(lines)
-    kept = Store(folder / "studio.db")
-    dataset, _ = datasets.import_file(kept, folder / "table.csv", "table", scale="standardize+l2")
-    opened = taught(Session(kept, create(kept, dataset, "PAA-I", budget=60)), 40)
+    store = Store(folder / "studio.db")
+    dataset, _ = datasets.import_file(store, folder / "table.csv", "table", scale="standardize+l2")
+    opened = labelled(Session(store, create(store, dataset, "PAA-I", budget=60)), 40)
     (folder / "m.gz").write_bytes(content(model.of_session(opened)))
     return opened, folder
 
@@ -214,30 +214,30 @@ def test_columns_are_matched_by_name(table, predict):
     opened, folder = table
     own = margins(opened, opened.dataset.rows)[:, 0].tolist()
     with (folder / "table.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
+        source_rows = list(csv.DictReader(file))
     for columns, name in ((["d", "new", "b", "id", "age, years", "c"], "turned"), (["id", "b", "c", "d"], "short")):
         with (folder / f"{name}.csv").open("w", newline="") as out:
             writer = csv.DictWriter(out, columns, extrasaction="ignore", restval="7")
             writer.writeheader()
-            writer.writerows(found)
-    code, printed, said = predict(folder / "turned.csv", using=folder / "m.gz")
-    assert (0, "") == (code, said)
-    rows = list(csv.DictReader(io.StringIO(printed)))
+            writer.writerows(source_rows)
+    code, stdout, stderr = predict(folder / "turned.csv", using=folder / "m.gz")
+    assert (0, "") == (code, stderr)
+    rows = list(csv.DictReader(io.StringIO(stdout)))
     assert own == [float(row["margin"]) for row in rows]
     assert [f"p{k}" for k in range(120)] == [row["id"] for row in rows]
-    code, printed, said = predict(folder / "short.csv", using=folder / "m.gz")
-    assert (1, "") == (code, printed)
-    assert "error: short.csv has no column 'age, years'; its columns are id, b, c, d.\n" == said
+    code, stdout, stderr = predict(folder / "short.csv", using=folder / "m.gz")
+    assert (1, "") == (code, stdout)
+    assert "error: short.csv has no column 'age, years'; its columns are id, b, c, d.\n" == stderr
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
 def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix):
     """Columns without names are matched by position; an array with too few is refused, a sparse file is not."""
     opened = begin(store, "dense", "PAA-I")
-    taught(opened, 10)
-    made = model.of_session(opened)
-    made = model.Model(made.head, [str(k + 1) for k in range(len(made.names))], made.numbers, made.weights)
-    (tmp_path / "m.gz").write_bytes(content(made))
+    labelled(opened, 10)
+    fitted = model.of_session(opened)
+    fitted = model.Model(fitted.head, [str(k + 1) for k in range(len(fitted.names))], fitted.numbers, fitted.weights)
+    (tmp_path / "m.gz").write_bytes(content(fitted))
     X = rows.matrix(opened.dataset.rows)[:20].copy()
     X[:, -1] = 0  # a sparse file does not name the last column then
     wide, short = np.column_stack([X, np.ones(20)]), X[:, :3]
@@ -256,16 +256,16 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
 
     expected = margins(opened, rows.as_rows(datasets.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
     for name, matrix in (("same", X), ("wide", wide)):
-        code, printed, said = predict(written(name, matrix), using=tmp_path / "m.gz")
-        assert (0, "") == (code, said)
+        code, stdout, stderr = predict(written(name, matrix), using=tmp_path / "m.gz")
+        assert (0, "") == (code, stderr)
         assert expected == pytest.approx(
-            [float(row["margin"]) for row in csv.DictReader(io.StringIO(printed))], rel=1e-12
+            [float(row["margin"]) for row in csv.DictReader(io.StringIO(stdout))], rel=1e-12
         )
-    code, printed, said = predict(written("short", short), using=tmp_path / "m.gz")
+    code, stdout, stderr = predict(written("short", short), using=tmp_path / "m.gz")
     if suffix == "npy":
-        assert (1, "", f"error: the model needs {len(made.names)} columns. Got 3.\n") == (code, printed, said)
+        assert (1, "", f"error: the model needs {len(fitted.names)} columns. Got 3.\n") == (code, stdout, stderr)
     else:
-        assert (0, "") == (code, said)
+        assert (0, "") == (code, stderr)
 
 
 @pytest.mark.parametrize(
@@ -281,10 +281,10 @@ def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, 
     """A file that cannot be predicted ends with one sentence, no traceback, no output and no file."""
     if words is not None:
         (tmp_path / name).write_text(words)
-    code, printed, said = predict(tmp_path / name, "--output", tmp_path / "out.csv")
-    assert (1, "") == (code, printed)
-    assert re.fullmatch(r"error: .*\.\n", said)
-    assert message in said
+    code, stdout, stderr = predict(tmp_path / name, "--output", tmp_path / "out.csv")
+    assert (1, "") == (code, stdout)
+    assert re.fullmatch(r"error: .*\.\n", stderr)
+    assert message in stderr
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -345,9 +345,9 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp
     """A bad model file ends with exit code 1 and one line, without a traceback."""
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(file.read_bytes()), file.read_bytes()))
     (tmp_path / "new.txt").write_text("happy\n")
-    code, printed, said = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
-    assert (1, "") == (code, printed)
-    assert re.fullmatch(r"error: \S*bad\.gz is not a (usable )?model\b.*\.\n", said)
+    code, stdout, stderr = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
+    assert (1, "") == (code, stdout)
+    assert re.fullmatch(r"error: \S*bad\.gz is not a (usable )?model\b.*\.\n", stderr)
 
 
 def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
@@ -365,9 +365,9 @@ def test_probabilities_are_those_that_made_the_answers():
     rng = np.random.default_rng(1)
     p = rng.normal(size=20_000)
     hits = rng.random(p.size) < 1 / (1 + np.exp(-(2 * p - 1)))
-    found = calibration.fit(p, hits, np.ones(p.size))
-    assert (2, -1) == pytest.approx((found.slope, found.intercept), abs=0.1)
-    assert (20_000, hits.sum(), None) == (found.labels, found.hits, found.reason)
+    fitted = calibration.fit(p, hits, np.ones(p.size))
+    assert (2, -1) == pytest.approx((fitted.slope, fitted.intercept), abs=0.1)
+    assert (20_000, hits.sum(), None) == (fitted.labels, fitted.hits, fitted.reason)
     p, hits, weights = p[:300], hits[:300], 1 + 2 * hits[:300]
     weighted = calibration.fit(p, hits, weights)
     twice = calibration.fit(np.repeat(p, weights), np.repeat(hits, weights), np.ones(weights.sum()))
@@ -389,5 +389,5 @@ def test_there_is_no_probability_without_enough_answers_of_both_kinds():
 @settings(deadline=None)
 def test_every_margin_has_a_probability(margin):
     """The probability of any finite margin lies between 0 and 1."""
-    found = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
-    assert 0 <= found(np.array([margin]))[0] <= 1
+    calibrated = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
+    assert 0 <= calibrated(np.array([margin]))[0] <= 1

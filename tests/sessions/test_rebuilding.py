@@ -167,26 +167,26 @@ def test_an_answer_while_another_process_rebuilds(store, other, monkeypatch, act
 
 def test_a_place_is_never_half_of_an_answer(store):
     """Another thread sees a session before or after an answer, never in between."""
-    opened, seen, over = begin(store, budget=150), [], threading.Event()
+    opened, places, over = begin(store, budget=150), [], threading.Event()
 
     def look():
         while not over.is_set():
-            seen.append(opened.place)
+            places.append(opened.place)
 
     thread = threading.Thread(target=look)
     thread.start()
     label_until_the_end(opened)
     over.set()
     thread.join()
-    told = {
+    counts = {
         (
             p.progress.labels,
             sum(p.progress.answers.values()),
             p.asked.number - 1 if p.asked else opened.place.progress.labels,
         )
-        for p in seen
+        for p in places
     }
-    assert {(labels, labels, labels) for labels, *_ in told} == told
+    assert {(labels, labels, labels) for labels, *_ in counts} == counts
 
 
 # Digests

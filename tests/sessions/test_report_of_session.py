@@ -37,15 +37,15 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
     for k in range(15):
         say(opened, SKIP if k == 4 else truth(opened))
     text, page = shown(opened)
-    found = opened.evaluate(opened.counts, "push")
-    assert f">{found['accuracy']:.3f}</td>" in text
+    values = opened.evaluate(opened.counts, "push")
+    assert f">{values['accuracy']:.3f}</td>" in text
     assert "Exact: every item of the data has a label of its own" in page.text
     assert "14 of 40 labels used, 1 skipped" in page.text
     assert 4 == text.count("<svg")
     assert all(name in page.text for name in opened.names.values())
-    told = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1]))
-    assert (opened.settings.parameters, 40) == (told["parameters"], told["budget"])
-    assert opened.settings.engine == told["page"]["engine"]
+    settings = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1]))
+    assert (opened.settings.parameters, 40) == (settings["parameters"], settings["budget"])
+    assert opened.settings.engine == settings["page"]["engine"]
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
@@ -64,9 +64,9 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
     opened = begin(store, "unlabelled")
     for label in (1, -1, 1):
         say(opened, label)
-    known = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
-    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, 20, 77, known, None))
-    monkeypatch.setattr(estimates, "curve", lambda session: [(5, 2, known), (9, 3, known)])
+    estimate = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
+    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, 20, 77, estimate, None))
+    monkeypatch.setattr(estimates, "curve", lambda session: [(5, 2, estimate), (9, 3, estimate)])
     text, page = shown(opened)
     assert "Estimated, not exact" in page.text
     assert "Exact:" not in page.text
@@ -79,14 +79,14 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
 def test_the_accuracy_of_classes_is_estimated_too(store):
     """For K classes without true labels the report has the estimated accuracy with its interval."""
     opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
-    known = Dataset(store, "classes").y
+    labels = Dataset(store, "classes").y
     while opened.place.asked:
-        say(opened, int(known[opened.place.asked.item]))
+        say(opened, int(labels[opened.place.asked.item]))
     text, _ = shown(opened)
     assert ["Accuracy (estimated)"] == re.findall(r"Accuracy \([^)]*\)", text)
-    for found in estimates.of_session(opened).metrics.values():
-        guess = found["accuracy"]
-        assert f">{guess.value:.3f} ({guess.low:.3f} to {guess.high:.3f})</td>" in text
+    for values in estimates.of_session(opened).metrics.values():
+        estimate = values["accuracy"]
+        assert f">{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})</td>" in text
 
 
 def test_corrections_and_notes_are_listed_and_never_markup(store):

@@ -31,11 +31,11 @@ def test_a_question_is_stored_before_it_is_returned(path, store, data, algorithm
     for label in (1, -1, 0, -1, 1, -1):
         for place in (opened.place, *opened.branches.values()):
             asked = place.asked
-            found = outside.execute(
+            row = outside.execute(
                 "SELECT session, round, item, margin, probability, predicted FROM questions WHERE id = ?", [asked.id]
             ).fetchone()
             expected = (opened.id, asked.round, asked.item, asked.margin, asked.probability, asked.predicted)
-            assert expected == found
+            assert expected == row
             assert opened.order[asked.round] == asked.item
         say(opened, label)
     outside.close()
@@ -107,13 +107,13 @@ def test_skip_spends_and_teaches_nothing(store):
     """A skip leaves the budget and every number of the learner as they are, and moves on to a later item."""
     opened = begin(store, algorithm="OA3-diag")
     say(opened, POSITIVE)
-    taught = [
+    learned = [
         array.tobytes() for array in (opened.state.learner.w, opened.state.learner.s, opened.state.objective.seen)
     ]
     before = opened.place
     say(opened, SKIP)
     after = opened.place
-    assert taught == [
+    assert learned == [
         a.tobytes() for a in (opened.state.learner.w, opened.state.learner.s, opened.state.objective.seen)
     ]
     assert (before.progress.left, 1, 1) == (after.progress.left, after.progress.labels, after.progress.skipped)
@@ -150,8 +150,8 @@ def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
     """The item is asked again with its old answer marked, and the state is that of a session without that answer."""
     opened = begin(store, data, algorithm, **more)
     one, other = list(opened.names)[:2]
-    given, label = [one, other, SKIP, other, one], {POSITIVE: one, NEGATIVE: other, SKIP: SKIP}[label]
-    for answer in given:
+    answers, label = [one, other, SKIP, other, one], {POSITIVE: one, NEGATIVE: other, SKIP: SKIP}[label]
+    for answer in answers:
         say(opened, answer)
     before, digest = opened.place, opened.digest()
     say(opened, label)
@@ -163,7 +163,7 @@ def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
         opened.place.asked.id,
         opened.place.asked.item,
     )
-    assert digest == opened.digest() == twin(store, opened, given).digest()
+    assert digest == opened.digest() == twin(store, opened, answers).digest()
 
 
 def test_one_undo_event_undoes_once(store, other):
@@ -269,14 +269,14 @@ def test_a_place_equals_the_branch_that_was_prepared_for_it(store, data, algorit
 
 def test_a_place_never_changes(store):
     """Answers and undo change neither the weights nor the counts of a place that a page has kept."""
-    opened, kept = begin(store), []
+    opened, copies = begin(store), []
     for label in (1, -1, 0, -1, 1):
         for place in (opened.place, *opened.branches.values()):
-            kept.append((place, place.weights.tobytes(), place.counts.tolist()))
+            copies.append((place, place.weights.tobytes(), place.counts.tolist()))
         say(opened, label)
     take_back(opened)
     say(opened, NEGATIVE)
-    assert [copy for _, *copy in kept] == [[place.weights.tobytes(), place.counts.tolist()] for place, *_ in kept]
+    assert [copy for _, *copy in copies] == [[place.weights.tobytes(), place.counts.tolist()] for place, *_ in copies]
 
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[-2:])
@@ -400,8 +400,8 @@ def test_audits_are_marked_and_their_number_is_exact(store):
             take_back(opened)
             assert (asked.item, 1) == (opened.place.asked.item, opened.place.asked.audit)
             say(opened, truth(opened))
-    given = [entry["audit"] for entry in store.answers(opened.id) if entry["label"]]
-    assert (40, 12) == (len(given), sum(given))
+    audits = [entry["audit"] for entry in store.answers(opened.id) if entry["label"]]
+    assert (40, 12) == (len(audits), sum(audits))
 
 
 @pytest.mark.parametrize(
@@ -430,8 +430,8 @@ def test_an_algorithm_with_a_fixed_rho_ignores_the_setting(store):
         "estimated": create(store, "dense", "OA3"),
         "cost": create(store, "dense", "OA3", metric="cost", weights=weights),
     }
-    found = {name: store.session(number)["rho"] for name, number in rho.items()}
-    assert {"fixed": 1.0, "number": 9.0, "estimated": 0.0, "cost": pytest.approx(4.0)} == found
+    stored = {name: store.session(number)["rho"] for name, number in rho.items()}
+    assert {"fixed": 1.0, "number": 9.0, "estimated": 0.0, "cost": pytest.approx(4.0)} == stored
 
 
 def test_a_stream_without_labels_counts_in_the_unknown_class(store):
