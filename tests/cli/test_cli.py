@@ -346,6 +346,7 @@ def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
         assert (1, "", message) == run("replay", name, "--algorithm", "PAA-I")
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program(db, numbers):
     """`python -m oal_engine` works in a process of its own, with exit codes and no traceback."""
 
@@ -368,6 +369,7 @@ def test_the_module_runs_as_a_program(db, numbers):
 # The issue's own lines
 
 
+@pytest.mark.slow
 def test_happy_moments_as_in_the_issue(ok, shared):
     """Importing the happy moments with exercise as the positive class gives 27,775 items, 1,393 of them positive."""
     imported = ok(

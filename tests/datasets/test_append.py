@@ -571,6 +571,7 @@ def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
     assert 3 + taken.appended == store.length(texts.id)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
     """Each line is in the database while the feed runs; Ctrl-C ends it with a summary and keeps everything."""
     command = [sys.executable, "-m", "oal_engine", "append", "texts", "-", "--db", str(store.path)]

@@ -325,6 +325,7 @@ def test_the_published_german_is_unit_rows(shared):
     assert (1000, 24, 300) == (rows.length(table.rows), table.rows.columns, int((table.y > 0).sum()))
 
 
+@pytest.mark.slow
 def test_happy_moments_import_whole(store, shared):
     """All 27,775 sentences are kept, 1,393 of them positive, and one of them gives the row that was stored for it."""
     columns = formats.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)

@@ -185,6 +185,7 @@ print(stream.replay(rows.as_rows([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), [1, 1, -1],
 """
 
 
+@pytest.mark.slow
 def test_an_edited_learner_runs_at_once(tmp_path):
     """Machine code is cached between processes, but not for sources that have changed since."""
     shutil.copytree(ENGINE, tmp_path / "oal_engine", ignore=shutil.ignore_patterns("__pycache__"))

@@ -22,6 +22,7 @@ def table(pushed, y, asked):
     return counts
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from([-1, 1]), st.booleans()), min_size=1, max_size=40),
@@ -117,6 +118,7 @@ def test_weights():
                 Weights(**{name: wrong})
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4), st.booleans()), min_size=1, max_size=40).filter(
