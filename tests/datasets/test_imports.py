@@ -36,6 +36,7 @@ def children():
     return [line for line in output.splitlines() if "oal_engine.datasets.imports" in line]
 
 
+@pytest.mark.slow
 def test_a_file_becomes_a_data_set(store, tmp_path):
     """A path and an upload give the same data set with the same columns, and progress is reported in phases."""
     calls = []
@@ -78,6 +79,7 @@ def test_a_preview_is_that_of_the_formats():
     )
 
 
+@pytest.mark.slow
 def test_an_unreadable_file_is_refused_in_one_sentence():
     """The error of a reader in the other process is raised here, for a preview and for a tree."""
     with pytest.raises(formats.DataError, match=r"^x.bin is empty; the readers are "):
@@ -142,6 +144,7 @@ imports.import_file(Store(sys.argv[1]), file, "x.csv", columns, None, "utf-8", "
 """
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
     """When the server is killed its import process ends without storing a data set."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(store.path)], cwd=ROOT, stdout=subprocess.PIPE)

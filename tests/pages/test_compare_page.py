@@ -147,6 +147,7 @@ def test_an_unknown_comparison_in_the_address_is_refused(store, number):
     assert f"Comparison {number} does not exist." in words(at)
 
 
+@pytest.mark.slow
 def test_a_result_has_its_tables_and_details(store, tmp_path):
     """A result shows each kind of detail on demand, can be compared with another, and no name is markup."""
     imported(store, tmp_path)

@@ -31,6 +31,7 @@ def test_it_says_that_there_is_no_session(store):
     assert 1 == len(at.get("file_uploader"))
 
 
+@pytest.mark.slow
 def test_a_place_that_does_not_exist_is_refused(pages):
     """A wrong question or session in the address is answered with one sentence."""
     store, texts = pages

@@ -172,6 +172,7 @@ def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp
     assert stdout == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_predict_follows_a_pipe_line_by_line(tweets, file):
     """A prediction is printed before the next text is read; lines without a text are skipped and counted at the end."""
     command = [sys.executable, "-m", "oal_engine", "predict", "-", "--model", str(file), "--json"]
