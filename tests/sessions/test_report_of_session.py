@@ -13,6 +13,8 @@ from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, Page
 from tests.harness.sessions import begin, say, truth
 
+pytestmark = pytest.mark.slow
+
 
 def shown(opened):
     """The report as text and parsed, after checks that hold for every report."""

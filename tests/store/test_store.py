@@ -449,6 +449,7 @@ write(store, int(sys.argv[2]), f"process {sys.argv[2]}")
 """
 
 
+@pytest.mark.slow
 def test_writers_wait_for_each_other(path, store):
     """Two threads and two other processes write labels at once, and all labels are stored without an error."""
     dataset, errors = store.add_dataset(DATASET, ITEMS), []

@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_every_session_of_the_version_before_opens_to_the_same_bits(folder):
     """Each session verifies, has the digest that version 0.2.0 stored, and takes the next answer."""
     store = Store(folder / "studio.db")
