@@ -152,6 +152,7 @@ def test_classes_equal_scikit_learn(items):
         )
 
 
+@settings(deadline=None)
 @given(arrays(np.int64, (5, CLASSES, CLASSES + 1, 2), elements=st.integers(0, 99)))
 def test_a_curve_of_classes_is_evaluated_point_by_point(curve):
     """Metrics of counts with leading axes equal those of each point alone."""
