@@ -209,6 +209,11 @@ def note(words: object, color: str = "rgba(60, 130, 120, .13)") -> None:
     st.html(f'<p role="status" style="{style}">{html.escape(str(words))}</p>')
 
 
+def small_note(words: str) -> None:
+    """Show one sentence in small letters, about what stands above it, literally."""
+    st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0">{html.escape(words)}</p>')
+
+
 def counted(number: int, what: str) -> str:
     """A number with the word for what it counts, in the plural where it is not 1."""
     return f"{number:,} {what}{'s' * (number != 1)}"
