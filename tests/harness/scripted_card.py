@@ -31,15 +31,16 @@ MOUNT = """async script => {
 
 
 def question(id, **changes):
-    about = {"id": id, "number": id, "parts": [[f"item {id}", 0]], "features": None, "title": None, "why": "w"}
-    return about | {"old": None} | changes
+    item = {"id": id, "number": id, "parts": [[f"item {id}", 0]], "features": None, "title": None, "why": "w"}
+    return item | {"old": None} | changes
 
 
 def place(asked, **changes):
     """A place by its question, the question's id, or None for an end."""
     asked = question(asked) if isinstance(asked, int) else asked
-    about = {"question": asked, "end": None, "counters": COUNTERS, "result": None}
-    return asked if asked and "counters" in asked else about | changes
+    if asked and "counters" in asked:
+        return asked
+    return {"question": asked, "end": None, "counters": COUNTERS, "result": None} | changes
 
 
 class Script:
@@ -67,10 +68,9 @@ class Script:
             str(id): {str(label): place(then) for label, then in outcomes.items()}
             for id, outcomes in dict(branches).items()
         }
-        about = {"boot": "b", "session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
-        about |= {"annotator": "anna", "login": False}
-        about |= {"place": place(here), "branches": ahead} | changes
-        self.page.evaluate("data => { give(data) }", about)
+        payload = {"boot": "b", "session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
+        payload |= {"annotator": "anna", "login": False, "place": place(here), "branches": ahead} | changes
+        self.page.evaluate("data => { give(data) }", payload)
 
     def run(self, ms):
         """Let the clock run."""
