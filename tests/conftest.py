@@ -62,8 +62,8 @@ def browser():
     """A real Chromium, without which the test skips or fails."""
     from tests.harness.browser import chromium
 
-    with chromium() as found:
-        yield found
+    with chromium() as launched:
+        yield launched
 
 
 @pytest.fixture(scope="session")
@@ -71,16 +71,16 @@ def context(browser):
     """The browser that most visitors use."""
     from tests.harness.browser import warmed
 
-    with warmed(browser) as found:
-        yield found
+    with warmed(browser) as opened:
+        yield opened
 
 
 @pytest.fixture
-def visit(browser, context):
+def visit(context):
     """A function that opens the app in a browser; nothing may go wrong in its console."""
     from tests.harness.browser import Visitors
 
-    visitors = Visitors(browser, context)
+    visitors = Visitors(context)
     yield visitors
     visitors.leave()
     assert visitors.problems == []

@@ -5,8 +5,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
-from tests.harness.browser import Card, Server
+from tests.harness.browser import Card, running, warmed
 from tests.harness.scripted_card import ADDRESS, HTML, THEME, Script
 from ui.components import text
 
@@ -16,18 +15,14 @@ COLUMNS = formats.Columns(text=("text",), label="label", id="id")
 @pytest.fixture(scope="session")
 def server(browser, tmp_path_factory):
     """One running app for all tests that need no other; its database is empty at first."""
-    started = Server(tmp_path_factory.mktemp("app"))
-    yield started
-    started.kill()
-    assert "Traceback" not in started.log.read_text()
+    with running(tmp_path_factory.mktemp("app")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def store(server):
     """The app's database, seen by a second process."""
-    found = Store(server.database)
-    yield found
-    found.close()
+    return server.store
 
 
 @pytest.fixture
@@ -41,6 +36,29 @@ def app(server, store):
     if server.process.poll() is not None:
         server.start()
     assert b"Traceback" not in server.log.read_bytes()[before:]
+
+
+@pytest.fixture(scope="session")
+def second_context(browser):
+    with warmed(browser) as context:
+        yield context
+
+
+@pytest.fixture
+def another(second_context, app):
+    """The browser of another person, in which nothing is left of an earlier test."""
+    second_context.clear_cookies()
+    client = second_context.new_cdp_session(second_context.pages[0])
+    client.send("Storage.clearDataForOrigin", {"origin": app.url(""), "storageTypes": "all"})
+    client.detach()
+    return second_context
+
+
+@pytest.fixture
+def fragile(browser):
+    """A browser for one test, whose processes it may crash."""
+    with browser.new_context() as context:
+        yield context
 
 
 @pytest.fixture(scope="session")

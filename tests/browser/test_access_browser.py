@@ -14,8 +14,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 
 from oal_engine.datasets import demo
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
-from tests.harness.browser import UPGRADE, Card, Server
+from tests.harness.browser import UPGRADE, Card, running
 
 SECRET = "a-secret-of-the-server-and-of-nobody-else"
 SECRETS = f"""
@@ -39,10 +38,18 @@ def app(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     (folder / ".streamlit").mkdir()
     (folder / ".streamlit" / "secrets.toml").write_text(SECRETS)
-    server = Server(folder, work=folder)
-    yield server
-    server.kill()
-    assert "Traceback" not in server.log.read_text()
+    with running(folder, work=folder) as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def unreadable(browser, tmp_path_factory):
+    """The app started with secrets that cannot be read, and with the host names that its owner allows."""
+    folder = tmp_path_factory.mktemp("unreadable")
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "secrets.toml").write_text("[auth\n")
+    with running(folder, work=folder, STREAMLIT_SERVER_ALLOWED_HOSTS="label.example.org 127.0.0.1") as app:
+        yield app
 
 
 @pytest.fixture
@@ -57,9 +64,7 @@ def secrets(app):
 @pytest.fixture(scope="module")
 def store(app):
     """The app's database, seen by a second process."""
-    found = Store(app.database)
-    yield found
-    found.close()
+    return app.store
 
 
 @pytest.fixture(scope="module")
@@ -94,40 +99,33 @@ def closed(page):
     return sentence.inner_text()
 
 
-def test_a_log_in_that_becomes_unreadable_closes_the_running_app(visit, app, secrets, session):
+def test_a_log_in_that_becomes_unreadable_closes_the_running_app(visit, app, another, secrets, session):
     """A typo, an emptied file, another case, a folder and no file at all: nobody enters, until all is well again."""
-    ben, nobody = log_in(app, "ben@example.org"), visit(app, own=True)
-    own = visit(app, own=True, cookie=ben)
+    nobody, ben = visit(app), visit(app, context=another, cookie=log_in(app, "ben@example.org"))
     expect(nobody.get_by_role("button", name="Log in")).to_be_visible()
     broken = {"[auth\n": "cannot be read", "": "are empty", SECRETS.replace("[auth]", "[Auth]"): "Auth where [auth]"}
     for written, words in broken.items():
         secrets.write_text(written)
         assert words in closed(again(nobody, app.url("/")))
-        assert words in closed(again(own, app.url(f"/Label?session={session}")))
+        assert words in closed(again(ben, app.url(f"/Label?session={session}")))
     secrets.unlink()
-    assert "have no [auth] now" in closed(again(own, app.url("/")))
+    assert "have no [auth] now" in closed(again(ben, app.url("/")))
     secrets.mkdir()
-    assert "cannot be read" in closed(again(own, app.url("/")))
+    assert "cannot be read" in closed(again(ben, app.url("/")))
     secrets.rmdir()
     secrets.write_text(SECRETS)
     expect(again(nobody, app.url("/")).get_by_role("button", name="Log in")).to_be_visible()
-    expect(again(own, app.url("/")).get_by_role("button", name="ben@example.org")).to_be_visible()
+    expect(again(ben, app.url("/")).get_by_role("button", name="ben@example.org")).to_be_visible()
 
 
-def test_a_server_that_starts_with_unreadable_secrets_serves_nobody(visit, tmp_path):
+def test_a_server_that_starts_with_unreadable_secrets_serves_nobody(visit, unreadable):
     """With a typo in the file a fresh server shows its owner one sentence."""
-    (tmp_path / ".streamlit").mkdir()
-    (tmp_path / ".streamlit" / "secrets.toml").write_text("[auth\n")
-    server = Server(tmp_path, work=tmp_path)
-    try:
-        assert "The secrets .streamlit/secrets.toml cannot be read" in closed(visit(server))
-    finally:
-        server.kill()
+    assert "The secrets .streamlit/secrets.toml cannot be read" in closed(visit(unreadable))
 
 
-def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, store, session):
+def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, another, store, session):
     """It shows the button to log in by itself, and no key labels any more."""
-    page = visit(app, f"/Label?session={session}", own=True, cookie=log_in(app, "ben@example.org"))
+    page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     card = Card(page)
     card.press("a")
     card.saved()
@@ -144,44 +142,44 @@ def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, store
     assert before == len(answers(store, session))
 
 
-def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, session):
+def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, another, session):
     """Whoever copied it, with its signature spelled in another way too, is asked to log in."""
     cookie = log_in(app, "ben@example.org")
-    page = visit(app, f"/Label?session={session}", own=True, cookie=cookie)
+    page = visit(app, f"/Label?session={session}", context=another, cookie=cookie)
     Card(page)
     page.goto(app.url("/auth/logout"))
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     last = letters[letters.index(cookie["value"][-1]) ^ 1]  # a bit that decodes to nothing
     for copied in (cookie, cookie | {"value": cookie["value"][:-1] + last}):
-        page = visit(app, own=True, cookie=copied)
+        page = visit(app, context=another, cookie=copied)
         expect(page.get_by_role("button", name="Log in")).to_be_visible()
 
 
-def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, secrets, session):
+def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, another, secrets, session):
     """Within seconds, without a restart, it says why and offers to log out."""
-    page = visit(app, f"/Label?session={session}", own=True, cookie=log_in(app, "ben@example.org"))
+    page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     Card(page)
     secrets.write_text(SECRETS.replace("ben@", "carla@"))
     expect(page.get_by_role("button", name="Log out")).to_be_visible(timeout=1000 * PATIENT)
     assert "ben@example.org is not on the list of who may enter." == closed(page)
 
 
-def test_only_owners_are_offered_to_remove(visit, app, session):
+def test_only_owners_are_offered_to_remove(visit, app, another, session):
     """An annotator's menu of a session has no button that removes it, an owner's has."""
     for email, offered in (("ben@example.org", 0), ("anna@example.org", 1)):
-        page = visit(app, own=True, cookie=log_in(app, email))
+        page = visit(app, context=another, cookie=log_in(app, email))
         page.get_by_role("button", name="more_horiz").first.click()
         expect(page.get_by_role("link", name="Replay").last).to_be_visible()
         expect(page.get_by_role("button", name="Remove this session")).to_have_count(offered)
 
 
-def test_a_forged_cookie_is_no_log_in(visit, app):
+def test_a_forged_cookie_is_no_log_in(visit, app, another):
     """A person who is signed with another secret is nobody."""
     cookie = log_in(app, "anna@example.org")
     claims = {"origin": app.url(""), "is_logged_in": True, "email": "anna@example.org"}
     cookie["value"] = create_signed_value("guessed", "_streamlit_user", json.dumps(claims)).decode()
-    expect(visit(app, own=True, cookie=cookie).get_by_role("button", name="Log in")).to_be_visible()
+    expect(visit(app, context=another, cookie=cookie).get_by_role("button", name="Log in")).to_be_visible()
 
 
 def asked(server, path, method="GET", **headers):
@@ -256,18 +254,18 @@ def test_no_page_can_frame_the_card(browser, foreign):
 
 def session_id(page):
     """The id of a page's connection, which its uploads are sent with."""
-    found = []
+    ids = []
 
     def hear(data):
         message = ForwardMsg()
         message.ParseFromString(data)
         if message.HasField("new_session"):
-            found.append(message.new_session.initialize.session_id)
+            ids.append(message.new_session.initialize.session_id)
 
     page.on("websocket", lambda connection: connection.on("framereceived", hear))
     page.reload()
     page.get_by_role("button").first.wait_for()
-    return found[-1]
+    return ids[-1]
 
 
 def upload(server, page, session, length):
@@ -283,16 +281,16 @@ def upload(server, page, session, length):
     return connection
 
 
-def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, app):
+def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, app, another):
     """With a connection of one's own and its token, all that a stranger's browser can have."""
-    page = visit(app, own=True)
+    page = visit(app, context=another)
     with upload(app, page, session_id(page), 150_000_000) as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 403 ")
 
 
-def test_uploads_of_who_may_enter_are_taken(visit, app):
+def test_uploads_of_who_may_enter_are_taken(visit, app, another):
     """The same request of somebody on the list is stored."""
-    page = visit(app, own=True, cookie=log_in(app, "ben@example.org"))
+    page = visit(app, context=another, cookie=log_in(app, "ben@example.org"))
     body = b'--x\r\nContent-Disposition: form-data; name="a"; filename="a.csv"\r\n\r\ntext\r\n--x--\r\n'
     with upload(app, page, session_id(page), len(body)) as connection:
         connection.sendall(body)
@@ -306,12 +304,7 @@ def test_files_made_for_somebody_are_for_who_may_enter(app):
     assert 404 == asked(app, "/media/anything.csv", Cookie=f"{cookie['name']}={cookie['value']}")[0]
 
 
-def test_the_owner_names_the_hosts(tmp_path):
+def test_the_owner_names_the_hosts(unreadable):
     """Behind a proxy the app answers to the name that browsers use, and to no other."""
-    server = Server(tmp_path, STREAMLIT_SERVER_ALLOWED_HOSTS="label.example.org 127.0.0.1")
-    try:
-        assert [200, 200, 400] == [
-            asked(server, "/", Host=host)[0] for host in ("label.example.org", "127.0.0.1", "localhost")
-        ]
-    finally:
-        server.kill()
+    hosts = ("label.example.org", "127.0.0.1", "localhost")
+    assert [200, 200, 400] == [asked(unreadable, "/", Host=host)[0] for host in hosts]

@@ -7,8 +7,7 @@ from playwright.sync_api import expect
 from oal_engine.datasets import demo
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
-from tests.harness.browser import Card, Server, Visitors
+from tests.harness.browser import Card, Visitors, button, running
 from tests.harness.examples import add_texts, answer, compared, imported
 
 SERIOUS = ("serious", "critical")
@@ -17,12 +16,19 @@ THEMES = ("light", "dark")
 
 @pytest.fixture(scope="module")
 def app(browser, tmp_path_factory):
-    """The running app with a session of each kind and a finished comparison, by the names that STATES use."""
-    folder = tmp_path_factory.mktemp("app")
-    server, path, store = Server(folder), folder / "new.csv", Store(folder / "studio.db")
+    """The running app with a session of each kind and a finished comparison."""
+    with running(tmp_path_factory.mktemp("app")) as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def names(app, tmp_path_factory):
+    """What STATES name in addresses and open: sessions, comparisons and a file, by their names there."""
+    folder, store = tmp_path_factory.mktemp("data"), app.store
+    path = folder / "new.csv"
     path.write_text("id,text,label\n" + "".join(f"{k},some words {k % 7},{k % 2}\n" for k in range(30)))
     vectors, kinds = imported(store, folder, "vectors"), imported(store, folder, "kinds", classes=3)
-    server.names = {
+    names = {
         "demo": answer(store, demo.dataset(store, "tweets"), 12),
         "unlabelled": answer(store, add_texts(store, folder, "unlabelled", None), 12),
         "vectors": answer(store, vectors, 3),
@@ -32,15 +38,8 @@ def app(browser, tmp_path_factory):
         "classes": compared(store, "classes", data=["kinds"], algorithms={"MPAA-I": {}}, criterion="accuracy"),
         "file": path,
     }
-    Session(store, server.names["kinds"])  # compiled once for all processes
-    store.close()
-    yield server
-    server.kill()
-    assert "Traceback" not in server.log.read_text()
-
-
-def button(page, name):
-    return page.get_by_role("button", name=name, exact=True)
+    Session(store, names["kinds"])  # compiled once for all processes
+    return names
 
 
 def chosen(page, file):
@@ -72,7 +71,6 @@ STATES = {
         "/",
         lambda page, names: (button(page, "New session").click(), page.get_by_text("More set").click()),
     ),
-    "label": ("/Label?session={demo}", lambda page, names: Card(page)),
     "label without labels": ("/Label?session={unlabelled}", lambda page, names: Card(page)),
     "label vectors": ("/Label?session={vectors}", lambda page, names: Card(page)),
     "label classes": ("/Label?session={kinds}", lambda page, names: Card(page)),
@@ -83,6 +81,7 @@ STATES = {
     "race": ("/Compare?view=race", lambda page, names: page.get_by_role("button", name="Pause").click()),
     "replay": ("/Replay?session={demo}&question=3", lambda page, names: page.get_by_test_id("oal-player").wait_for()),
     "data": ("/Data", lambda page, names: chosen(page, names["file"])),
+    "label": ("/Label?session={demo}", lambda page, names: Card(page)),
 }
 ROW = "[data-testid=oal-list-rows] button[aria-expanded=false]"
 BESIDE = {
@@ -115,9 +114,9 @@ SETTLED = """() => {
 }"""
 
 
-def found(page):
+def serious_violations(page):
     """What axe-core finds serious on a page in each theme: theme, rule, why, where."""
-    wrong = []
+    violations = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         expect(page.locator(".stApp")).to_have_css("color-scheme", theme)
@@ -125,38 +124,44 @@ def found(page):
         page.wait_for_function(SETTLED, polling=300)
         for rule in Axe().run(page).response["violations"]:
             if rule["impact"] in SERIOUS:
-                wrong += [(theme, rule["id"], node["failureSummary"], node["target"]) for node in rule["nodes"]]
-    return wrong
+                violations += [(theme, rule["id"], node["failureSummary"], node["target"]) for node in rule["nodes"]]
+    return violations
 
 
-@pytest.fixture(scope="module", params=STATES | BESIDE)
-def page(request, browser, context, app):
-    """A page in each of its states, opened once for the tests below."""
-    visitors, (address, act) = Visitors(browser, context), (STATES | BESIDE)[request.param]
-    opened = visitors(app, address.format(**app.names))
-    reach(opened, app.names, act)
-    yield opened
+@pytest.fixture(scope="module")
+def visitors(context):
+    """What opens the pages of this module, in whose consoles nothing may go wrong."""
+    visitors = Visitors(context)
+    yield visitors
     visitors.leave()
     assert [] == visitors.problems
 
 
+@pytest.fixture(scope="module", params=STATES | BESIDE)
+def page(request, visitors, app, names):
+    """A page in each of its states, opened once for the tests below; states of one address share a page."""
+    address, act = (STATES | BESIDE)[request.param]
+    address = address.format(**names)
+    if not (visitors.pages and visitors.pages[-1].url == app.url(address)):
+        visitors.leave()
+        visitors(app, address)
+    reach(visitors.pages[-1], names, act)
+    return visitors.pages[-1]
+
+
 def test_axe_finds_nothing_serious(page):
     """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
-    assert [] == found(page)
+    assert [] == serious_violations(page)
 
 
-def test_axe_finds_nothing_serious_where_nothing_is_yet(visit, browser, tmp_path):
+def test_axe_finds_nothing_serious_where_nothing_is_yet(visit, tmp_path):
     """The same of every page of an empty database."""
-    server = Server(tmp_path)
-    try:
-        page = visit(server)
+    with running(tmp_path) as app:
+        page = visit(app)
         for address in EMPTY:
-            page.goto(server.url(address))
+            page.goto(app.url(address))
             reach(page, {}, lambda page, names: None)
-            assert [] == found(page), address
-    finally:
-        server.kill()
-    assert "Traceback" not in server.log.read_text()
+            assert [] == serious_violations(page), address
 
 
 # The keyboard
@@ -171,12 +176,12 @@ CONTROLS = """([aside, keys]) => {
   const whole = (e) => e.closest("[role=radiogroup], [role=tablist]") ?? e;
   const name = (e) => `${e.localName} ${e.ariaLabel ?? e.title} ${e.innerText?.trim().slice(0, 30) ?? ""}`;
   const look = (e) => {
-    const found = [];
+    const colours = [];
     for (let up = 0; up < 4 && e; up += 1, e = e.parentElement) {
       const { outlineStyle, outlineWidth, boxShadow, borderColor, backgroundColor } = getComputedStyle(e);
-      found.push(outlineStyle === "none" || outlineWidth, boxShadow, borderColor, backgroundColor);
+      colours.push(outlineStyle === "none" || outlineWidth, boxShadow, borderColor, backgroundColor);
     }
-    return String(found);
+    return String(colours);
   };
   const all = parts(document).filter((e) =>
     e.matches("a[href], button, input, select, textarea, summary, [tabindex]") && shown(e));
@@ -230,9 +235,9 @@ def test_tab_reaches_every_control_once(page):
         ("/Compare?view=race", "Settings"),
     ],
 )
-def test_escape_closes_what_a_key_opened(visit, app, address, name):
+def test_escape_closes_what_a_key_opened(visit, app, names, address, name):
     """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
-    page = visit(app, address.format(**app.names))
+    page = visit(app, address.format(**names))
     opener = page.get_by_test_id("stPopover").get_by_role("button", name=name).first
     page.wait_for_function("window.oalPopover")
     opener.focus()

@@ -107,7 +107,7 @@ def test_guidelines_and_notes_move_no_button(visit, app, store, texts, window):
     unharmed(card.page)
 
 
-def test_keys_and_sizes_follow_their_annotator(visit, app, store, texts):
+def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts):
     """What anna chose she finds in another browser, ben does not; and each label says whether terms were marked."""
     session = create(store, texts, learner="pa-i", rule="all")
     anna = Card(visit(app, f"/Label?session={session}&annotator=anna"))
@@ -130,7 +130,7 @@ def test_keys_and_sizes_follow_their_annotator(visit, app, store, texts):
     anna.press("j")
     anna.saved()
     assert store.preferences("anna") == {"keys": {"positive": "j"}, "size": 3, "highlight": True}
-    other = Card(visit(app, f"/Label?session={session}&annotator=anna", viewport=PHONE, own=True))
+    other = Card(visit(app, f"/Label?session={session}&annotator=anna", viewport=PHONE, context=another))
     expect(other("highlight")).to_have_attribute("aria-checked", "true")
     other.tap("a")
     other.press("j")
@@ -183,14 +183,14 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):
     expect(card("text")).to_contain_text("The stream has ended")
 
 
-def test_skipped_items_of_two_people_are_answered_once(visit, app, store, texts):
+def test_skipped_items_of_two_people_are_answered_once(visit, app, another, store, texts):
     """What one has answered meanwhile the other leaves alone, and both go on in the stream."""
     session = create(store, texts, learner="pa-i", rule="all")
     dora = Card(visit(app, f"/Label?session={session}&annotator=dora"))
     dora.press(" ")
     dora.press("a")
     dora.saved()
-    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, own=True))
+    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another))
     for card in (dora, ben):
         revisit(card)
         expect(card("why")).to_contain_text("Skipped earlier, 1 left.")
@@ -288,13 +288,13 @@ def test_long_class_names_wrap(visit, app, store, texts, window, names):
     expect(
         card.page.get_by_text("Answers of each class").or_(card.page.get_by_test_id("stPlotlyChart")).first
     ).to_be_visible()
-    found = [bounds(one) for one in card.root.locator(".buttons button").all()]
-    assert len(found) == 2 + len(names.get("classes", "12"))
-    for left, top, right, bottom in found:
+    buttons = [bounds(one) for one in card.root.locator(".buttons button").all()]
+    assert len(buttons) == 2 + len(names.get("classes", "12"))
+    for left, top, right, bottom in buttons:
         assert 0 <= left < right <= window["width"]
         assert bottom - top >= 44
-    for place, (left, top, right, bottom) in enumerate(found):
-        for other in found[place + 1 :]:
+    for place, (left, top, right, bottom) in enumerate(buttons):
+        for other in buttons[place + 1 :]:
             assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
     inner = card.root.locator(".buttons .name").evaluate_all(
         "names => names.map(name => name.getBoundingClientRect().height - name.parentElement.clientHeight)"
@@ -309,7 +309,7 @@ def test_no_class_has_a_key_of_streamlit_or_of_the_card():
     assert not set(KEYS) & set("crghnz")
 
 
-def test_what_the_model_said_is_told_after_the_answer(label, store):
+def test_what_the_model_said_is_shown_after_the_answer(label, store):
     """The stored class and score of the item just answered, and whether the answer was the same."""
     session, card = label()
     card.press("a")

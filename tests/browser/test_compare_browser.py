@@ -7,23 +7,18 @@ from playwright.sync_api import expect
 
 from oal_engine import experiments
 from oal_engine.experiments import jobs, report
-from oal_engine.store import Store
-from tests.harness.browser import Server
+from tests.harness.browser import running
 from tests.harness.examples import imported
 from tests.harness.markup import MARKUP, RUN
 
 
 @pytest.fixture
 def app(browser, tmp_path):
-    """The running app; its output holds no traceback in the end."""
-    server = Server(tmp_path)
-    yield server
-    found = Store(server.database)
-    for row in found.comparisons():
-        jobs.cancel(found, row["id"])
-    found.close()
-    server.kill()
-    assert "Traceback" not in server.log.read_text()
+    """The running app, whose comparisons end with the test."""
+    with running(tmp_path) as app:
+        yield app
+        for row in app.store.comparisons():
+            jobs.cancel(app.store, row["id"])
 
 
 def start(page, name, budgets, runs):
@@ -47,20 +42,20 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     """See curves while one runs, reload in the middle, cancel it; finish another, and open every file that it gives."""
     import pandas
 
-    kept = Store(app.database)
-    imported(kept, tmp_path)
+    store = app.store
+    imported(store, tmp_path)
     page = visit(app, "/Compare")
     start(page, "long", ", ".join(map(str, range(5, 35))), 1_000)
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     expect(page.get_by_role("progressbar")).to_be_visible()
-    pid = kept.job(1)["pid"]
+    pid = store.job(1)["pid"]
     page.reload()
     expect(page.get_by_role("progressbar")).to_be_visible()
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    assert ("running", pid) == (kept.job(1)["state"], kept.job(1)["pid"])
+    assert ("running", pid) == (store.job(1)["state"], store.job(1)["pid"])
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Resume runs the rest")).to_be_visible()
-    assert "cancelled" == kept.job(1)["state"]
+    assert "cancelled" == store.job(1)["state"]
     page.get_by_role("link", name="All comparisons").click()
     start(page, MARKUP, "5, 20", 10)
     app.kill()  # a job does not end with the server
@@ -76,10 +71,10 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
         files[suffix] = tmp_path / f"got.{suffix}"
         download.value.save_as(files[suffix])
         assert download.value.suggested_filename.endswith(f".{suffix}")
-    found = experiments.load(kept, 2)
-    rows = len(found.lines) * found.spec.permutations
+    result = experiments.load(store, 2)
+    rows = len(result.lines) * result.spec.permutations
     assert rows == len(pandas.read_parquet(files["parquet"])) == len(pandas.read_csv(files["csv"]))
-    assert json.loads(json.dumps(found.as_json())) == json.loads(files["json"].read_text())
+    assert json.loads(json.dumps(result.as_json())) == json.loads(files["json"].read_text())
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     assert r"\toprule" in files["tex"].read_text()
     for suffix in ("html", "svg"):
@@ -96,4 +91,3 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     page.get_by_role("link", name="All comparisons").click()
     expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
     assert 0 == page.locator(RUN).count()
-    kept.close()

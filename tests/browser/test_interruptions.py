@@ -13,9 +13,8 @@ from playwright.sync_api import Error, expect
 
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
 from tests.harness import ROOT
-from tests.harness.browser import Card, Server, button, choose, history
+from tests.harness.browser import Card, button, choose, history, running
 
 WATCH = """() => {
   const text = document.querySelector("[data-testid=stBidiComponentIsolated]").shadowRoot
@@ -153,8 +152,7 @@ def test_forty_labels_of_a_real_stream_survive_a_killed_server(visit, shared, tm
     with lzma.open(path, "rt", encoding="utf-8", newline="") as lines:
         truth = {row["hmid"]: 1 if "exercise" in row["concepts"].split("|") else -1 for row in csv.DictReader(lines)}
     command = "--name happy --text moment --label concepts --positive exercise --contains --json".split()
-    app = Server(tmp_path)
-    try:
+    with running(tmp_path) as app:
         imported = subprocess.run(
             [sys.executable, "-m", "oal_engine", "import", str(path), *command],
             cwd=ROOT, env=os.environ | {"OAL_DB": str(app.database)}, check=True, stdout=subprocess.PIPE,
@@ -192,17 +190,14 @@ def test_forty_labels_of_a_real_stream_survive_a_killed_server(visit, shared, tm
         while len(answered) < 40:
             answer()
         card.saved()
-    finally:
-        app.kill()
-    store = Store(app.database)
-    (row,) = store.sessions()
-    assert (row["algorithm"], row["budget"], row["labels"]) == ("OA3-diag", 300, 40)
-    assert history(store, row["id"]) == answered
-    assert {label for _, label, _ in answered} == {1, -1}
-    rebuilt = Session(store, row["id"])
-    parameters = rebuilt.strategy.parameters
-    again = Session(store, create(store, row["dataset"], "OA3-diag", parameters=parameters, budget=300))
-    for n, (_, label, _) in enumerate(answered):
-        again.answer(f"again-{n}", again.place.asked.id, label)
-    assert rebuilt.digest() == Session(store, row["id"]).digest() == again.digest()
-    store.close()
+        store = app.store
+        (row,) = store.sessions()
+        assert (row["algorithm"], row["budget"], row["labels"]) == ("OA3-diag", 300, 40)
+        assert history(store, row["id"]) == answered
+        assert {label for _, label, _ in answered} == {1, -1}
+        rebuilt = Session(store, row["id"])
+        parameters = rebuilt.strategy.parameters
+        again = Session(store, create(store, row["dataset"], "OA3-diag", parameters=parameters, budget=300))
+        for n, (_, label, _) in enumerate(answered):
+            again.answer(f"again-{n}", again.place.asked.id, label)
+        assert rebuilt.digest() == Session(store, row["id"]).digest() == again.digest()

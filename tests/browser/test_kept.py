@@ -52,10 +52,10 @@ def refusing(database):
 
 
 @pytest.mark.parametrize("name", ["", "&annotator=anna"])
-def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, store, texts, name):
+def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, fragile, store, texts, name):
     """What was pressed in it is sent by the next tab, once, under the name that stood there then."""
     session = create(store, texts, learner="pa-i", rule="all")
-    page = visit(app, f"/Label?session={session}{name}", own=True)
+    page = visit(app, f"/Label?session={session}{name}", context=fragile)
     card = Card(page)
     app.kill()
     card.press("a")
@@ -76,10 +76,10 @@ def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, 
     assert fresh.evaluate(UNSAVED) == []
 
 
-def test_a_correction_of_a_tab_that_crashed_is_not_lost(visit, app, store, texts):
+def test_a_correction_of_a_tab_that_crashed_is_not_lost(visit, app, fragile, store, texts):
     """The lists beside the card keep what they could not send, too."""
     session = create(store, texts, learner="pa-i", rule="all")
-    page = visit(app, f"/Label?session={session}", own=True)
+    page = visit(app, f"/Label?session={session}", context=fragile)
     card = Card(page)
     card.press("a")
     card.saved()
@@ -101,7 +101,7 @@ def test_a_correction_of_a_tab_that_crashed_is_not_lost(visit, app, store, texts
 def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
     """A second tab that finds the first one's answers waiting sends them, too; each is stored once, both drop it."""
     session = create(store, texts, learner="pa-i", rule="all")
-    page = visit(app, f"/Label?session={session}", own=True)
+    page = visit(app, f"/Label?session={session}")
     cards = [Card(page)]
     with refusing(app.database):
         cards[0].press("a")
@@ -160,20 +160,21 @@ POISON = {
 
 
 @pytest.mark.parametrize("kind", POISON)
-def test_a_poisoned_event_is_said_and_dropped(label, store, kind):
+def test_a_poisoned_event_is_said_and_dropped(visit, app, store, texts, kind):
     """What an earlier version, or anything else, left in the browser blocks neither this tab nor the next one."""
-    session, card = label()
+    session = create(store, texts, learner="pa-i", rule="all")
     name = store.session(session)["created_at"]
+    page = visit(app, "/_stcore/health")  # of the same site, and there at once
     entry = {"at": 1, "event": {"id": "poison", "annotator": ""} | POISON[kind]}
-    card.page.evaluate(
+    page.evaluate(
         "([name, entry]) => localStorage.setItem(name, entry)",
         [f"oal-unsaved card {session} of {name} poison", json.dumps(entry)],
     )
-    card.page.reload()
-    card.ready()
+    page.goto(app.url(f"/Label?session={session}"))
+    card = Card(page)
     card.says(re.compile(r"^Not stored: the browser sent what cannot be read \(.*\)\.$"))
     card.saved()
-    assert card.page.evaluate(UNSAVED) == []
+    assert page.evaluate(UNSAVED) == []
     card.press("a")
     card.saved()
     card.says("Saved")

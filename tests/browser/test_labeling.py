@@ -93,8 +93,8 @@ def test_the_charts_beside_the_card_follow_the_answers(label, store):
 
 ENDS = """([plot, ends]) => {
   const last = values => [...(values._inputArray ?? values)].at(-1);
-  const found = plot.data.map(({name, x, y}) => [name, last(x), last(y)]);
-  return JSON.stringify(found) === JSON.stringify(ends);
+  const drawn = plot.data.map(({name, x, y}) => [name, last(x), last(y)]);
+  return JSON.stringify(drawn) === JSON.stringify(ends);
 }"""
 
 
@@ -126,11 +126,11 @@ def test_undo_brings_the_item_back_with_its_answer(label, store):
     assert history(store, session) == [("i0", 1, False), ("i1", -1, False), ("i0", 0, True)]
 
 
-def test_two_people_on_one_session_overwrite_nothing(visit, app, store, texts):
+def test_two_people_on_one_session_overwrite_nothing(visit, app, another, store, texts):
     """Whoever answers later is told who was faster; each answer is stored once, and both go on."""
     session = create(store, texts, learner="pa-i", rule="all")
     anna = Card(visit(app, f"/Label?session={session}&annotator=anna"))
-    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, own=True))
+    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another))
     anna.press("a")
     anna.saved()
     ben.tap("x")
@@ -207,8 +207,7 @@ def test_the_end_says_why_and_what_came_of_it(label, keep, visit, app, store, it
     card.saved()
     ended = Session(store, session)
     push, both = (metrics.evaluate(ended.place.counts, name, ended.weights) for name in ("push", "push_query"))
-    told = (f"Weighted sum {found['sum']:.3f} and F1 {found['f1']:.3f} under push" for found in (push, both))
-    result = ", ".join(told)
+    result = ", ".join(f"Weighted sum {each['sum']:.3f} and F1 {each['f1']:.3f} under push" for each in (push, both))
     expect(card("text")).to_contain_text(sentence)
     expect(card("text")).to_contain_text(result)
     expect(card.page.locator(".oal-result")).to_contain_text(f"F1{push['f1']:.3f}{both['f1']:.3f}")

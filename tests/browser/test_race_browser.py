@@ -3,34 +3,15 @@
 import re
 
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 
-from oal_engine import datasets
-from oal_engine.datasets import formats
 from oal_engine.experiments import race
 from oal_engine.kernel import metrics, stream
-from oal_engine.store import Store
-from tests.harness.browser import PHONE, Server
+from tests.harness.browser import PHONE
 from tests.harness.markup import MARKUP, RUN
 
 PAGE = "/Compare?view=race"
 LOST = [f"{word} {MARKUP}" for word in ("lost", "found", "sold", "torn", "new", "old", "worn")]
-
-
-@pytest.fixture(scope="module")
-def app(browser, tmp_path_factory):
-    """The running app with a data set of texts that try to be markup; its output holds no traceback in the end."""
-    folder = tmp_path_factory.mktemp("app")
-    server, path = Server(folder), folder / "texts.csv"
-    lines = (f'm{k},"{LOST[k % 7].replace(chr(34), chr(34) * 2)} {k % 31}",{int(k % 7 == 0)}' for k in range(210))
-    path.write_text("id,text,label\n" + "\n".join(lines))
-    store, columns = Store(server.database), formats.Columns(text=("text",), label="label", id="id")
-    datasets.import_file(store, path, "texts", columns)
-    store.close()
-    yield server
-    server.kill()
-    assert "Traceback" not in server.log.read_text()
 
 
 class Watched:
@@ -100,9 +81,9 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
         expect(lane.get_by_test_id("oal-used")).to_have_text(f"{run.queried} of 100 labels used")
         sums.append(f"{metrics.evaluate(run.counts, 'push')['sum']:.3f}")
     assert sorted(sums) == sorted(re.findall(r"\d\.\d{3}", watched("chart").get_attribute("aria-label")))
-    found = [int(lane.get_by_test_id("oal-found").text_content().split()[0]) for lane in watched("lane").all()[:2]]
-    difference = f"{abs(found[0] - found[1])} {'more' if found[0] > found[1] else 'fewer'} ▲"
-    expect(watched("facts")).to_contain_text(f"asymmetric rule found {found[0]} of 94 ▲, the symmetric one {found[1]}")
+    one, other = (int(lane.get_by_test_id("oal-found").text_content().split()[0]) for lane in watched("lane").all()[:2])
+    difference = f"{abs(one - other)} {'more' if one > other else 'fewer'} ▲"
+    expect(watched("facts")).to_contain_text(f"asymmetric rule found {one} of 94 ▲, the symmetric one {other}")
     expect(watched("facts")).to_contain_text(difference)
 
 
@@ -124,12 +105,13 @@ def test_going_back_shows_what_was_there(visit, app):
     watched.reaches(300)
 
 
-def test_another_stream_and_other_settings_make_another_race(visit, app):
+def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
     """A data set of texts shows its items literally, the note says what the picture leaves out, settings act."""
+    keep("things lost", (f"{LOST[k % 7]} {k % 31}" for k in range(210)))
     watched = Watched(visit(app, PAGE))
     page = watched.page
     page.get_by_role("combobox").first.click()
-    page.get_by_role("option", name="texts").click()
+    page.get_by_role("option", name="things lost").click()
     expect(page.get_by_text("All 210 items, in random order. The plane holds the first two")).to_be_visible()
     watched.scrub("End")
     expect(watched("clock")).to_have_text("210 / 210")

@@ -8,33 +8,21 @@ from playwright.sync_api import expect
 
 from oal_engine.sessions import bundle, export, look_back
 from oal_engine.sessions.session import Session
-from oal_engine.store import Store
-from tests.harness.browser import Server, listeners
+from tests.harness.browser import listeners, running
 from tests.harness.examples import add_texts, answer
 from tests.harness.markup import RUN
 
 
 @pytest.fixture(scope="module")
-def app(browser, tmp_path_factory):
-    """The running app, with a session of texts; its output holds no traceback in the end."""
-    server = Server(tmp_path_factory.mktemp("replay"))
-    yield server
-    server.kill()
-    assert "Traceback" not in server.log.read_text()
-
-
-@pytest.fixture(scope="module")
-def store(app):
-    """The app's database."""
-    found = Store(app.database)
-    yield found
-    found.close()
-
-
-@pytest.fixture(scope="module")
 def session(store, tmp_path_factory):
     """A session of 40 labels."""
-    return answer(store, add_texts(store, tmp_path_factory.mktemp("texts")), 80, budget=40, parameters={"delta": 1})
+    return answer(
+        store,
+        add_texts(store, tmp_path_factory.mktemp("texts"), "to be replayed"),
+        80,
+        budget=40,
+        parameters={"delta": 1},
+    )
 
 
 class Player:
@@ -119,12 +107,12 @@ def test_jumps_go_to_mistakes_positives_and_surprises(open_player, store, sessio
     """Each button and key opens the next of its kind, with Shift the one before."""
     player, trace = open_player(), look_back.Trace(store, session)
     positives = [entry.number for entry in trace.log if entry.label == 1]
-    for kind, key, found in (
+    for kind, key, numbers in (
         ("mistake", "m", trace.mistakes), ("positive", "p", positives), ("surprise", "s", trace.surprises),
     ):  # fmt: skip
         player.page.keyboard.press("Home")
         player.at("q1")
-        first, second = [number for number in found if number > 1][:2]
+        first, second = [number for number in numbers if number > 1][:2]
         player(f"next-{kind}").click()
         player.at(f"q{first}")
         player.page.keyboard.press(key)
@@ -142,9 +130,9 @@ def test_any_round_can_be_opened(open_player, store, session):
     expect(player("passed")).to_contain_text(f"{passed.rounds} rounds, {passed.pushed} pushed")
     player("passed").get_by_role("button").click()
     player.at(f"r{passed.first + 1}")
-    found = trace.round(passed.first)
-    assert (f"{found.margin:.3f}", "not asked") == (player.fact("Margin"), player.fact("Answer"))
-    expect(player("text")).to_contain_text(trace.dataset.item(found.item)["text"])
+    first = trace.round(passed.first)
+    assert (f"{first.margin:.3f}", "not asked") == (player.fact("Margin"), player.fact("Answer"))
+    expect(player("text")).to_contain_text(trace.dataset.item(first.item)["text"])
     player.page.keyboard.press("Shift+ArrowRight")
     player.at(f"r{passed.first + 2}")
     player.page.keyboard.press("ArrowRight")
@@ -183,8 +171,7 @@ def test_it_plays_and_stops(open_player, app, store, session):
 
 def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
     """A session that goes on is longer the next time the player asks."""
-    about = store.session(session)
-    number = answer(store, about["dataset"], 10)
+    number = answer(store, store.session(session)["dataset"], 10)
     player = open_player(11, number)
     expect(player("facts")).to_contain_text("waits for its answer")
     opened = Session(store, number)
@@ -208,7 +195,7 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
     assert (tmp_path / "exported").read_bytes() == (tmp_path / "downloaded").read_bytes()
 
 
-def test_a_session_travels(visit, browser, open_player, store, session, tmp_path, app):
+def test_a_session_travels(visit, open_player, store, session, tmp_path):
     """Downloaded here and opened in another database it verifies there; without the same data a sentence says so."""
     player = open_player()
     page = player.page
@@ -224,23 +211,18 @@ def test_a_session_travels(visit, browser, open_player, store, session, tmp_path
     bundle.publish(store, session, expected)
     assert expected.getvalue() == file.read_text()
     (tmp_path / "there").mkdir()
-    there = Server(tmp_path / "there")
-    try:
-        other = Store(there.database)
+    with running(tmp_path / "there") as there:
         page = visit(there, "/Replay")
         page.locator("input[type=file]").set_input_files(file)
         page.get_by_role("button", name="Open it here").click()
         expect(page.get_by_text("it is not here. Import it with the same settings")).to_be_visible()
-        add_texts(other, tmp_path, "the same texts")
+        add_texts(there.store, tmp_path, "the same texts")
         page.get_by_role("button", name="Open it here").click()
         expect(page.get_by_text("It is session 1 here. Verified bit for bit")).to_be_visible()
         page.get_by_role("link", name="Replay it").click()
         Player(page).at("q1")
-        assert look_back.verify(store, session).as_dict() | {"session": 1} == look_back.verify(other, 1).as_dict()
+        assert look_back.verify(store, session).as_dict() | {"session": 1} == look_back.verify(there.store, 1).as_dict()
         page.goto("about:blank")  # what it still loads does not fail
-        other.close()
-    finally:
-        there.kill()
 
 
 def test_another_algorithm_in_the_browser(open_player):

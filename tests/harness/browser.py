@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from playwright.sync_api import TimeoutError, expect, sync_playwright
 
+from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.markup import RUN
 
@@ -42,19 +43,19 @@ expect.set_options(timeout=1000 * PATIENCE)
 
 def program(*names):
     """The first of some programs that this machine has; without one the test skips, or fails where CI requires it."""
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
         missing = pytest.fail if os.environ.get("OAL_BROWSER_TESTS") == "required" else pytest.skip
         missing(f"needs one of {', '.join(names)} on the PATH")
-    return found
+    return path
 
 
 @contextmanager
 def chromium():
     """This machine's Chromium."""
-    found = program(*NAMES)
+    path = program(*NAMES)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -102,10 +103,22 @@ class Server:
         return f"http://127.0.0.1:{self.port}{path}"
 
 
+@contextmanager
+def running(folder, **settings):
+    """The app, running with a database of its own, its `store`, in a folder; its log holds no traceback in the end."""
+    server = Server(folder, **settings)
+    try:
+        with closing(Store(server.database)) as server.store:
+            yield server
+    finally:
+        server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 @contextmanager
@@ -121,13 +134,16 @@ def warmed(browser):
 class Visitors:
     """People who open the app; `problems` is what the consoles of their browsers complain of."""
 
-    def __init__(self, browser, context):
-        self.browser, self.context, self.pages, self.problems = browser, context, [], []
+    def __init__(self, context):
+        self.context, self.pages, self.problems = context, [], []
 
-    def __call__(self, server, path="/", viewport=DESKTOP, own=False, cookie=None, **media):
-        """The page of one more visitor, in a browser of its `own`, with a `cookie` there, or in that of the others."""
-        page = (self.browser.new_context() if own else self.context).new_page()
-        page.context.add_cookies([cookie] if cookie else [])
+    def __call__(self, server, path="/", viewport=DESKTOP, context=None, cookie=None, **media):
+        """The page of one more visitor, in the browser of most or in another `context`, of which `cookie` is the only
+        one."""
+        page = (context or self.context).new_page()
+        if cookie:
+            page.context.clear_cookies()
+            page.context.add_cookies([cookie])
         self.pages.append(page)
         page.set_viewport_size(viewport)
         page.emulate_media(**media)
@@ -143,7 +159,7 @@ class Visitors:
 
     def leave(self):
         for page in self.pages:
-            page.close() if page.context is self.context else page.context.close()
+            page.close()
 
 
 class Card:
@@ -197,12 +213,12 @@ class Card:
 
 def listeners(page):
     """The kinds of events that document and window listen to, as often as they do."""
-    client, found = page.context.new_cdp_session(page), []
+    client, heard = page.context.new_cdp_session(page), []
     for target in ("document", "window"):
         object = client.send("Runtime.evaluate", {"expression": target})["result"]["objectId"]
-        found += client.send("DOMDebugger.getEventListeners", {"objectId": object})["listeners"]
+        heard += client.send("DOMDebugger.getEventListeners", {"objectId": object})["listeners"]
     client.detach()
-    return sorted(listener["type"] for listener in found)
+    return sorted(listener["type"] for listener in heard)
 
 
 def history(store, session):

@@ -137,4 +137,4 @@ def test_uploads_of_strangers_are_refused_through_the_proxy(proxy):
 
 def test_the_app_of_the_service_asks_for_a_log_in(app, visit):
     """With the document's secrets a stranger sees the button to log in."""
-    visit(app, own=True).get_by_role("button", name="Log in").wait_for()
+    visit(app).get_by_role("button", name="Log in").wait_for()
