@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .kernel import learners, metrics, rows, stream
+from .kernel import learners, metrics, rows, spending, stream
 from .kernel.algorithms import ALGORITHMS, Strategy, strategy
 from .kernel.learners import Learner
 from .kernel.parameters import Parameter, Values
@@ -103,6 +103,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         done = stream.replay(
             rows.as_rows(X), self._numbers(y), np.arange(y.size), self.learner_, self.rule_, self.objective_,
             budget=budget, seed=seed, averaged=self.averaged, log=True,
+            plan=spending.plan(self._strategy().rule, budget, y.size),
         )  # fmt: skip
         return self._record(done.log, done.counts, y.size)
 
@@ -123,8 +124,11 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         state = learner, self.rule_, self.objective_
         mean, counts, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), 0
         log: list[tuple[int, float, float]] = []
+        plan = spending.plan(self._strategy().rule, budget, n)
         while True:
-            asking = len(log) < budget
+            if plan:
+                plan.spent[0] = len(log)
+            asking = plan or len(log) < budget
             asked = stream.until_query(table, unknown, order, *state, seed, t, n, asking, counts)
             if asked.t == n:
                 return self._record(log, counts, n)
@@ -137,7 +141,12 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             t = asked.t + 1
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Learn every row given; the first call needs `classes`, all labels that there will be."""
+        """Learn every row given; the first call needs `classes`, all labels that there will be.
+
+        ValueError for a learner that visits earlier rows again: they must all stand in one table.
+        """
+        if getattr(learners.LEARNERS[learner := self._strategy().learner], "revisits", False):
+            raise ValueError(f"{learner} has no partial_fit: it visits earlier rows again. Use fit or fit_stream.")
         first = not hasattr(self, "classes_")
         X, y = validate_data(self, X, y, reset=first, **INPUT)
         known = self._known(classes)

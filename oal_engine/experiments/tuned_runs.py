@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import __version__
 from ..datasets import mapped, relabelled
-from ..kernel import metrics, stream
+from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.parameters import Parameter
 from ..kernel.rows import Rows
@@ -127,8 +127,9 @@ def _replayed(table: Rows, y: np.ndarray, classes: int, job: Job) -> np.ndarray:
     goal = stream.objective(job.theta, job.rho, job.ratio)
     marks = np.linspace(0, visits.size, min(job.points, visits.size) + 1).astype(np.int64)[1:]
     done = stream.replay(
-        table, y, visits, *parts, goal, budget=job.budget, seed=seed, averaged=job.average, marks=marks
-    )
+        table, y, visits, *parts, goal, budget=job.budget, seed=seed, averaged=job.average, marks=marks,
+        plan=spending.plan(job.rule, job.budget, visits.size),
+    )  # fmt: skip
     if job.part[0] != "held":
         return done.curve
     held, counts = stream.checked_order(folds(y.size, seed)[1], table), metrics.empty(classes)

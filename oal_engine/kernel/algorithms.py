@@ -29,12 +29,13 @@ PASSIVE_AGGRESSIVE = "Crammer et al.: Online passive-aggressive algorithms (JMLR
 PAUM = "Li et al.: The perceptron algorithm with uneven margins (ICML 2002)"
 AROW = "Crammer, Kulesza, Dredze: Adaptive regularization of weight vectors (NIPS 2009)"
 CW = "Dredze, Crammer, Pereira: Confidence-weighted linear classification (ICML 2008)"
+OWN = "OAL Studio: docs/auto.md"
 COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A learner and a rule by name, the parameters that the paper fixes, the rho it fixes (None: the run's), and it."""
+    """A learner and a rule by name, the paper, the parameters that it fixes, and the rho it fixes (None: the run's)."""
 
     learner: str
     rule: str
@@ -44,6 +45,8 @@ class Algorithm:
 
 
 ALGORITHMS = {
+    "auto": Algorithm("dual", "paced", OWN, {"exponent": 0.5}),
+    "auto-sum": Algorithm("dual", "paced", OWN, {"exponent": 0.7}),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_A": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_S": Algorithm("perceptron", "symmetric", OAAL),
@@ -208,7 +211,10 @@ def strategy(
     keys = declared(learner, rule)
     if "delta" in given and "delta" not in keys and {"delta_plus", "delta_minus"} <= keys.keys():
         given = {"delta_plus": given["delta"], "delta_minus": given.pop("delta")} | given
-    sides: dict[str, dict[str, float | str]] = {"learner": {}, "rule": dict(fixed)}
+    sides: dict[str, dict[str, float | str]] = {
+        side: {key: value for key, value in fixed.items() if key in parameters(owner)}
+        for side, owner in (("learner", LEARNERS[learner]), ("rule", QUERY_RULES[rule]))
+    }
     for key, value in given.items():
         side, _, parameter = key.rpartition(".")
         homes = [
@@ -222,7 +228,7 @@ def strategy(
                 if not homes
                 else f"{key} is a parameter of {learner} and of {rule}. Say learner.{key} or rule.{key}."
             )
-        if homes == ["rule"] and parameter in fixed and float(value) != fixed[parameter]:
+        if parameter in fixed and float(value) != fixed[parameter]:
             raise ValueError(f"{parameter} of {name} is fixed at {fixed[parameter]:g}. Got {value}.")
         sides[homes[0]][parameter] = value
     query_rules.build(rule, learner)

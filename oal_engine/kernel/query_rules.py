@@ -4,6 +4,7 @@ A rule is a named tuple of parameters whose method `probability(self, learner, x
 round t (from 1).
 Its `sentence` says which rows it asks about, to people who watch it. Traits say more about it: a rule that `requires` a
 state works with the learners that provide it; one with `needs_variance` is given the variance v of every row, others 0.
+A rule with a `pace` spreads a budget by itself, and one that is `squared` has its root eased or hardened for that.
 A `signed` one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has
 none. A `deterministic` one says yes or no: its probability is 0 or 1; one that says yes to every row is `exhaustive`
 too.
@@ -20,7 +21,17 @@ from .rows import squared
 
 DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
 SMOOTHING: dict[str, Any] = {"grid": TENS, "smoothing": True}
+SMALLEST = 1e-300  # a chance that is not 0
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # as the papers tune q
+
+
+class Pace(NamedTuple):
+    """How a rule spreads a budget by itself: evenly over the first `share` of the stream, but over at most so many
+    rounds a label; in the `first` rounds everything is asked."""
+
+    share: float
+    rounds_per_label: int
+    first: int
 
 
 needs_variance = method("needs_variance", default=lambda self: False)
@@ -183,6 +194,25 @@ class Discriminative(NamedTuple):
         return self.b / (self.b + q) if q > 0 else 1.0
 
 
+class Paced(NamedTuple):
+    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side. A budget sets delta on
+    the way: it lasts for a quarter of the stream, but at most 40 rounds a label; the first ten rounds are asked."""
+
+    delta: float = Parameter(
+        1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
+    )
+    easier: float = Parameter(5.0, above=0, help="How many times larger the smoothing is on the positive side.")
+
+    sentence = "Spends its labels evenly over the beginning, near its line and rather on the positive side."
+    signed, squared = True, True
+    pace = Pace(share=0.25, rounds_per_label=40, first=10)
+
+    def probability(self, learner, x, p, v, rho, theta, t):
+        delta = self.delta * self.easier if p >= 0 else self.delta
+        near = delta / (delta + abs(p))
+        return max(near * near, SMALLEST)
+
+
 QUERY_RULES: dict[str, type[NamedTuple]] = {
     "all": All,
     "first": First,
@@ -196,6 +226,7 @@ QUERY_RULES: dict[str, type[NamedTuple]] = {
     "error-adaptive": ErrorAdaptive,
     "variance": Variance,
     "discriminative": Discriminative,
+    "paced": Paced,
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .jit import METHOD, method
-from .query_rules import paceable
+from .query_rules import QUERY_RULES, paceable
 
 RECENT = 256  # rounds whose chances a pace is set by
 EVERY = 64  # rounds between two settings of a pace; in as many at both ends it is set in every round
@@ -24,16 +24,19 @@ HALVINGS = 32
 class Plan(NamedTuple):
     """A budget of which `audits` labels are for checks up to round `horizon`, chosen evenly among its rounds (selection
     sampling, Fan, Muller and Rezucha 1962), and the rest is spread over the first `paced` rounds (0: asked as the rule
-    wants).
+    wants). In the `first` rounds everything is asked.
 
-    spent: labels given, and those of them that were audits. recent: the rule's chances in the last rounds. force: the
-    factor of the odds, and the rate that it is for. trains: whether audits teach.
+    squared: whether the rule's chance is a square, whose root is eased or hardened. spent: labels given, and those of
+    them that were audits. recent: the rule's chances in the last rounds. force: the factor of the odds, and the rate
+    that it is for. trains: whether audits teach.
     """
 
     budget: int
     audits: int
     horizon: int
     paced: int
+    first: int
+    squared: bool
     trains: bool
     spent: np.ndarray
     recent: np.ndarray
@@ -51,6 +54,8 @@ class Plan(NamedTuple):
             return check, check
         if self.paced:
             pi = _paced(self, t, pi, left)
+        if t < self.first:
+            pi = 1.0
         return check, min(1.0, check + (1 - check) * pi)  # rounding may exceed 1
 
     def teaches(self, audit):
@@ -68,35 +73,36 @@ spend = method("spend", default=lambda self, audit: None)
 
 
 @njit(**METHOD)
-def _eased(pi, factor, rate):
-    """A chance whose odds are multiplied, above the floor of a rate."""
+def _eased(plan, pi, factor, rate):
+    """A chance (or the root of one) whose odds are multiplied, above the floor of a rate."""
     odds = factor * pi
-    return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)
+    eased = odds / (odds + 1 - pi)
+    return FLOOR * rate + (1 - FLOOR * rate) * (eased * eased if plan.squared else eased)
 
 
 @njit(**METHOD)
 def _paced(plan, t, pi, left):
     """The chance of a rule, eased or hardened so that the labels left would be spent at an even rate.
 
-    For pi = delta / (delta + |p|) multiplying the odds is multiplying every delta; odds serve every other rule too. The
-    factor is set by bisection: over the last rounds the mean chance is the rate. A label that is left behind the paced
-    rounds, because an answer there was a skip, is asked for at once.
+    For pi = delta / (delta + |p|), or the root of its square, multiplying the odds is multiplying every delta; odds
+    serve every other rule too. The factor is set by bisection: over the last rounds the mean chance is the rate. A
+    label that is left behind the paced rounds, because an answer there was a skip, is asked for at once.
     """
     recent, force = plan.recent, plan.force
-    recent[t % RECENT] = pi = min(pi, SURE)
+    recent[t % RECENT] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
     if t < EVERY or t % EVERY == 0 or t > plan.paced - EVERY:
         rate, known = min(1.0, left / max(1, plan.paced - t)), min(t + 1, RECENT)
         low, high = 1 / EASIEST, EASIEST
         for _ in range(HALVINGS):
             factor, total = sqrt(low * high), 0.0
             for k in range(known):
-                total += _eased(recent[k], factor, rate)
+                total += _eased(plan, recent[k], factor, rate)
             if total < rate * known:
                 low = factor
             else:
                 high = factor
         force[0], force[1] = sqrt(low * high), rate
-    return _eased(pi, force[0], force[1])
+    return _eased(plan, pi, force[0], force[1])
 
 
 def plan(
@@ -105,7 +111,7 @@ def plan(
     """The plan of a budget over so many rounds for a rule (by name), or None where nothing is planned.
 
     audit: share of the budget for checks, >= 0 and < 1. pace: share of the horizon in which the rest is spent evenly,
-    > 0 and <= 1, or None.
+    > 0 and <= 1, or None: as the rule does by itself.
     """
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
@@ -115,15 +121,22 @@ def plan(
         raise ValueError(f"a pace needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
     if budget is None and (audit or pace):
         raise ValueError("audits and a pace need a budget. Got none.")
-    if budget is None or (not audit and pace is None):
+    own = getattr(QUERY_RULES[rule], "pace", None)
+    if budget is None or not (audit or pace or own):
         return None
+    audits = round(audit * budget)
+    paced = max(1, round(pace * horizon)) if pace else 0
+    if own and not pace:
+        paced = max(1, min(round(own.share * horizon), own.rounds_per_label * (budget - audits)))
     return Plan(
         budget,
-        round(audit * budget),
+        audits,
         horizon,
-        max(1, round(pace * horizon)) if pace else 0,
+        paced,
+        own.first if own else 0,
+        getattr(QUERY_RULES[rule], "squared", False),
         bool(trains),
         np.zeros(2, np.int64),
-        np.zeros(RECENT if pace else 0),
-        np.zeros(2 if pace else 0),
+        np.zeros(RECENT if paced else 0),
+        np.zeros(2 if paced else 0),
     )

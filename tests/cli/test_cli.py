@@ -235,7 +235,7 @@ def cut(path):
     ("arguments", "message"),
     [
         (("replay", "nothing", "--algorithm", "PA"), "data set nothing does not exist. There are: none."),
-        (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of OAAL,"),
+        (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of auto,"),
         (
             ("replay", "DATA", "--learner", "pa"),
             "a strategy needs the name of an algorithm, or of a learner and a rule.",

@@ -261,7 +261,7 @@ X, Y = data()
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: OnlineActiveClassifier("XYZ").fit(X, Y), r"algorithm must be one of OAAL, .*\. Got XYZ\."),
+        (lambda: OnlineActiveClassifier("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
         (lambda: OnlineActiveClassifier("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
         (lambda: OnlineActiveClassifier("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
         (lambda: OnlineActiveClassifier("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),

@@ -47,7 +47,7 @@ WRONG = [
     ({"algorithms": {}}, "algorithms of a comparison must be a table of at least one. Got {}."),
     ({"algorithms": ["OAAL"]}, "algorithms of a comparison must be a table of at least one. Got ('OAAL',)."),
     ({"algorithms": {"OAAL": 3}}, "the parameters of OAAL must be a table. Got 3."),
-    ({"algorithms": {"OAALX": {}}}, "algorithm must be one of OAAL,"),
+    ({"algorithms": {"OAALX": {}}}, "algorithm must be one of auto,"),
     ({"algorithms": {"pa + variance": {}}}, "rule variance works with the learners arow,"),
     ({"algorithms": {"pa +": {}}}, "a strategy needs the name of an algorithm, or of a learner and a rule."),
     ({"algorithms": {"PAA-I": {"D": 1}}}, "PAA-I has no parameter D. It has C, delta."),

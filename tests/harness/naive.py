@@ -41,6 +41,9 @@ class Learner:
             "seed": 0,
             "a": 1.0,
             "confidence": 0.9,
+            "exponent": 0.5,
+            "visits": 10,
+            "memory": 2000,
         }
         self.__dict__.update(defaults | parameters)
         if "sacog" in name:
@@ -49,6 +52,7 @@ class Learner:
             self.V, self.L = orthonormal(2 * numbers - 1), np.zeros(self.m)
         if name == "sop":
             self.Sigma = np.eye(d) / self.a
+        self.answers, self.kept = [], {}
 
     def margin(self, x):
         if self.name == "sop":
@@ -96,6 +100,9 @@ class Learner:
                 step = max(0.0, (-b + np.sqrt(b * b - 8 * phi * (y * p - phi * v))) / (4 * phi * v))
                 self.w = self.w + step * y * self.Sigma @ x
                 self.Sigma = np.diag(1 / (1 / np.diag(self.Sigma) + 2 * step * phi * x**2))
+        elif name == "dual":
+            if xx > 0:
+                self.revisit(x, y)
         elif "sacog" in name:
             self.t += 1
             hat = x / np.sqrt(self.gamma)
@@ -132,6 +139,19 @@ class Learner:
             self.w = -step * self.g_sum if name == "ada-da" else self.w + step * y * x
         else:
             raise NotImplementedError(name)
+
+    def revisit(self, x, y):
+        """Keep an answer in the place of the oldest; then it and some earlier ones move to the best of their alphas."""
+        n, others = len(self.answers), min(len(self.answers), self.memory - 1)
+        self.kept[n % self.memory] = [x, y, 0.0]
+        self.answers.append(y)
+        draws = [draw(0x5DEECE66D, n * self.visits + k) for k in range(self.visits)] if others else []
+        for place in (0, *(1 + int(u * others) for u in draws)):
+            x, y, alpha = kept = self.kept[(n + place) % (others + 1)]
+            ratio = (self.answers.count(-1) + 1) / (self.answers.count(1) + 1)
+            r = ratio**self.exponent if y > 0 else 1.0
+            kept[2] = np.clip(alpha + (r - y * (x @ self.w)) / (x @ x), 0, self.C * r)
+            self.w = self.w + (kept[2] - alpha) * y * x
 
 
 class MulticlassLearner:
@@ -184,12 +204,13 @@ class MulticlassLearner:
 
 DEFAULTS = {
     "q": 0.1, "tau": 0.1, "delta": 0.1, "delta_plus": 0.1, "delta_minus": 0.1, "b": 0.1, "a": -1, "beta": 0.1,
+    "easier": 5.0,
 }  # fmt: skip
 
 
 def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
-    start = {"delta": 2.0**14} if rule == "decaying" else {}
-    q, tau, delta, delta_plus, delta_minus, b, a, beta = (DEFAULTS | start | dict(parameters)).values()
+    start = {"delta": {"decaying": 2.0**14, "paced": 1.0}.get(rule, 0.1)}
+    q, tau, delta, delta_plus, delta_minus, b, a, beta, easier = (DEFAULTS | start | dict(parameters)).values()
     side = delta_plus if p >= 0 else delta_minus
     if rule in ("all", "first"):
         return 1.0
@@ -209,6 +230,9 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
         return beta * np.sqrt(1 + mistakes) / (beta * np.sqrt(1 + mistakes) + abs(p))
     if rule == "symmetric":
         return delta / (delta + abs(p))
+    if rule == "paced":
+        delta *= easier if p >= 0 else 1
+        return (delta / (delta + abs(p))) ** 2
     if rule == "asymmetric":
         return side / (side + abs(p))
     v = learner.variance(x)
@@ -225,9 +249,12 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 class Plan:
     """A share of a budget for audits, evenly among the rounds to the horizon, and a pace for the rest."""
 
-    def __init__(self, budget, horizon, audit=0.0, trains=True, pace=None):
+    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
         self.wishes, self.paced, self.past = budget - self.audits, pace and round(pace * horizon), []
+        self.first, self.power = (10, 2) if rule == "paced" else (0, 1)
+        if rule == "paced" and not pace:
+            self.paced = max(1, min(round(horizon / 4), 40 * self.wishes))
 
     def chances(self, t, pi):
         """The chance of an audit in round t, and of any question, given the rule's."""
@@ -235,22 +262,24 @@ class Plan:
         if self.wishes == 0:
             return check, check
         if self.paced:
-            self.past.append(min(pi, 1 - 2**-30))
+            self.past.append(min(pi ** (1 / self.power), 1 - 2**-30))
             if t < 64 or t % 64 == 0 or t > self.paced - 64:
                 self.rate = min(1, self.wishes / max(1, self.paced - t))
                 recent = np.array(self.past[-256:])
 
-                def excess(power):
-                    return self.eased(recent, power).mean() - self.rate
+                def excess(easing):
+                    return self.eased(recent, easing).mean() - self.rate
 
-                powers = (-60, 60)
-                self.power = brentq(excess, *powers) if excess(60) > 0 else 60
-            pi = self.eased(self.past[-1], self.power)
+                easings = (-60, 60)
+                self.easing = brentq(excess, *easings) if excess(60) > 0 else 60
+            pi = self.eased(self.past[-1], self.easing)
+        if t < self.first:
+            pi = 1.0
         return check, min(1, check + (1 - check) * pi)
 
-    def eased(self, pi, power):
-        odds = 2**power * pi / (1 - pi)
-        return 0.1 * self.rate + (1 - 0.1 * self.rate) * odds / (1 + odds)
+    def eased(self, pi, easing):
+        odds = 2**easing * pi / (1 - pi)
+        return 0.1 * self.rate + (1 - 0.1 * self.rate) * (odds / (1 + odds)) ** self.power
 
     def spend(self, audit):
         self.audits, self.wishes = self.audits - audit, self.wishes - (not audit)

@@ -75,7 +75,7 @@ def test_a_key_of_both_sides():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"algorithm": "XYZ"}, r"^algorithm must be one of OAAL, .*SSACOG-II\. Got XYZ\.$"),
+        ({"algorithm": "XYZ"}, r"^algorithm must be one of auto, .*SSACOG-II\. Got XYZ\.$"),
         ({"learner": "pa"}, r"^a strategy needs the name of an algorithm, or of a learner and a rule\.$"),
         ({"learner": "pa", "rule": "other"}, r"^rule must be one of all, first, .*\. Got other\.$"),
         ({"learner": "other", "rule": "all"}, r"^learner must be one of perceptron, .*\. Got other\.$"),

@@ -522,7 +522,7 @@ def test_invalid_settings_are_refused(store, call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"algorithm": "Nothing"}, r"^algorithm must be one of OAAL, .*\. Got Nothing\.$"),
+        ({"algorithm": "Nothing"}, r"^algorithm must be one of auto, .*\. Got Nothing\.$"),
         ({"budget": float("nan")}, r"^budget of a session must be a whole number >= 1\. Got nan\.$"),
         ({"budget": "many"}, r"^budget of a session must be a whole number >= 1\. Got many\.$"),
         ({"rho": "auto"}, r"^rho must be .*laplace.*\. Got auto\.$"),

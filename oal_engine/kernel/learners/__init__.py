@@ -17,7 +17,7 @@ import numpy as np
 from ..jit import method
 from ..parameters import Values, checked, made, named
 from ..rows import Row, dot
-from . import adaptive, first_order, multiclass, second_order, sketched
+from . import adaptive, dual, first_order, multiclass, second_order, sketched
 
 
 class Learner(Protocol):
@@ -33,7 +33,7 @@ class Learner(Protocol):
 
 LEARNERS: dict[str, type[NamedTuple]] = {
     name: kind
-    for module in (first_order, second_order, sketched, adaptive, multiclass)
+    for module in (first_order, second_order, sketched, adaptive, dual, multiclass)
     for name, kind in module.LEARNERS.items()
 }
 
