@@ -28,8 +28,16 @@ ROOT = Path(__file__).parent.parent
 PATIENCE = 300  # seconds for a server to start, and for its first item
 BUDGET = 1000
 STRATEGIES = {
-    "OA3-diag": demo.DEMOS["abstracts"].session,
-    "CSPAA": demo.DEMOS["tweets"].session,
+    "auto": demo.DEMOS["tweets"].session,
+    "OA3-diag": {
+        "algorithm": "OA3-diag",
+        "parameters": {"eta": 1, "gamma": 0.1, "delta_plus": 0.1, "delta_minus": 0.01},
+    },
+    "CSPAA": {
+        "learner": "cspaa",
+        "rule": "asymmetric",
+        "parameters": {"C": 1, "delta_plus": 0.3, "delta_minus": 0.1},
+    },
     "PAA-I": {"algorithm": "PAA-I", "parameters": {"delta": 0.1}},
 }
 EMAIL, PASSWORD = "benchmark@example.org", "benchmark-1"

@@ -28,7 +28,7 @@ TRAINS = (
     "labels to learn from."
 )
 OWN = "Own choice of learner and rule"
-FIRST = {False: "OA3-diag", True: "MD-AMD"}  # by whether there are several classes
+FIRST = {False: "auto", True: "MD-AMD"}  # by whether there are several classes
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
@@ -112,9 +112,8 @@ def choose_strategy(many: bool, form: str = "new") -> dict[str, Any]:
         st.text(f"{learner} + {rule}. {entry.paper}.")
         chosen = {"algorithm": algorithm}
     own = strategy(None, learner, rule) if algorithm == OWN else strategy(algorithm)
-    start = own.parameters | DEFAULTS.get(algorithm, {})
     specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
-    return chosen | {"parameters": fields(specs, start, f"{form}-{algorithm}-{learner}-{rule}")}
+    return chosen | {"parameters": fields(specs, own.parameters, f"{form}-{algorithm}-{learner}-{rule}")}
 
 
 def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> dict[str, float]:
@@ -214,4 +213,3 @@ def _more(many: bool) -> dict[str, Any]:
 
 
 AIMS = {"sum": "Weighted sum", "cost": "Cost"}
-DEFAULTS = {demo.session.get("algorithm", OWN): demo.session["parameters"] for demo in DEMOS.values()}

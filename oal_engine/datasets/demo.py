@@ -39,9 +39,7 @@ DEMOS = {
         "tweets.csv",
         formats.Columns(text=("text",), label="label", id="id", positive=("satisfaction",)),
         {
-            "learner": "cspaa",
-            "rule": "asymmetric",
-            "parameters": {"C": 1, "delta_plus": 0.3, "delta_minus": 0.1},
+            "algorithm": "auto",
             "budget": 300,
             "positive_name": "About life satisfaction",
             "negative_name": "Something else",
@@ -52,8 +50,7 @@ DEMOS = {
         "abstracts.csv",
         formats.Columns(text=("title", "abstract"), label="label", id="id", positive=("heart",)),
         {
-            "algorithm": "OA3-diag",
-            "parameters": {"eta": 1, "gamma": 0.1, "delta_plus": 0.1, "delta_minus": 0.01},
+            "algorithm": "auto",
             "budget": 200,
             "positive_name": "Concerns the heart",
             "negative_name": "Something else",

@@ -29,8 +29,15 @@ PASSIVE_AGGRESSIVE = "Crammer et al.: Online passive-aggressive algorithms (JMLR
 PAUM = "Li et al.: The perceptron algorithm with uneven margins (ICML 2002)"
 AROW = "Crammer, Kulesza, Dredze: Adaptive regularization of weight vectors (NIPS 2009)"
 CW = "Dredze, Crammer, Pereira: Confidence-weighted linear classification (ICML 2008)"
-OWN = "OAL Studio: docs/auto.md"
+OWN = "Nothing to tune; docs/auto.md says how it works"
 COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
+
+
+NOTHING_TO_TUNE = {
+    name: parameter.default
+    for kind in (LEARNERS["dual"], QUERY_RULES["paced"])
+    for name, parameter in parameters(kind).items()
+}
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,8 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "auto": Algorithm("dual", "paced", OWN, {"exponent": 0.5}),
-    "auto-sum": Algorithm("dual", "paced", OWN, {"exponent": 0.7}),
+    "auto": Algorithm("dual", "paced", OWN, NOTHING_TO_TUNE),
+    "auto-sum": Algorithm("dual", "paced", OWN, NOTHING_TO_TUNE | {"exponent": 0.7}),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_A": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_S": Algorithm("perceptron", "symmetric", OAAL),
