@@ -301,6 +301,10 @@ X, Y = data()
             r"classes must be given at first: all labels that there will be\. Got None\.",
         ),
         (
+            lambda: OnlineActiveClassifier("auto").partial_fit(X, Y, classes=[0, 1]),
+            r"dual has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\.",
+        ),
+        (
             lambda: OnlineActiveClassifier("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
             r"classes must be those of the first call, 0, 1\. Got 0, 2\.",
         ),

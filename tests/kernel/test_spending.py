@@ -39,6 +39,17 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
         assert replay.log[audits, 0].max() < 350
 
 
+def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
+    """paced asks over a quarter of the stream, at most 40 rounds a label; a pace that is given counts more."""
+    assert [2000, 800, 4000] == [
+        spending.plan("paced", budget, 8000, pace=pace).paced for budget, pace in ((300, None), (20, None), (20, 0.5))
+    ]
+    assert spending.plan("paced", None, 8000) is None
+    log = planned("paced", learner="dual").log
+    assert list(range(10)) == log[:10, 0].tolist()
+    assert (BUDGET, True) == (len(log), log[-1, 0] < 100)
+
+
 def test_audits_fall_on_every_round_alike():
     """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks there."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]
