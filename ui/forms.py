@@ -29,6 +29,11 @@ TRAINS = (
 )
 OWN = "Own choice of learner and rule"
 FIRST = {False: "auto", True: "MD-AMD"}  # by whether there are several classes
+WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
+WHAT_COUNTS_HELP = (
+    "Balance: a list in which few items are missed and few are wrong (F1). Find them all: fewer are missed, and more "
+    "of those in the list are wrong (the sum of sensitivity and specificity)."
+)
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
@@ -40,12 +45,20 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     budget = right.number_input("Budget (labels)", 1, 10_000_000, 300, key="new-budget")
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
-    chosen = choose_strategy(many)
-    left, right = st.columns(2)
-    with left.expander("Checks, pace and guidelines"):
+    first = FIRST[many]
+    if not many:
+        counts = st.segmented_control(
+            "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
+        )
+        first = WHAT_COUNTS[counts]
+    guidelines = st.text_area(
+        "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
+        height=68, key="new-guidelines",
+    )  # fmt: skip
+    with st.expander("For researchers: algorithm, random checks, order"):
+        chosen = choose_strategy(many, first=first)
         plan = _plan(rows[dataset], chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule)
-    with right.expander("More settings"):
-        more = _more(many)
+        more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
     sent = st.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
 
@@ -91,11 +104,13 @@ def _class_names(dataset: str) -> tuple[str, str]:
     return "Relevant", "Not relevant"
 
 
-def choose_strategy(many: bool, form: str = "new") -> dict[str, Any]:
-    """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `session.create`."""
-    first = FIRST[many]
+def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str, Any]:
+    """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `session.create`. The one that
+    comes `first` is chosen until another is."""
+    usual, first = FIRST[many], first or FIRST[many]
     fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
-    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=f"{form}-algorithm" + "-many" * many)
+    key = f"{form}-algorithm" + "-many" * many + f"-{first}" * (first != usual)
+    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=key)
     if algorithm == OWN:
         left, right = st.columns(2)
         learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
@@ -132,7 +147,7 @@ def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> di
 
 
 def _plan(row: dict[str, Any], rule: str) -> dict[str, Any]:
-    """How the budget is planned along the stream, and what annotators are told."""
+    """How the budget is planned along the stream."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
@@ -150,17 +165,11 @@ def _plan(row: dict[str, Any], rule: str) -> dict[str, Any]:
         "Items to plan for", 1, 2**53 - 1, row["items"], key=f"new-horizon-{row['id']}",
         help="For a live feed: as many as it will bring. Checks and pace are planned up to here.",
     )  # fmt: skip
-    guidelines = st.text_area(
-        "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
-        key="new-guidelines",
-    )  # fmt: skip
     return {
         "audit": audit / 100,
         "audit_trains": trains,
         "pace": PACES[pace] if paced else None,
         "horizon": horizon,
-        "guidelines": guidelines.strip(),
-        "owner": annotator(),
     }
 
 

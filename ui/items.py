@@ -62,7 +62,10 @@ class Items:
         share = dict(zip(columns.tolist(), shares.round(3).tolist()))
         vocabulary = self.run.dataset.vocabulary
         spans = vocabulary.spans(text) if vocabulary else []
-        terms = [(start, end, share[column]) for start, end, column in spans if share.get(column)]
+        weight_of: dict[tuple[int, int], float] = {}
+        for start, end, column in spans:
+            weight_of[start, end] = weight_of.get((start, end), 0) + share.get(column, 0)
+        terms = [(*span, weight) for span, weight in weight_of.items() if weight]
         if len(terms) > MOST_TERMS:  # a browser is slow with more of them
             weakest = sorted(abs(weight) for *_, weight in terms)[-MOST_TERMS]
             terms = [term for term in terms if abs(term[2]) >= weakest][:MOST_TERMS]

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,10 @@ _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
     "tweets": rf"[#@]?\w+(?:['’\-]\w+)*|{_EMOJI}",
+    "rich": r"\w+|[^\w\s]+",
 }
+RICH_MAX_DF = 0.5  # share of the texts: what is in more of them says little of each
+_DIGIT = re.compile(r"\d")
 CHUNK = 2000  # texts between two reports of progress
 
 
@@ -50,12 +53,20 @@ class Vocabulary:
         return sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
-        """(start, end, column) of each known single-word term in a text, to highlight it."""
-        tokens = (
-            (match.span(), self._columns.get(_term(match[0], self.settings)))
+        """(start, end, column) of each known single-word term in a text, to highlight it; `rich` ones have several."""
+        return [
+            (*match.span(), self._columns[term])
             for match in re.finditer(self.settings["pattern"], text)
-        )
-        return [(*span, column) for span, column in tokens if column is not None]
+            for term in _of_token(match[0], self.settings["tokenizer"], self.settings["lowercase"])
+            if term in self._columns
+        ]
+
+    def readable(self, column: int) -> str:
+        """The term of a column as people read it."""
+        kind, colon, rest = self.terms[column].partition(":")
+        if self.settings["tokenizer"] != "rich" or not colon:
+            return self.terms[column]
+        return {"p": f"{rest}…", "n": f"{rest} (any digits)", "c": "WORDS IN CAPITALS", "s": rest}[kind]
 
     @cached_property
     def _columns(self) -> dict[str, int]:
@@ -91,7 +102,8 @@ def fit(
     frequency: Counter[str] = Counter()
     for text in _reported(texts, progress):
         frequency.update(set(_terms(text, settings)))
-    most = sorted((-count, term) for term, count in frequency.items() if count >= min_df)[:max_terms]
+    high = max(min_df, RICH_MAX_DF * len(texts)) if tokenizer == "rich" else len(texts)
+    most = sorted((-count, term) for term, count in frequency.items() if min_df <= count <= high)[:max_terms]
     if not most:
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in most)
@@ -100,7 +112,8 @@ def fit(
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:
     """The words of a text, then its sequences of 2, 3, ... words."""
-    words = [_term(token, settings) for token in re.findall(settings["pattern"], text)]
+    tokens = {name: settings[name] for name in ("tokenizer", "lowercase")}
+    words = [term for token in re.findall(settings["pattern"], text) for term in _of_token(token, **tokens)]
     return words + [
         " ".join(words[start : start + size])
         for size in range(2, settings["ngrams"] + 1)
@@ -108,8 +121,18 @@ def _terms(text: str, settings: dict[str, Any]) -> list[str]:
     ]
 
 
-def _term(token: str, settings: dict[str, Any]) -> str:
-    return token.lower() if settings["lowercase"] else token
+@lru_cache(2**18)
+def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
+    """The terms of a token: it, in lower case where that is set. `rich` gives a word of two letters or more, its first
+    five letters, its digits as zeros and that it is in capitals; of punctuation the first three signs."""
+    term = token.lower() if lowercase else token
+    if tokenizer != "rich":
+        return (term,)
+    if not re.match(r"\w", token):
+        return (f"s:{token[:3]}",)
+    terms = [term] * (len(token) >= 2) + ["c:"] * (len(token) >= 2 and token.isupper())
+    terms += [f"p:{term[:5]}"] * (len(token) > 5)
+    return (*terms, *[f"n:{re.sub(_DIGIT, '0', term)[:12]}"] * bool(_DIGIT.search(term)))
 
 
 def _reported(texts: Sequence[str], progress: Progress | None) -> Iterator[str]:

@@ -49,7 +49,9 @@ def _largest(sizes: np.ndarray, most: int) -> list[int]:
 
 def term(dataset: Dataset, column: int) -> str:
     """The term or the name of a column of a data set."""
-    names: Sequence[str] = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
+    if dataset.vocabulary:
+        return dataset.vocabulary.readable(column)
+    names: Sequence[str] = dataset.feature_names
     return names[column] if names else f"column {column + 1}"
 
 

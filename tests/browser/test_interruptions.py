@@ -161,6 +161,7 @@ def test_forty_labels_of_a_real_stream_survive_a_killed_server(visit, shared, tm
         page = visit(app)
         button(page, "New session").click()
         page.get_by_label("Budget (labels)").fill("300")
+        page.get_by_text("For researchers").click()
         choose(page, "Algorithm", "OA3-diag")
         button(page, "Start labeling").click()
         card, answered = Card(page), []
