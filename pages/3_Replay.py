@@ -143,7 +143,7 @@ with guarded():
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(trace.settings.name, f"{describe(trace.strategy)} on {trace.settings.dataset_name}")
-        downloads(store, session)
+        downloads(store, session, trace.multiclass)
     if trace.mismatch:
         complain(f"{trace.mismatch} It is shown as far as it verifies.")
     if trace.steps:

@@ -132,7 +132,10 @@ def import_form(store: Store) -> None:
     tokenizer = "tweets"
     if columns.text:
         tokenizer = right.selectbox(
-            "Words", sorted(TOKENIZERS), key="tokenizer", help="tweets keeps hashtags, mentions and emoji"
+            "Words",
+            sorted(TOKENIZERS),
+            key="tokenizer",
+            help="rich: words, their beginnings, digits, capitals and punctuation. tweets: keeps #, @ and emoji.",
         )
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")

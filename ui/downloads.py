@@ -15,20 +15,22 @@ CHOICES = {
     "labels": "Labels: every question with its answer",
     "decisions": "Decisions: every item that was streamed, asked or not",
     "predictions": "Predictions: every item of the stream, the surest first",
+    "positives": "Positives: what was answered or is predicted as positive",
     "model": "Model: terms and weights, for `predict`",
     "report": "Report: one page of HTML",
 }
 SUFFIXES = {"model": "gz", "report": "html"}
 
 
-def downloads(store: Store, session: int) -> None:
+def downloads(store: Store, session: int, multiclass: bool) -> None:
     """A button behind which the files of a session are."""
+    choices = [what for what in CHOICES if not (multiclass and what == "positives")]
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
-        what = st.selectbox("What", list(CHOICES), format_func=CHOICES.__getitem__, key="download-what")
+        what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what")
         kind = texts = None
         if what not in SUFFIXES:
             kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
-        if what in ("decisions", "predictions"):
+        if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With the texts", key="download-texts")
         suffix = SUFFIXES.get(what, kind)
         st.download_button(
@@ -40,6 +42,18 @@ def downloads(store: Store, session: int) -> None:
             key="download",
         )
         st.text("Prepared on request; labeling is not interrupted.")
+
+
+def positives(store: Store, session: int) -> None:
+    """A button for the list that a session was made for."""
+    st.download_button(
+        "Download the list of positives",
+        partial(made, store.path, session, "positives", "csv", True),
+        f"session-{session}-positives.csv",
+        type="primary",
+        on_click="ignore",
+        key="download-positives",
+    )
 
 
 def made(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:

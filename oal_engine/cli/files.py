@@ -70,7 +70,9 @@ class Importing(_Options):
     id: Id = None
     feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
     scale: Annotated[str | None, Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
-    tokenizer: Annotated[str, Option(help="How texts are split: words, or tweets (keeps #, @ and emoji).")] = "tweets"
+    tokenizer: Annotated[str, Option(help="How texts are split: words, tweets (keeps #, @ and emoji) or rich.")] = (
+        "tweets"
+    )
 
     def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
         """The columns that were named, completed by those that are detected in the file."""

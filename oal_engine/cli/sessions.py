@@ -35,7 +35,7 @@ def export(
     texts: Texts = False,
     db: Db = None,
 ) -> None:
-    """Write the labels of a session, every decision so far, predictions for all items, the model, or an HTML report."""
+    """Write labels, decisions, predictions for all items, the positives, the model, or a report of a session."""
     if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
         option = "--format" if kind else "--texts"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")

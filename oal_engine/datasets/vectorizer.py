@@ -102,8 +102,10 @@ def fit(
     frequency: Counter[str] = Counter()
     for text in _reported(texts, progress):
         frequency.update(set(_terms(text, settings)))
-    high = max(min_df, RICH_MAX_DF * len(texts)) if tokenizer == "rich" else len(texts)
-    most = sorted((-count, term) for term, count in frequency.items() if min_df <= count <= high)[:max_terms]
+    often = [(-count, term) for term, count in frequency.items() if count >= min_df]
+    if tokenizer == "rich":
+        often = [each for each in often if -each[0] <= RICH_MAX_DF * len(texts)] or often
+    most = sorted(often)[:max_terms]
     if not most:
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in most)

@@ -9,10 +9,10 @@ import numpy as np
 from ..kernel import rows
 from ..output.tables import OutputTable, chunks, whole, write
 from ..store import Row, Store
-from . import model, report
+from . import model, outcome, report
 from .log import read_entries
 from .session import Session
-from .settings import Settings
+from .settings import SessionError, Settings
 
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
@@ -76,15 +76,26 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, None]
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     """Every item of the stream under the model as it is now, the highest margins first; and a sentence that says what
     its probabilities are."""
+    return _ranked(session, np.ones(session.order.size, bool), texts)
+
+
+def positives(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
+    """Of these predictions the items that were answered as positive, and those predicted positive that nobody answered
+    otherwise. SessionError where a session has several classes."""
+    if session.multiclass:
+        raise SessionError("a session of several classes has no positives: export its predictions.")
+    return _ranked(session, outcome.of_session(session).listed, texts)
+
+
+def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTable, str]:
+    """The predictions of the rounds that are kept, the highest margins first."""
     made, dataset, order = model.of_session(session), session.dataset, session.order
-    margins = np.empty(order.size)
-    for t in chunks(order.size):
-        margins[t.start : t.stop], _ = made.decided(made.scores(rows.take(dataset.rows, order[t.start : t.stop])))
-    ranking = np.argsort(-margins, kind="stable")
+    ranking = np.argsort(-outcome.margins(session), kind="stable")
+    ranking = ranking[kept[ranking]]
     answers, words = {entry.round: entry.label for entry in session.log}, session.settings.answers
 
     def each() -> Iterator[tuple[Any, ...]]:
-        for place in chunks(order.size):
+        for place in chunks(ranking.size):
             t = ranking[place.start : place.stop]
             results = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
             items = _items(session.store, dataset.id, order[t].tolist(), texts)
@@ -95,7 +106,7 @@ def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str
 
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
-    return OutputTable(columns, each(), order.size), str(made.calibration)
+    return OutputTable(columns, each(), ranking.size), str(made.calibration)
 
 
 def _items(store: Store, dataset: int, positions: Collection[int], texts: bool) -> Iterator[Row]:
@@ -106,7 +117,10 @@ def _items(store: Store, dataset: int, positions: Collection[int], texts: bool) 
 
 # Files
 
-TABLES: dict[str, Callable[..., Any]] = {"labels": labels, "decisions": decisions, "predictions": predictions}
+TABLES: dict[str, Callable[..., Any]] = {
+    "labels": labels, "decisions": decisions, "predictions": predictions,
+    "positives": positives,
+}  # fmt: skip
 WHATS = (*TABLES, "model", "report")
 
 

@@ -62,6 +62,20 @@ def test_tokens(tokenizer, tokens):
     assert known.terms == sorted(tokens)
 
 
+def test_rich_tokens():
+    """A word says itself, its first five letters, its digits and its capitals; punctuation its first three signs; what
+    more than half of the texts have is left out."""
+    known = fit(["RUNNING 5k!!!! now", "Run 12km, now"], tokenizer="rich", min_df=1)
+    assert ["12km", "5k", "c:", "n:00km", "n:0k", "p:runni", "run", "running", "s:!!!", "s:,"] == known.terms
+    assert ["12km", "5k", "WORDS IN CAPITALS", "00km (any digits)", "0k (any digits)", "runni…"] == [
+        known.readable(column) for column in range(6)
+    ]
+    assert [(0, 7, "running"), (0, 7, "c:"), (0, 7, "p:runni")] == [
+        (start, end, known.terms[column]) for start, end, column in known.spans("RUNNING")
+    ]
+    assert ["s:!", "yes"] == fit(["yes!"] * 3, tokenizer="rich").terms  # unless nothing would be left
+
+
 @settings(deadline=None)
 @given(
     st.text(st.sampled_from("aAbİßΣσς#@'-’ 😀\u200d\n") | st.characters(exclude_categories=["Cs"])),
@@ -69,7 +83,7 @@ def test_tokens(tokenizer, tokens):
 )
 def test_spans_show_the_terms_of_the_row(text, tokenizer):
     """The highlighted spans of any text are exactly the terms of its row, also where lower case changes the length."""
-    known = fit([text + " a", "a"], tokenizer=tokenizer, min_df=1)
+    known = fit([text + " ab", "ab"], tokenizer=tokenizer, min_df=1)
     spans = known.spans(text)
     assert all(text[start:end].lower() == known.terms[column] for start, end, column in spans)
     assert sorted({column for *_, column in spans}) == known.transform([text]).indices.tolist()
@@ -94,7 +108,7 @@ def test_no_terms(texts):
 
 def test_unknown_tokenizer():
     """The message names the tokenizers that there are."""
-    with pytest.raises(ValueError, match=r"tokenizer must be one of words, tweets\. Got 'japanese'"):
+    with pytest.raises(ValueError, match=r"tokenizer must be one of words, tweets, rich\. Got 'japanese'"):
         fit(["a"], tokenizer="japanese")
 
 

@@ -15,7 +15,7 @@ from oal_engine import datasets
 from oal_engine.cli import main as cli
 from oal_engine.datasets import formats, readers
 from oal_engine.output import tables
-from oal_engine.sessions import export, model
+from oal_engine.sessions import export, model, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
@@ -88,7 +88,7 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
     assert {} == items.skipped
 
 
-@pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
+@pytest.mark.parametrize("what", export.TABLES)
 def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
     """No text begins with a character that starts a formula in a spreadsheet, and numbers stay numbers."""
     exported = table(texts, what)
@@ -104,7 +104,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
 def test_an_import_knows_every_table_that_is_written_here(store, data):
     """Each table begins with columns by which an import recognises it, to remove the apostrophes before formulas."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
-    exported = [table(opened, what) for what in export.TABLES]
+    exported = [table(opened, what) for what in export.TABLES if not (opened.multiclass and what == "positives")]
     exported.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], {}))
     assert [] == [list(each.columns) for each in exported if tuple(each.columns)[:5] not in tables.HEADS]
 
@@ -130,7 +130,7 @@ def test_any_text_comes_back_from_csv(words):
         assert {"margin", "predicted"} <= set(formats.peek(file).numeric)
 
 
-@pytest.mark.parametrize("what", ["labels", "decisions", "predictions"])
+@pytest.mark.parametrize("what", export.TABLES)
 def test_every_format_holds_the_same_table(texts, what):
     """All formats hold the same values, except that CSV has only text."""
     by_format = {kind: read(kind, written(table(texts, what), kind)) for kind in tables.FORMATS}
@@ -193,6 +193,40 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
         assert sorted((row["predicted"] for row in rows), reverse=True) == [row["predicted"] for row in rows]
     answers = {entry.item: entry.label for entry in opened.history}
     assert answers == {row["position"]: row["label"] for row in rows if row["asked"]}
+
+
+def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
+    """An answer outweighs the model; the rest are the predictions at or above the threshold, in the same order."""
+    opened = begin(store, "sparse", "PAA-I", shuffled=True)
+    for _ in range(20):
+        say(opened, truth(opened))
+    predictions, positives = (
+        [dict(zip(exported.columns, row)) for row in exported.rows]
+        for exported, _ in (export.predictions(opened), export.positives(opened))
+    )
+    expected = [row["position"] for row in predictions if (row["label"] or row["predicted"]) > 0]
+    assert 0 < len(expected) < len(predictions)
+    assert expected == [row["position"] for row in positives]
+    assert [*range(1, len(expected) + 1)] == [row["rank"] for row in positives]
+
+
+def test_the_outcome_by_hand(store):
+    """Labels, positives, and their share as if asked at random: each answer counts as one over its probability."""
+    opened = begin(store, "sparse", "PAA-I", shuffled=True)
+    assert [] == outcome.of_session(opened).sentences("Good")
+    for _ in range(30):
+        say(opened, truth(opened))
+    reached, log = outcome.of_session(opened), [entry for entry in opened.log if entry.label]
+    weights = [1 / entry.probability for entry in log]
+    share = sum(weight for weight, entry in zip(weights, log) if entry.label > 0) / sum(weights)
+    positives = sum(entry.label > 0 for entry in log)
+    assert (30, positives, pytest.approx(share)) == reached[:3]
+    assert len(list(export.positives(opened)[0].rows)) == reached.listed.sum()
+    first, second = reached.sentences("Good")
+    assert first.startswith(
+        f"{positives} of 30 answers are Good: {100 * positives / 30:.2g} in a hundred. Asked at random,"
+    )
+    assert second == f"The list of positives has {reached.listed.sum()} of {opened.rounds} items."
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
@@ -258,13 +292,15 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
             out = tmp_path / f"{what}.{kind}"
             code, stdout, stderr = run("--what", what, "--output", str(out))
             assert (0, b"") == (code, stdout)
-            assert (what == "predictions") == stderr.startswith(b"No probability after 22 labels")
+            assert (what in ("predictions", "positives")) == stderr.startswith(b"No probability after 22 labels")
             options = ("--format", kind) if what in export.TABLES else ()
             assert (0, out.read_bytes()) == run("--what", what, *options)[:2]
-    assert (1, b"", b"error: --what must be one of labels, decisions, predictions, model, report. Got all.\n") == run(
-        "--what", "all"
-    )
+    assert (
+        1,
+        b"",
+        b"error: --what must be one of labels, decisions, predictions, positives, model, report. Got all.\n",
+    ) == run("--what", "all")
     for option in (("--format", "csv"), ("--texts",)):
-        message = f"error: {option[0]} is for tables: labels, decisions, predictions. Got model.\n".encode()
+        message = f"error: {option[0]} is for tables: labels, decisions, predictions, positives. Got model.\n".encode()
         assert (1, b"", message) == run("--what", "model", *option)
     assert (1, b"", b"error: --format must be one of csv, jsonl, parquet. Got xml.\n") == run("--format", "xml")
