@@ -1,4 +1,5 @@
-"""What the first person would wait for, done in the background from the server's start: imports, and machine code."""
+"""What the first person would wait for: imports, before the server answers, for two threads that import numba at once
+may both fail; and machine code, in the background."""
 
 import gc
 import threading
@@ -8,6 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from streamlit import App
+
+from oal_engine.datasets import demo
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
+from oal_engine.store import Store
+
+from . import charts
 
 _warm = threading.Event()
 
@@ -27,14 +35,6 @@ async def warm_up(app: App) -> AsyncIterator[None]:
 def practise() -> None:
     """Label and correct an item of a session as each demo begins it, in a database that nobody sees; then keep the
     garbage collector off what stays loaded."""
-    # Imported here, while the server answers already.
-    from oal_engine.datasets import demo
-    from oal_engine.sessions.session import Session
-    from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
-    from oal_engine.store import Store
-
-    from . import charts
-
     try:
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             store = Store(Path(folder) / "practice.db")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ Matrix: TypeAlias = "csr_array | np.ndarray"
 
 AHEAD = 12
 CACHE_LINE = 64  # bytes
+HEADER = re.compile(r"\{'descr': '([<|=][a-z]\d+)', 'fortran_order': False, 'shape': \(\d+,\), \}\s*\n$")
 KIND_FILE = "rows.json"  # the file that says of which kind saved rows are
 
 
@@ -300,9 +302,12 @@ def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
 def _start(file: BinaryIO, dtype: DTypeLike) -> int:
     """Where the numbers of an open .npy file begin, which must be of this kind."""
     np.lib.format.read_magic(file)
-    *_, stored = np.lib.format.read_array_header_1_0(file)
-    if stored != dtype:
-        raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {stored}")
+    # numpy's own reader evaluates the header with `ast`, which fails now and then in threads of Python 3.11.
+    header = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
+    stored = HEADER.match(header)
+    if not stored or stored[1] != np.dtype(dtype).str:
+        got = np.dtype(stored[1]) if stored else header[:40]
+        raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {got}")
     return file.tell()
 
 

@@ -77,7 +77,9 @@ def _eased(plan, pi, factor, rate):
     """A chance (or the root of one) whose odds are multiplied, above the floor of a rate."""
     odds = factor * pi
     eased = odds / (odds + 1 - pi)
-    return FLOOR * rate + (1 - FLOOR * rate) * (eased * eased if plan.squared else eased)
+    if plan.squared:
+        return FLOOR * rate + (1 - FLOOR * rate) * eased * eased
+    return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)  # rounded as the logs of earlier versions were
 
 
 @njit(**METHOD)

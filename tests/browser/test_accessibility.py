@@ -69,7 +69,7 @@ STATES = {
     "home": ("/", lambda page, names: None),
     "session form": (
         "/",
-        lambda page, names: (button(page, "New session").click(), page.get_by_text("More set").click()),
+        lambda page, names: (button(page, "New session").click(), page.get_by_text("For researchers").click()),
     ),
     "label without labels": ("/Label?session={unlabelled}", lambda page, names: Card(page)),
     "label vectors": ("/Label?session={vectors}", lambda page, names: Card(page)),
@@ -100,7 +100,8 @@ def reach(page, names, act):
     expect(page.locator("[data-stale=true], [data-testid=stSkeleton]")).to_have_count(0)
 
 
-# Whether the colours of everything are what they were a moment ago: a theme comes bit by bit, and fades in.
+# Whether the colours of everything are what they were a moment ago: a theme comes bit by bit, and fades in; and whether
+# the script has run again, which pales what it has not sent yet.
 SETTLED = """() => {
   const parts = (root) =>
     [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? parts(e.shadowRoot) : [])]);
@@ -110,7 +111,8 @@ SETTLED = """() => {
   }).join();
   const old = window.oldColours;
   window.oldColours = colours;
-  return old === colours;
+  const running = "[data-stale=true], [data-testid=stApp]:not([data-test-script-state=notRunning])";
+  return old === colours && !document.querySelector(running);
 }"""
 
 

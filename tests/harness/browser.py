@@ -244,6 +244,7 @@ def choose(page, label, option):
     field = page.get_by_role("combobox", name=label)
     field.evaluate("field => field.scrollIntoView({block: 'center'})")  # a list at the window's edge closes at once
     field.click()
+    field.press_sequentially(option)  # a long list has only the options in view; typing opens one that was closed
     page.get_by_role("option", name=option, exact=True).click()
 
 
