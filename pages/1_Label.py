@@ -4,8 +4,6 @@ from random import uniform
 
 import streamlit as st
 
-from oal_engine.kernel.learners import linear
-from oal_engine.sessions import outcome
 from ui.card_server import CardServer, card_server
 from ui.components.card import card
 from ui.downloads import positives
@@ -23,16 +21,8 @@ REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its ow
 def label(server: CardServer) -> None:
     card(f"card-{server.session.id}", server.handle, server.payload)
     remember(server.session)
-    if server.session.place.progress.end and not server.session.multiclass and linear(server.session.learner):
-        show_outcome(server)
-
-
-def show_outcome(server: CardServer) -> None:
-    """What the session has come to, and the list that it was made for."""
-    session = server.session
-    reached = server.once("outcome", lambda: outcome.of_session(session))
-    note(" ".join(reached.sentences(session.settings.positive_name)))
-    positives(session.store, session.id)
+    if server.outcome() is not None:
+        positives(server.session.store, server.session.id)
 
 
 def watch(server: CardServer) -> None:

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import streamlit as st
 
+from oal_engine.kernel.learners import linear
+from oal_engine.sessions import outcome
 from oal_engine.sessions.fold import Place
 from oal_engine.sessions.log import Entry, StoredQuestion
 from oal_engine.sessions.session import Session
@@ -100,8 +102,11 @@ class CardServer:
             session.refresh()
             place, notes = session.place, session.notes
             ahead = {place.asked.id: session.branches} if place.asked else {}
+            shown = self._place(place, notes)
+            if (reached := self.outcome()) is not None:
+                shown["result"] = "\n".join((shown["result"], *reached.sentences(settings.positive_name)))
             return frame | {
-                "place": self._place(place, notes),
+                "place": shown,
                 "previous": session.previous,
                 "branches": {
                     str(id): {str(label): self._place(branch, notes) for label, branch in branches.items()}
@@ -115,6 +120,14 @@ class CardServer:
                 },
                 "preferences": self._preferences(annotator) if annotator else None,
             }
+
+    def outcome(self) -> outcome.Outcome | None:
+        """What a session with a positive class has come to when it has ended."""
+        session = self.session
+        if not session.place.progress.end or session.multiclass or not linear(session.learner):
+            return None
+        reached: outcome.Outcome = self.once("outcome", lambda: outcome.of_session(session))
+        return reached
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from oal_engine.kernel import metrics
-from oal_engine.kernel.algorithms import Strategy
+from oal_engine.kernel.algorithms import ALGORITHMS, Strategy
 from oal_engine.output.plots import TITLES
 from oal_engine.sessions.estimates import Estimate
 from oal_engine.sessions.fold import Run
@@ -62,8 +62,9 @@ def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem"
 
 
 def describe(chosen: Strategy) -> str:
-    """A strategy and its parameters in a line."""
-    values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items())
+    """A strategy and its parameters in a line, without those that its algorithm fixes."""
+    fixed = ALGORITHMS[chosen.algorithm].fixed if chosen.algorithm in ALGORITHMS else {}
+    values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items() if key not in fixed)
     return f"{chosen.algorithm}{values and f' ({values})'}"
 
 

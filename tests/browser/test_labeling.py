@@ -2,12 +2,14 @@
 
 import re
 
+import pandas
 import pytest
 from playwright.sync_api import expect
 
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import metrics
+from oal_engine.sessions import export, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import PHONE, Card, button, history, listeners, tab
@@ -216,6 +218,12 @@ def test_the_end_says_why_and_what_came_of_it(label, keep, visit, app, store, it
     card.ready()
     expect(card("text")).to_contain_text(sentence)
     expect(card("text")).to_contain_text(result)
+    for line in outcome.of_session(ended).sentences("Relevant"):
+        expect(card("text")).to_contain_text(line)
+    with card.page.expect_download() as download:
+        button(card.page, "Download the list of positives").click()
+    listed = pandas.read_csv(download.value.path())
+    assert [row[1] for row in export.positives(ended)[0].rows] == listed["id"].tolist()
     assert len(history(store, session)) == len(keys)
     card.press("z")
     expect(card("button--1")).to_contain_text("was your answer")
