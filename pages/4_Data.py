@@ -133,7 +133,8 @@ def import_form(store: Store) -> None:
     if columns.text:
         tokenizer = right.selectbox(
             "Words",
-            sorted(TOKENIZERS),
+            list(TOKENIZERS),
+            list(TOKENIZERS).index(tokenizer),
             key="tokenizer",
             help="rich: words, their beginnings, digits, capitals and punctuation. tweets: keeps #, @ and emoji.",
         )
