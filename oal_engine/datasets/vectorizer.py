@@ -114,8 +114,8 @@ def fit(
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:
     """The words of a text, then its sequences of 2, 3, ... words."""
-    tokens = {name: settings[name] for name in ("tokenizer", "lowercase")}
-    words = [term for token in re.findall(settings["pattern"], text) for term in _of_token(token, **tokens)]
+    tokenizer, lowercase = settings["tokenizer"], settings["lowercase"]
+    words = [term for token in re.findall(settings["pattern"], text) for term in _of_token(token, tokenizer, lowercase)]
     return words + [
         " ".join(words[start : start + size])
         for size in range(2, settings["ngrams"] + 1)
@@ -132,9 +132,16 @@ def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
         return (term,)
     if not re.match(r"\w", token):
         return (f"s:{token[:3]}",)
-    terms = [term] * (len(token) >= 2) + ["c:"] * (len(token) >= 2 and token.isupper())
-    terms += [f"p:{term[:5]}"] * (len(token) > 5)
-    return (*terms, *[f"n:{re.sub(_DIGIT, '0', term)[:12]}"] * bool(_DIGIT.search(term)))
+    terms = []
+    if len(token) >= 2:
+        terms.append(term)
+        if token.isupper():
+            terms.append("c:")
+    if len(token) > 5:
+        terms.append(f"p:{term[:5]}")
+    if _DIGIT.search(term):
+        terms.append(f"n:{_DIGIT.sub('0', term)[:12]}")
+    return tuple(terms)
 
 
 def _reported(texts: Sequence[str], progress: Progress | None) -> Iterator[str]:

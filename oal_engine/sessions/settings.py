@@ -111,7 +111,7 @@ class Options:
     whose items are the positives; it serves the exact curves alone, for a session never sees the labels of its data
     set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
-    the rest is spent evenly (None: whenever the rule asks). horizon: the rounds that both plan for (None: the data
+    the rest is spent evenly (None: as the rule does). horizon: the rounds that both plan for (None: the data
     set as it is).
     """
 
