@@ -85,7 +85,7 @@ def session(table, y, classes, chosen, plan, budget, seed):
         return stream.replay(
             table, y, np.arange(marks[-1]), *chosen.build(table.columns, len(classes)),
             stream.objective(rho=float(chosen.multiclass)), budget=budget, seed=seed, marks=marks, log=True,
-            plan=spending.plan(chosen.rule, budget, rounds, **plan),
+            plan=spending.plan(chosen.rule, budget, rounds, values=chosen.rule_parameters, **plan),
         )  # fmt: skip
 
     run = replay([rounds])

@@ -94,6 +94,10 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
                 self, name, _with_arrays(getattr(self, name), lambda part: np.require(part, requirements=["W", "E"]))
             )
 
+    def _plan(self, budget: int | None, rounds: int) -> spending.Plan | None:
+        chosen = self._strategy()
+        return spending.plan(chosen.rule, budget, rounds, values=chosen.rule_parameters)
+
     def fit(self, X: Any, y: Any) -> Self:
         """Stream the rows once in their order: y answers what the rule asks, within the budget, and nothing else."""
         X, y = validate_data(self, X, y, **INPUT)
@@ -103,7 +107,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         done = stream.replay(
             rows.as_rows(X), self._numbers(y), np.arange(y.size), self.learner_, self.rule_, self.objective_,
             budget=budget, seed=seed, averaged=self.averaged, log=True,
-            plan=spending.plan(self._strategy().rule, budget, y.size),
+            plan=self._plan(budget, y.size),
         )  # fmt: skip
         return self._record(done.log, done.counts, y.size)
 
@@ -124,7 +128,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         state = learner, self.rule_, self.objective_
         mean, counts, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), 0
         log: list[tuple[int, float, float]] = []
-        plan = spending.plan(self._strategy().rule, budget, n)
+        plan = self._plan(budget, n)
         while True:
             if plan:
                 plan.spent[0] = len(log)

@@ -15,7 +15,7 @@ from ..datasets import Dataset
 from ..kernel import metrics, stream
 from ..kernel.algorithms import ALGORITHMS, Strategy, strategy
 from ..kernel.draws import draws
-from ..kernel.learners import Learner, is_multiclass, weights
+from ..kernel.learners import Learner, is_multiclass, offset, weights
 from ..kernel.parameters import Values
 from ..kernel.query_rules import needs_variance, probability
 from ..kernel.rows import Matrix, Rows, as_rows, length, matrix, read_only
@@ -169,14 +169,14 @@ def run(rows: Rows, y: np.ndarray, chosen: Strategy, view: Plane, budget: int, s
     average, order = stream.average(learner, False), stream.checked_order(np.arange(rounds), rows)
     counts = np.zeros((rounds, *metrics.COUNTS), np.int64)
     questions: list[AnsweredQuestion] = []
-    lines = [view.line(weights(learner))]
+    lines = [view.line(weights(learner), -offset(learner))]
     for t in range(rounds):
         asking = len(questions) < budget
         asked = stream.until_query(rows, y, order, learner, rule, goal, seed, t, t + 1, asking, counts[t])
         if asked.t == t:
             questions.append(AnsweredQuestion(t, asked.margin, asked.probability, asked.predicted, int(y[t])))
             stream.learn(rows, order, learner, rule, goal, average, asked, int(y[t]), len(questions) == budget)
-            lines.append(view.line(weights(learner)))
+            lines.append(view.line(weights(learner), -offset(learner)))
     return Lane(questions, lines, counts, learner)
 
 

@@ -42,7 +42,7 @@ def replay(
     rho = strategy.known_rho(rho, weights, metric, y)
     if orders is None:
         orders = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
-    plan = partial(spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace)
+    plan = partial(spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace, strategy.rule_parameters)
 
     def once(number: int, order: np.ndarray) -> dict[str, Any]:
         learner, rule = strategy.build(rows.columns, len(classes))

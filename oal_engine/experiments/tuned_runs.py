@@ -128,7 +128,7 @@ def _replayed(table: Rows, y: np.ndarray, classes: int, job: Job) -> np.ndarray:
     marks = np.linspace(0, visits.size, min(job.points, visits.size) + 1).astype(np.int64)[1:]
     done = stream.replay(
         table, y, visits, *parts, goal, budget=job.budget, seed=seed, averaged=job.average, marks=marks,
-        plan=spending.plan(job.rule, job.budget, visits.size),
+        plan=spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters),
     )  # fmt: skip
     if job.part[0] != "held":
         return done.curve

@@ -33,11 +33,12 @@ OWN = "Nothing to tune; docs/auto.md says how it works"
 COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
-NOTHING_TO_TUNE = {
-    name: parameter.default
-    for kind in (LEARNERS["dual"], QUERY_RULES["paced"])
-    for name, parameter in parameters(kind).items()
-}
+def _all_fixed(learner: str, **others: float) -> dict[str, float]:
+    """All parameters of a learner and of the rule `paced` at their defaults, but for some others; what is known of the
+    stream, `early`, is left open."""
+    kinds = LEARNERS[learner], QUERY_RULES["paced"]
+    fixed = {name: spec.default for kind in kinds for name, spec in parameters(kind).items()} | others
+    return {name: value for name, value in fixed.items() if name != "early"}
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "auto": Algorithm("dual", "paced", OWN, NOTHING_TO_TUNE),
-    "auto-sum": Algorithm("dual", "paced", OWN, NOTHING_TO_TUNE | {"exponent": 0.7}),
+    "auto": Algorithm("pool", "paced", OWN, _all_fixed("pool")),
+    "auto-sum": Algorithm("dual", "paced", OWN, _all_fixed("dual", exponent=0.8)),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_A": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_S": Algorithm("perceptron", "symmetric", OAAL),

@@ -196,12 +196,18 @@ class Discriminative(NamedTuple):
 
 class Paced(NamedTuple):
     """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side. A budget sets delta on
-    the way: it lasts for a quarter of the stream, but at most 40 rounds a label; the first ten rounds are asked."""
+    the way: it lasts for a quarter of the stream, but at most 40 rounds a label; the first ten rounds are asked.
+    What a large budget has left then is spread over the rest."""
 
     delta: float = Parameter(
         1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
     )
     easier: float = Parameter(5.0, above=0, help="How many times larger the smoothing is on the positive side.")
+    early: int = Parameter(
+        500, low=0, whole=True,
+        help="Labels for the beginning. Of what is beyond them, up to half of the budget is kept for the rest of the "
+        "stream; 0 suits streams that change.",
+    )  # fmt: skip
 
     sentence = "Spends its labels evenly over the beginning, near its line and rather on the positive side."
     signed, squared = True, True

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from .jit import METHOD, method
+from .parameters import Values, checked
 from .query_rules import QUERY_RULES, paceable
 
 RECENT = 256  # rounds whose chances a pace is set by
@@ -24,7 +25,7 @@ HALVINGS = 32
 class Plan(NamedTuple):
     """A budget of which `audits` labels are for checks up to round `horizon`, chosen evenly among its rounds (selection
     sampling, Fan, Muller and Rezucha 1962), and the rest is spread over the first `paced` rounds (0: asked as the rule
-    wants). In the `first` rounds everything is asked.
+    wants) but for the `reserve`, which is spread from there to the horizon. In the `first` rounds everything is asked.
 
     squared: whether the rule's chance is a square, whose root is eased or hardened. spent: labels given, and those of
     them that were audits. recent: the rule's chances in the last rounds. force: the factor of the odds, and the rate
@@ -36,6 +37,7 @@ class Plan(NamedTuple):
     horizon: int
     paced: int
     first: int
+    reserve: int
     squared: bool
     trains: bool
     spent: np.ndarray
@@ -91,9 +93,14 @@ def _paced(plan, t, pi, left):
     label that is left behind the paced rounds, because an answer there was a skip, is asked for at once.
     """
     recent, force = plan.recent, plan.force
+    end = plan.paced
+    if t < end and left > plan.reserve:
+        left -= plan.reserve
+    elif plan.reserve:
+        end = plan.horizon
     recent[t % RECENT] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
-    if t < EVERY or t % EVERY == 0 or t > plan.paced - EVERY:
-        rate, known = min(1.0, left / max(1, plan.paced - t)), min(t + 1, RECENT)
+    if t < EVERY or t % EVERY == 0 or t > end - EVERY or t == plan.paced:
+        rate, known = min(1.0, left / max(1, end - t)), min(t + 1, RECENT)
         low, high = 1 / EASIEST, EASIEST
         for _ in range(HALVINGS):
             factor, total = sqrt(low * high), 0.0
@@ -108,12 +115,18 @@ def _paced(plan, t, pi, left):
 
 
 def plan(
-    rule: str, budget: int | None, horizon: int, audit: float = 0.0, trains: bool = True, pace: float | None = None
+    rule: str,
+    budget: int | None,
+    horizon: int,
+    audit: float = 0.0,
+    trains: bool = True,
+    pace: float | None = None,
+    values: Values = (),
 ) -> Plan | None:
     """The plan of a budget over so many rounds for a rule (by name), or None where nothing is planned.
 
     audit: share of the budget for checks, >= 0 and < 1. pace: share of the horizon in which the rest is spent evenly,
-    > 0 and <= 1, or None: as the rule does by itself.
+    > 0 and <= 1, or None: as the rule does by itself. values: the parameters of the rule.
     """
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
@@ -127,15 +140,18 @@ def plan(
     if budget is None or not (audit or pace or own):
         return None
     audits = round(audit * budget)
-    paced = max(1, round(pace * horizon)) if pace else 0
+    paced, reserve, first = max(1, round(pace * horizon)) if pace else 0, 0, own.first if own else 0
     if own and not pace:
-        paced = max(1, min(round(own.share * horizon), own.rounds_per_label * (budget - audits)))
+        labels = budget - audits
+        reserve = min(labels // 2, max(0, labels - int(checked(QUERY_RULES[rule], rule, values)["early"])))
+        paced = max(1, min(round(own.share * horizon), own.rounds_per_label * (labels - reserve)))
     return Plan(
         budget,
         audits,
         horizon,
         paced,
-        own.first if own else 0,
+        first,
+        reserve,
         getattr(QUERY_RULES[rule], "squared", False),
         bool(trains),
         np.zeros(2, np.int64),

@@ -106,7 +106,7 @@ class Model:
         """The margin of every row, shape (n, 1), or its score for each class, (n, K)."""
         scores = np.empty((rows.length(table), len(self.classes) if self.multiclass else 1))
         stream.scores(table, self.learner, self.head["theta"], scores)
-        return scores
+        return scores + self.head["offset"]
 
     def decided(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Margins and predicted classes of scores: the margin of K classes is the gap between the two highest."""
@@ -151,7 +151,7 @@ def of_session(session: Session) -> Model:
         "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
         "theta": settings.theta, "scaling": scaled["name"], "vectorizer": vocabulary and vocabulary.settings,
         "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
-        "features": dataset.rows.columns,
+        "features": dataset.rows.columns, "offset": learners.offset(learner),
     }  # fmt: skip
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
@@ -242,7 +242,7 @@ HEAD: dict[str, Check] = {
     and all(map(words(500), value)) and len(set(value)) == len(value),
     "theta": number, "scaling": _one_of(scaling.SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
     "vectorizer": lambda value: value is None or isinstance(value, dict),
-    "calibration": lambda value: isinstance(value, dict),
+    "calibration": lambda value: isinstance(value, dict), "offset": number,
 }  # fmt: skip
 NUMBERS: dict[str, Check] = {
     "document_frequency": whole(0), "mean": number, "deviation": lambda value: number(value) and value > 0,
@@ -264,7 +264,10 @@ def read(path: Path | str) -> Model:
 
 def _read(entries: Iterator[tuple[int, Row]]) -> Model:
     nothing: Row = {}
-    head = checked(next(entries, (1, nothing))[1], HEAD, 1, "head of a model")
+    first = next(entries, (1, nothing))[1]
+    if isinstance(first, dict):
+        first.setdefault("offset", 0.0)  # files of version 0.2.0 have none
+    head = checked(first, HEAD, 1, "head of a model")
     checked(head["calibration"], CALIBRATION, 1, "calibration of a model")
     text, scaled = head["vectorizer"] is not None, head["scaling"] == "standardize+l2"
     if text:

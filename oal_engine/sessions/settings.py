@@ -100,7 +100,8 @@ class Settings:
 
     def plan(self) -> spending.Plan | None:
         """The plan of spending that the budget needs, or None."""
-        return spending.plan(self.rule, self.budget, self.horizon, self.audit, self.audit_trains, self.pace)
+        values = self.strategy.rule_parameters
+        return spending.plan(self.rule, self.budget, self.horizon, self.audit, self.audit_trains, self.pace, values)
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def create(
         raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = _whole(own.budget, "budget", 1), _whole(own.seed, "seed", 0)
     horizon = data["items"] if own.horizon is None else _whole(own.horizon, "horizon", 1)
-    spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace)
+    spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters)
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,

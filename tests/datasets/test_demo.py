@@ -130,7 +130,7 @@ def test_sixty_labels_of_auto_give_more_than_those_of_a_published_default(tweets
     )
     assert (60, 60) == (auto["queried"], published["queried"])
     assert auto["push"]["f1"] > 0.6 > published["push"]["f1"]
-    assert auto["push"]["sum"] > 0.9 > published["push"]["sum"]
+    assert auto["push"]["sum"] > 0.85 > published["push"]["sum"]
 
 
 def test_the_tweets_are_neither_trivial_nor_hopeless(tweets):

@@ -44,8 +44,16 @@ class Learner:
             "exponent": 0.5,
             "visits": 10,
             "memory": 2000,
+            "bias": 0.4,
+            "temperature": 0.05,
+            "discount": 0.99,
         }
+        if name in ("dual", "pool"):
+            defaults["C"] = 2.0
         self.__dict__.update(defaults | parameters)
+        if name in ("dual", "pool"):
+            self.w = np.zeros(d + 1)
+            self.members, self.Sigma, self.records = [np.zeros(d + 1), np.zeros(d + 1)], np.eye(d + 1), [[], []]
         if "sacog" in name:
             self.m = min(self.m, d)
             numbers = np.array([draw(self.seed, k) for k in range(self.m * d)]).reshape(self.m, d)
@@ -58,7 +66,10 @@ class Learner:
         if self.name == "sop":
             A = np.linalg.inv(self.Sigma)
             return float(self.w @ np.linalg.inv(A + np.outer(x, x)) @ x)
-        return float(x @ self.w)
+        return float(self.with_bias(x) @ self.w)
+
+    def with_bias(self, x):
+        return np.append(x, self.bias) if self.name in ("dual", "pool") else x
 
     def predict(self, x, theta):
         return 1 if self.margin(x) >= theta else -1
@@ -101,8 +112,10 @@ class Learner:
                 self.w = self.w + step * y * self.Sigma @ x
                 self.Sigma = np.diag(1 / (1 / np.diag(self.Sigma) + 2 * step * phi * x**2))
         elif name == "dual":
-            if xx > 0:
-                self.revisit(x, y)
+            for answer in self.visited(x, y):
+                self.w = self.moved(self.w, answer)
+        elif name == "pool":
+            self.pooled(x, y)
         elif "sacog" in name:
             self.t += 1
             hat = x / np.sqrt(self.gamma)
@@ -140,18 +153,49 @@ class Learner:
         else:
             raise NotImplementedError(name)
 
-    def revisit(self, x, y):
-        """Keep an answer in the place of the oldest; then it and some earlier ones move to the best of their alphas."""
+    def visited(self, x, y):
+        """Keep an answer in the place of the oldest: that answer and the earlier ones drawn, each [x, y, alpha]."""
         n, others = len(self.answers), min(len(self.answers), self.memory - 1)
-        self.kept[n % self.memory] = [x, y, 0.0]
+        self.kept[n % self.memory] = [self.with_bias(x), y, 0.0]
         self.answers.append(y)
         draws = [draw(0x5DEECE66D, n * self.visits + k) for k in range(self.visits)] if others else []
-        for place in (0, *(1 + int(u * others) for u in draws)):
-            x, y, alpha = kept = self.kept[(n + place) % (others + 1)]
-            ratio = (self.answers.count(-1) + 1) / (self.answers.count(1) + 1)
-            r = ratio**self.exponent if y > 0 else 1.0
-            kept[2] = np.clip(alpha + (r - y * (x @ self.w)) / (x @ x), 0, self.C * r)
-            self.w = self.w + (kept[2] - alpha) * y * x
+        return [self.kept[(n + place) % (others + 1)] for place in (0, *(1 + int(u * others) for u in draws))]
+
+    def cost(self, y):
+        ratio = (self.answers.count(-1) + 1) / (self.answers.count(1) + 1)
+        return ratio**self.exponent if y > 0 else 1.0
+
+    def moved(self, w, answer):
+        """Move the alpha of an answer to its best: the weights that follow."""
+        x, y, alpha = answer
+        if x @ x == 0:
+            return w
+        answer[2] = np.clip(alpha + (self.cost(y) - y * (x @ w)) / (x @ x), 0, self.C * self.cost(y))
+        return w + (answer[2] - alpha) * y * x
+
+    def pooled(self, x, y):
+        """Judge both members by what they say of a row, let them learn it, and weigh them by their F1."""
+        for record, w in zip(self.records, self.members):
+            record.append((float(self.with_bias(x) @ w), y))
+        for answer in self.visited(x, y):
+            self.members[0] = self.moved(self.members[0], answer)
+            row, label, s = answer[0], answer[1], np.diag(self.Sigma)
+            if label * (row @ self.members[1]) < 1:
+                s = s - s**2 * row**2 / (1 + s * row**2)
+                self.Sigma = np.diag(s)
+                self.members[1] = self.members[1] + self.cost(label) * label * s * row
+        sizes, scores = [], []
+        for record in self.records:
+            p, labels = np.array(record).T
+            ages = self.discount ** np.arange(len(p))[::-1]
+            sizes.append(ages @ np.abs(p) / ages.sum())
+            hits, wrong = ages @ ((p >= 0) & (labels > 0)), ages @ ((p >= 0) != (labels > 0))
+            scores.append(2 * hits / (2 * hits + wrong) if hits else 0.0)
+        positives = self.answers.count(1)
+        trust = positives / (positives + 1)
+        shares = np.exp(trust * (np.array(scores) - np.mean(scores)) / self.temperature)
+        shares /= shares.sum()
+        self.w = sum(a * w / (size or 1.0) for a, w, size in zip(shares, self.members, sizes))
 
 
 class MulticlassLearner:
@@ -204,13 +248,14 @@ class MulticlassLearner:
 
 DEFAULTS = {
     "q": 0.1, "tau": 0.1, "delta": 0.1, "delta_plus": 0.1, "delta_minus": 0.1, "b": 0.1, "a": -1, "beta": 0.1,
-    "easier": 5.0,
+    "easier": 5.0, "early": 500,
 }  # fmt: skip
 
 
 def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
     start = {"delta": {"decaying": 2.0**14, "paced": 1.0}.get(rule, 0.1)}
-    q, tau, delta, delta_plus, delta_minus, b, a, beta, easier = (DEFAULTS | start | dict(parameters)).values()
+    values = DEFAULTS | start | dict(parameters)
+    q, tau, delta, delta_plus, delta_minus, b, a, beta, easier, _ = values.values()
     side = delta_plus if p >= 0 else delta_minus
     if rule in ("all", "first"):
         return 1.0
@@ -249,12 +294,14 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 class Plan:
     """A share of a budget for audits, evenly among the rounds to the horizon, and a pace for the rest."""
 
-    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None):
+    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
         self.wishes, self.paced, self.past = budget - self.audits, pace and round(pace * horizon), []
         self.first, self.power = (10, 2) if rule == "paced" else (0, 1)
+        self.reserve = 0
         if rule == "paced" and not pace:
-            self.paced = max(1, min(round(horizon / 4), 40 * self.wishes))
+            self.reserve = min(self.wishes // 2, max(0, self.wishes - early))
+            self.paced = max(1, min(round(horizon / 4), 40 * (self.wishes - self.reserve)))
 
     def chances(self, t, pi):
         """The chance of an audit in round t, and of any question, given the rule's."""
@@ -262,9 +309,13 @@ class Plan:
         if self.wishes == 0:
             return check, check
         if self.paced:
+            begins = t < self.paced and self.wishes > self.reserve
+            left, end = (self.wishes - self.reserve, self.paced) if begins else (self.wishes, self.paced)
+            if self.reserve and not begins:
+                end = self.horizon
             self.past.append(min(pi ** (1 / self.power), 1 - 2**-30))
-            if t < 64 or t % 64 == 0 or t > self.paced - 64:
-                self.rate = min(1, self.wishes / max(1, self.paced - t))
+            if t < 64 or t % 64 == 0 or t > end - 64 or t == self.paced:
+                self.rate = min(1, left / max(1, end - t))
                 recent = np.array(self.past[-256:])
 
                 def excess(easing):

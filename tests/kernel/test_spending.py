@@ -50,6 +50,25 @@ def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
     assert (BUDGET, True) == (len(log), log[-1, 0] < 100)
 
 
+def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
+    """What is beyond `early` labels, up to half of the budget, is spread from the end of the first part to the end."""
+    reserves = [spending.plan("paced", budget, 8000).reserve for budget in (300, 500, 700, 2000)]
+    assert [0, 0, 200, 1000] == reserves
+    assert 150 == spending.plan("paced", 300, 8000, values={"early": 0}).reserve
+    X, y, order = data(n=ROUNDS)
+    plan = spending.plan("paced", BUDGET, ROUNDS, values={"early": 0})
+    rounds = run(csr_array(X), y, order, "dual", "paced", plan=plan).log[:, 0]
+    assert [30, 30] == [(rounds < ROUNDS // 4).sum(), (rounds >= ROUNDS // 4).sum()]
+    assert rounds.max() > 0.9 * ROUNDS
+
+
+def test_a_plan_with_a_reserve_equals_its_twin():
+    """A compiled plan of the rule that keeps labels back equals the formulas."""
+    plan = {"budget": BUDGET, "horizon": 350, "audit": 0.2}
+    more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
+    assert_twins(*data_for("dual", n=ROUNDS), "dual", "paced", plan=plan, **more)
+
+
 def test_audits_fall_on_every_round_alike():
     """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks there."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]

@@ -62,6 +62,8 @@ def margins(opened, table):
         ("sparse", "PAA-I", {"theta": 0.05}),
         ("sparse", "OAAL", {"averaged": True, "budget": 30}),
         ("dense", "PAA-I", {}),
+        ("sparse", "auto", {}),
+        ("dense", "auto-sum", {"averaged": True, "budget": 30}),
         ("classes", "MPAA-I", {"averaged": True, "budget": 30}),
     ],
 )

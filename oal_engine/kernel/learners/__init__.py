@@ -17,7 +17,7 @@ import numpy as np
 from ..jit import method
 from ..parameters import Values, checked, made, named
 from ..rows import Row, dot
-from . import adaptive, dual, first_order, multiclass, second_order, sketched
+from . import adaptive, dual, first_order, multiclass, pool, second_order, sketched
 
 
 class Learner(Protocol):
@@ -33,7 +33,7 @@ class Learner(Protocol):
 
 LEARNERS: dict[str, type[NamedTuple]] = {
     name: kind
-    for module in (first_order, second_order, sketched, adaptive, dual, multiclass)
+    for module in (first_order, second_order, sketched, adaptive, dual, pool, multiclass)
     for name, kind in module.LEARNERS.items()
 }
 
@@ -68,8 +68,13 @@ def weights(learner: Learner) -> np.ndarray:
     return learner.weights() if hasattr(learner, "weights") else learner.w
 
 
+def offset(learner: Learner) -> float:
+    """What a margin is beside the inner product of those weights and the row: the part of the bias."""
+    return float(learner.w[-1] * learner.bias) if hasattr(learner, "bias") else 0.0
+
+
 def linear(learner: Learner) -> bool:
-    """Whether the margin is the inner product of those weights and the row."""
+    """Whether the margin is the inner product of those weights and the row, and an offset."""
     return not hasattr(learner, "margin") or hasattr(learner, "weights")
 
 

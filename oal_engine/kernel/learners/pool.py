@@ -1,0 +1,128 @@
+"""A pool of two learners, which learn every answer, and predict together: more is heard of the one that was right."""
+
+from math import exp
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..jit import INLINE, always
+from ..parameters import Parameter, from_parameters
+from ..rows import Row, entry, span
+from . import dual
+from .dual import BIAS, EXPONENT, MEMORY, REVISITED, C, answered, answers, biased, cost, numbers, visit, with_bias
+from .first_order import SMALLEST
+
+MEMBERS = 2
+HIT, ALARM, MISS, SIZE, SEEN = range(5)  # of a record: discounted counts, the sum of |margin|, and what they are out of
+
+
+@from_parameters
+def members(features):
+    """The weights of each member."""
+    return np.zeros((MEMBERS, features + 1))
+
+
+@from_parameters
+def variances(features):
+    """A one for each feature and the bias."""
+    return np.ones(features + 1)
+
+
+@from_parameters
+def records():
+    """How each member did on the rows that were answered, before it learned them."""
+    return np.zeros((MEMBERS, SEEN + 1))
+
+
+@njit(**INLINE)
+def _judge(self, x, y):
+    """Count in every record what its member predicted of a row whose label is known now."""
+    for m in range(MEMBERS):
+        record, p = self.records[m], biased(self.members[m], x, self.bias)
+        for k in range(record.size):
+            record[k] *= self.discount
+        record[SIZE] += abs(p)
+        record[SEEN] += 1
+        if p >= 0:
+            record[HIT if y > 0 else ALARM] += 1
+        elif y > 0:
+            record[MISS] += 1
+
+
+@njit(**INLINE)
+def _f1(record):
+    hits = 2 * record[HIT]
+    return hits / (hits + record[ALARM] + record[MISS]) if hits > 0 else 0.0
+
+
+@njit(**INLINE)
+def _step(self, w, rows, k):
+    """A step of ACOG-II with a diagonal covariance, eta = gamma = 1, on answer k."""
+    x, y, last = Row(rows, self.items[k]), self.labels[k], w.size - 1
+    if y * biased(w, x, self.bias) < 1:
+        step = cost(self, y) * y
+        for n in span(x.rows, x.i):
+            j, x_j = entry(x.rows, x.i, n)
+            self.s[j] /= 1 + self.s[j] * x_j * x_j
+            w[j] += step * self.s[j] * x_j
+        self.s[last] /= 1 + self.s[last] * self.bias * self.bias
+        w[last] += step * self.s[last] * self.bias
+
+
+@njit(**INLINE)
+def _combine(self):
+    """w = sum of a_m w_m / (mean |margin| of m), with a the softmax of the members' F1 over a temperature."""
+    mean = (_f1(self.records[0]) + _f1(self.records[1])) / MEMBERS
+    trust = self.answers[1] / (self.answers[1] + 1)  # with few positives the members are alike
+    self.w[:] = 0.0
+    total = 0.0
+    for m in range(MEMBERS):
+        record, own = self.records[m], self.members[m]
+        share = exp(trust * (_f1(record) - mean) / self.temperature)
+        total += share
+        if record[SIZE] > SMALLEST:
+            share *= record[SEEN] / record[SIZE]
+        for j in range(self.w.size):
+            self.w[j] += share * own[j]
+    for j in range(self.w.size):
+        self.w[j] /= total
+
+
+class Pool(NamedTuple):
+    """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and visit the
+    same earlier ones again, with positives weighed as in `dual`. The margin is the sum of theirs, each divided by its
+    mean size and weighted by the softmax of F1 / temperature over what was asked; `discount` is what an answer counts
+    for when one more has come."""
+
+    w: with_bias
+    members: members
+    s: variances
+    items: answered
+    labels: numbers
+    alphas: numbers
+    answers: answers
+    records: records
+    C: float = C
+    bias: float = BIAS
+    exponent: float = EXPONENT
+    visits: int = REVISITED
+    memory: int = MEMORY
+    temperature: float = Parameter(0.05, above=0, help="How much better a member must be to be heard e times as much.")
+    discount: float = Parameter(0.99, above=0, high=1, help="What is left, an answer later, of how a member did.")
+
+    revisits = True
+    dense_update = always
+    margin, weights = dual.margin, dual.weights
+
+    def update(self, x, y, p, v, rho, theta):
+        _judge(self, x, y)
+        place, earlier = dual.keep(self, x, y)
+        for k in range(-1, self.visits if earlier else 0):
+            answer = place if k < 0 else dual.drawn(self, place, earlier, k)
+            visit(self, self.members[0], x.rows, answer)
+            _step(self, self.members[1], x.rows, answer)
+        _combine(self)
+
+
+LEARNERS = {"pool": Pool}
