@@ -9,7 +9,6 @@ import streamlit as st
 from oal_engine import datasets
 from oal_engine.datasets import formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS
-from oal_engine.datasets.vectorizer import TOKENIZERS
 from oal_engine.store import Store
 from ui.access import files_folder, served_file
 from ui.page import complain, counted, entry, guarded, literal, note, one_row, open_page, owns
@@ -25,6 +24,7 @@ PHASES = {
     "reading": "Reading",
     "vocabulary": "Finding the vocabulary",
     "vectors": "Making vectors",
+    "wording": "Finding similar wording",
     "items": "Adding items",
 }
 
@@ -129,14 +129,11 @@ def import_form(store: Store) -> None:
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
     scale = middle.selectbox("Scaling", SCALINGS, format_func=lambda key: f"{key}: {SCALINGS[key]}", key="scale")
-    tokenizer = "tweets"
+    kinds = datasets.TEXT_FEATURES
+    features = None
     if columns.text:
-        tokenizer = right.selectbox(
-            "Words",
-            list(TOKENIZERS),
-            list(TOKENIZERS).index(tokenizer),
-            key="tokenizer",
-            help="rich: words, their beginnings, digits, capitals and punctuation. tweets: keeps #, @ and emoji.",
+        features = right.selectbox(
+            "Features", kinds, format_func=lambda key: f"{key}: {kinds[key]}", key="learned-from"
         )
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
@@ -144,7 +141,7 @@ def import_form(store: Store) -> None:
     described = source, name, columns, reader, encoding
     if checked and (report := attempt(lambda bar: imports.check(*described, bar))):
         note(report)
-    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, scale, tokenizer, bar))):
+    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, scale, features, bar))):
         st.session_state["imported"] = f"{title}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..datasets import formats, readers, sources
+from ..datasets import TEXT_FEATURES, formats, readers, sources
 from ..datasets.scaling import SCALINGS
 from .terminal import number, pairs
 
@@ -70,9 +70,17 @@ class Importing(_Options):
     id: Id = None
     feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
     scale: Annotated[str | None, Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
-    tokenizer: Annotated[str, Option(help="How texts are split: words, tweets (keeps #, @ and emoji) or rich.")] = (
-        "tweets"
-    )
+    features: Annotated[
+        str | None, Option(help=f"What rows are made of texts: {', '.join(TEXT_FEATURES)} (default: the first).")
+    ] = None
+    tokenizer: Annotated[
+        str | None, Option(help="For --features words: words, or tweets, which keeps #, @ and emoji (default: tweets).")
+    ] = None
+
+    @property
+    def vectorizer(self) -> dict[str, Any]:
+        """How texts become rows, as far as it was said."""
+        return {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
 
     def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
         """The columns that were named, completed by those that are detected in the file."""

@@ -74,7 +74,7 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
     items = formats.read(path, columns, **reading.arguments)
-    return datasets.table(items, importing.scale or "l2", tokenizer=importing.tokenizer)
+    return datasets.table(items, importing.scale or "l2", **importing.vectorizer)
 
 
 def _stored(

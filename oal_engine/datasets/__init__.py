@@ -23,12 +23,17 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows
-from . import formats, scaling, vectorizer
+from . import formats, latent, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
     from ..store import Store
 
+TEXT_FEATURES = {
+    "rich+latent": "words, their beginnings, digits, capitals and punctuation, and similar wording",
+    "rich": "the same without similar wording",
+    "words": "words alone",
+}  # what rows are made of texts
 AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
 
 
@@ -67,6 +72,7 @@ class FeatureTable:
     vocabulary: vectorizer.Vocabulary | None
     scaling: scaling.Scaling
     classes: tuple[str, ...] = ()
+    projection: latent.Projection | None = None
 
 
 def _phase(progress: PhaseProgress | None, name: str) -> Progress | None:
@@ -78,19 +84,48 @@ def table(
     scale: str = "l2",
     progress: PhaseProgress | None = None,
     vocabulary: vectorizer.Vocabulary | None = None,
+    features: str | None = None,
     **settings: Any,
 ) -> FeatureTable:
     """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
 
-    Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given.
+    Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given. features: one of
+    TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows.
     """
     if items.texts is not None:
-        vocabulary = vocabulary or vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
+        if vocabulary is None:
+            features, settings = _text_features(features, scale, settings)
+            vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
         matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
+    elif features:
+        raise ValueError(f"the features {features} are for texts. Got vectors.")
     else:
         matrix = cast(Matrix, items.vectors)
     scaled = scaling.fit(matrix, scale)
-    return FeatureTable(rows.as_rows(scaling.apply(scaled, matrix)), items.y, items, vocabulary, scaled, items.classes)
+    matrix = scaling.apply(scaled, matrix)
+    projection = latent.fit(matrix, _phase(progress, "wording")) if features == "rich+latent" else None
+    made = _rows(matrix, projection)
+    return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection)
+
+
+def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The features of texts, and the settings of the vectorizer for them."""
+    if features is None:
+        features = "words" if "tokenizer" in settings else "rich+latent" if scale == "l2" else "rich"
+    if features not in TEXT_FEATURES:
+        raise ValueError(f"features of texts must be one of {', '.join(TEXT_FEATURES)}. Got {features}.")
+    if features == "words":
+        return features, {"tokenizer": "tweets"} | settings
+    if "tokenizer" in settings:
+        raise ValueError(f"a tokenizer is for the features words. Got {settings['tokenizer']} for {features}.")
+    if features == "rich+latent" and scale != "l2":
+        raise ValueError(f"the features rich+latent need the scaling l2. Got {scale}.")
+    return features, {"tokenizer": "rich"} | settings
+
+
+def _rows(matrix: Matrix, projection: latent.Projection | None) -> Rows:
+    """Rows of a scaled table, with the latent part of a projection if there is one."""
+    return projection.rows(matrix) if projection else rows.as_rows(matrix)
 
 
 def relabelled(
@@ -130,13 +165,15 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         "documents": None if vocabulary is None else vocabulary.documents,
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
-        "checksums": json.dumps(rows.checksums(_arrays(made.rows, made.y))),
+        "checksums": json.dumps(rows.checksums(_arrays(made.rows, made.y, made.projection))),
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
     with importing(folder, store.path.name):
         rows.save(made.rows, folder)
         np.save(folder / "y.npy", made.y.astype(np.int8))
+        if made.projection:
+            np.save(folder / "projection.npy", made.projection.numbers.ravel())
         return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
@@ -166,9 +203,10 @@ def remove(store: Store, dataset: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _arrays(made: Rows, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays of rows and their labels by name, as their files are called."""
-    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)}
+def _arrays(made: Rows, y: np.ndarray, projection: latent.Projection | None) -> dict[str, np.ndarray]:
+    """The arrays of rows, their labels and their projection by name, as their files are called."""
+    more = {"projection": projection.numbers} if projection else {}
+    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)} | more
 
 
 # Folders of rows that no data set has, for the process that wrote them was killed
@@ -209,6 +247,14 @@ def mapped(folder: Path | str, items: int) -> tuple[Rows, np.ndarray]:
     return rows.load(folder, items), rows.mapped(Path(folder) / "y.npy", np.int8, items)
 
 
+def _projection(folder: Path, made: Rows) -> latent.Projection | None:
+    """The projection that made the latent part of stored rows, mapped into memory; None where they have none."""
+    if not isinstance(made, rows.MixedRows):
+        return None
+    shape = made.columns - made.width + 1, made.width
+    return latent.Projection(rows.mapped(folder / "projection.npy", np.float32, shape[0] * shape[1]).reshape(shape))
+
+
 def fingerprint(rows: Rows, y: np.ndarray, classes: Sequence[str]) -> str:
     """A digest of rows, labels and the names of classes."""
     digest = hashlib.sha256(json.dumps([type(rows).__name__, rows.columns, classes]).encode())
@@ -239,7 +285,9 @@ class Dataset:
     def _map(self, items: int) -> None:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
-        self._extents = [rows.extent(array) for array in _arrays(self._rows, self._y).values()]
+            self.projection = _projection(self.folder, self._rows)
+        arrays = _arrays(self._rows, self._y, self.projection)
+        self._extents = [rows.extent(array) for array in arrays.values()]
         self._looked = -inf
 
     @contextmanager
@@ -283,7 +331,7 @@ class Dataset:
         """The checksums of the files of its rows and labels as they were written; as they are, where a version that
         kept none imported it."""
         kept = json.loads(self.record["checksums"] or "null")
-        return kept or rows.checksums(_arrays(self.rows, self.y))
+        return kept or rows.checksums(_arrays(self.rows, self.y, self.projection))
 
     @property
     def files(self) -> dict[Path, int]:
@@ -295,7 +343,7 @@ class Dataset:
         """Refuse rows that are not as they were written: reads all of them."""
         with self._readable():
             rows.check_columns(self.rows)
-            now, kept = rows.checksums(_arrays(self.rows, self.y)), self.checksums
+            now, kept = rows.checksums(_arrays(self.rows, self.y, self.projection)), self.checksums
             wrong = [name for name in now if now[name] != kept[name]]
             if wrong:
                 raise ValueError(f"{wrong[0]}.npy is damaged: it does not hold what was written")
@@ -329,6 +377,11 @@ class Dataset:
             json.loads(settings),
         )
 
+    @property
+    def latent(self) -> int:
+        """How many of the last columns are of similar wording."""
+        return self._rows.width if isinstance(self._rows, rows.MixedRows) else 0
+
     @cached_property
     def label_words(self) -> dict[str, int]:
         """What each label word means here: {word: y}."""
@@ -344,6 +397,6 @@ class Dataset:
         return self.store.item(self.id, position)
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Rows of new texts, through the stored vocabulary and scaling."""
+        """Rows of new texts, through the stored vocabulary, scaling and projection."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
-        return rows.as_rows(scaling.apply(json.loads(self.record["scaling"]), matrix))
+        return _rows(scaling.apply(json.loads(self.record["scaling"]), matrix), self.projection)

@@ -1,7 +1,7 @@
 """Items appended to a data set that is there: from a file, or line by line as a feed brings them.
 
-The vocabulary, its document frequencies and the scaling stay those of the import, for the rows of old items must not
-move: words that are new are unknown. A label word means what it means in the data set, or nothing.
+The vocabulary, its document frequencies, the scaling and the projection stay those of the import, for the rows of old
+items must not move: words that are new are unknown. A label word means what it means in the data set, or nothing.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ def append(dataset: Dataset, items: formats.Items) -> Taken:
         first = dataset.record["items"]
         fresh = store.put_contents(dataset.id, _digests(items.texts, made, range(len(texts))))
         kept = np.flatnonzero(fresh)
-        written = rows.extend(rows.as_rows(rows.matrix(made)[kept]), dataset.folder, first)
+        written = rows.extend(rows.take(made, kept), dataset.folder, first)
         rows.write_behind(dataset.folder / "y.npy", items.y[kept], first)
-        checksums = {"checksums": json.dumps(rows.checksums(written | {"y": items.y[kept]}, dataset.checksums))}
+        before = dataset.checksums
+        checksums = {"checksums": json.dumps(before | rows.checksums(written | {"y": items.y[kept]}, before))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
         grown = {"items": total, "digested": total} | _counts(dataset.record, items.y[kept])

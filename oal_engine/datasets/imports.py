@@ -75,13 +75,13 @@ def import_file(
     encoding: str,
     title: str,
     scale: str,
-    tokenizer: str,
+    features: str | None,
     progress: PhaseProgress,
 ) -> str:
     """Keep a file as a data set; a sentence on what it holds."""
     return _run(
         "import", source, progress, name=name, columns=asdict(columns), reader=reader, encoding=encoding, title=title,
-        scale=scale, tokenizer=tokenizer, database=str(store.path.resolve()),
+        scale=scale, features=features, database=str(store.path.resolve()),
     )  # fmt: skip
 
 
@@ -183,14 +183,19 @@ def _check(file: BinaryIO, progress: PhaseProgress, **settings: Any) -> str:
 
 
 def _import(
-    file: BinaryIO, progress: PhaseProgress, database: str, title: str, scale: str, tokenizer: str, **settings: Any
+    file: BinaryIO,
+    progress: PhaseProgress,
+    database: str,
+    title: str,
+    scale: str,
+    features: str | None,
+    **settings: Any,
 ) -> str:
     from .. import datasets
     from ..store import Store
 
     items = _items(file, progress, **settings)
-    words: dict[str, Any] = {} if items.texts is None else {"tokenizer": tokenizer}
-    made = datasets.table(items, scale, progress, **words)
+    made = datasets.table(items, scale, progress, features=features)
     datasets.add(Store(database), title, made, settings["name"], _columns(settings["columns"]))
     return items.report()
 

@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -47,9 +48,9 @@ class Vocabulary:
             row_ends.append(len(columns))
         values, places = np.array(counts), np.array(columns)
         if self.settings["sublinear"]:
-            values = np.log(values) + 1
+            values = _log(values, self.settings) + 1
         ends = np.array(row_ends, sparse.get_index_dtype(maxval=len(columns)))
-        values *= (np.log((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1)[places]
+        values *= self._inverse_frequency[places]
         return sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
@@ -67,6 +68,10 @@ class Vocabulary:
         if self.settings["tokenizer"] != "rich" or not colon:
             return self.terms[column]
         return {"p": f"{rest}…", "n": f"{rest} (any digits)", "c": "WORDS IN CAPITALS", "s": rest}[kind]
+
+    @cached_property
+    def _inverse_frequency(self) -> np.ndarray:
+        return _log((1 + self.documents) / (1 + np.asarray(self.document_frequency)), self.settings) + 1
 
     @cached_property
     def _columns(self) -> dict[str, int]:
@@ -121,6 +126,19 @@ def _terms(text: str, settings: dict[str, Any]) -> list[str]:
         for size in range(2, settings["ngrams"] + 1)
         for start in range(len(words) - size + 1)
     ]
+
+
+def _log(numbers: np.ndarray, settings: dict[str, Any]) -> np.ndarray:
+    """Natural logarithms; of rich terms rounded correctly, for those of numpy differ in the last bit by machine."""
+    if settings["tokenizer"] != "rich":
+        return np.log(numbers)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return np.array([_exact_log(number) for number in distinct.tolist()])[places]
+
+
+@lru_cache(2**16)
+def _exact_log(number: float) -> float:
+    return float(Context(prec=30).ln(Decimal(number)))
 
 
 @lru_cache(2**18)

@@ -1,4 +1,4 @@
-"""Rows as the kernel sees them: sparse (CSR) or dense, read-only, memory-mapped from disk.
+"""Rows as the kernel sees them: sparse (CSR), dense, or both side by side; read-only, memory-mapped from disk.
 
 Rows that come later are written behind those in the files, whose headers keep telling of the first: how many rows there
 are is for the caller to say. Maps of fewer rows stay as they are, and what a crash left behind is overwritten.
@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from llvmlite import ir
@@ -78,7 +78,8 @@ class SparseRows(NamedTuple):
 
 
 class DenseRows(NamedTuple):
-    """Dense rows: values float64, C order, shape (n, columns), flattened so that one pointer walks through them."""
+    """Dense rows: values float64 (float32 in mixed rows), C order, shape (n, columns), flattened so that one pointer
+    walks through them."""
 
     values: np.ndarray
     columns: int
@@ -87,16 +88,61 @@ class DenseRows(NamedTuple):
         return range(i * self.columns, (i + 1) * self.columns)
 
     def entry(self, i, k):
-        return np.uintp(k - i * self.columns), self.values[np.uintp(k)]
+        return np.uintp(k - i * self.columns), np.float64(self.values[np.uintp(k)])
 
     def prefetch(self, order, t):
         if t + AHEAD < order.size:
             start = order[t + AHEAD] * self.columns
-            for k in range(start, start + self.columns, CACHE_LINE // 8):
+            for k in range(start, start + self.columns, CACHE_LINE // self.values.itemsize):
                 prefetch_line(self.values, k)
 
 
-Rows: TypeAlias = SparseRows | DenseRows
+class MixedRows(NamedTuple):
+    """Sparse rows with a dense block behind their columns: float32, C order, `width` columns of it, flattened."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    block: np.ndarray
+    width: int
+    columns: int
+
+    def sparse_part(self):
+        return SparseRows(self.indptr, self.indices, self.values, self.columns - self.width)
+
+    def dense_part(self):
+        return DenseRows(self.block, self.width)
+
+    def span(self, i):
+        return range(self.indptr[i], self.indptr[i + 1] + self.width)
+
+    def entry(self, i, k):
+        behind = k - self.indptr[i + 1]
+        if behind < 0:
+            k = np.uintp(k)
+            return np.uintp(self.indices[k]), self.values[k]
+        j, x_j = entry(dense_part(self), i, i * self.width + behind)
+        return np.uintp(self.columns - self.width) + j, x_j
+
+    def prefetch(self, order, t):
+        prefetch(sparse_part(self), order, t)
+        prefetch(dense_part(self), order, t)
+
+    def row_sum(self, i, w, squares):
+        beside = w[self.columns - self.width :]
+        return row_sum(sparse_part(self), i, w, squares) + row_sum(dense_part(self), i, beside, squares)
+
+    def row_add(self, i, w, a):
+        row_add(sparse_part(self), i, w, a)
+        row_add(dense_part(self), i, w[self.columns - self.width :], a)
+
+    def row_squared(self, i):
+        block = self.block[i * self.width : (i + 1) * self.width]
+        return row_squared(sparse_part(self), i) + row_sum(dense_part(self), i, block, False)
+
+
+Rows: TypeAlias = SparseRows | DenseRows | MixedRows
+KINDS: dict[str, type] = {"sparse": SparseRows, "dense": DenseRows, "mixed": MixedRows}
 
 
 class Row(NamedTuple):
@@ -106,61 +152,73 @@ class Row(NamedTuple):
     i: int
 
 
-span = method("span")
-entry = method("entry")
-prefetch = method("prefetch")
-
-
 @njit(**INLINE)
-def _term(w, x, k, squares):
-    j, x_j = entry(x.rows, x.i, k)
+def _term(w, rows, i, k, squares):
+    j, x_j = entry(rows, i, k)
     return w[j] * x_j * x_j if squares else w[j] * x_j
 
 
-@njit(**INLINE)
-def _sum(w, x, squares):
-    k, stop = span(x.rows, x.i).start, span(x.rows, x.i).stop
+def _row_sum(rows, i, w, squares):
+    k, stop = span(rows, i).start, span(rows, i).stop
     a = b = c = d = 0.0  # four sums in a fixed order: the processor adds them side by side
     while k + 3 < stop:
-        a += _term(w, x, k, squares)
-        b += _term(w, x, k + 1, squares)
-        c += _term(w, x, k + 2, squares)
-        d += _term(w, x, k + 3, squares)
+        a += _term(w, rows, i, k, squares)
+        b += _term(w, rows, i, k + 1, squares)
+        c += _term(w, rows, i, k + 2, squares)
+        d += _term(w, rows, i, k + 3, squares)
         k += 4
     while k < stop:
-        a += _term(w, x, k, squares)
+        a += _term(w, rows, i, k, squares)
         k += 1
     return (a + b) + (c + d)
+
+
+def _row_add(rows, i, w, a):
+    for k in span(rows, i):
+        j, x_j = entry(rows, i, k)
+        w[j] += a * x_j
+
+
+def _row_squared(rows, i):
+    total = 0.0
+    for k in span(rows, i):
+        x_j = entry(rows, i, k)[1]
+        total += x_j * x_j
+    return total
+
+
+span = method("span")
+entry = method("entry")
+prefetch = method("prefetch")
+sparse_part = method("sparse_part")
+dense_part = method("dense_part")
+row_sum = method("row_sum", _row_sum)
+row_add = method("row_add", _row_add)
+row_squared = method("row_squared", _row_squared)
 
 
 @njit(**INLINE)
 def dot(w, x):
     """The inner product of a weight vector and a row."""
-    return _sum(w, x, False)
+    return row_sum(x.rows, x.i, w, False)
 
 
 @njit(**INLINE)
 def quadratic(s, x):
     """x' diag(s) x of a row."""
-    return _sum(s, x, True)
+    return row_sum(x.rows, x.i, s, True)
 
 
 @njit(**INLINE)
 def add(w, a, x):
     """w += a x, in place."""
-    for k in span(x.rows, x.i):
-        j, x_j = entry(x.rows, x.i, k)
-        w[j] += a * x_j
+    row_add(x.rows, x.i, w, a)
 
 
 @njit(**INLINE)
 def squared(x):
     """x.x, the squared norm of a row."""
-    total = 0.0
-    for k in span(x.rows, x.i):
-        x_j = entry(x.rows, x.i, k)[1]
-        total += x_j * x_j
-    return total
+    return row_squared(x.rows, x.i)
 
 
 def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
@@ -172,7 +230,7 @@ def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
 
 def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:
     """SparseRows or DenseRows of a scipy sparse matrix, a 2-D array, or rows; finite numbers only."""
-    if isinstance(matrix, (SparseRows, DenseRows)):
+    if isinstance(matrix, Rows):
         return matrix
     if hasattr(matrix, "tocsr"):
         csr = matrix.tocsr(copy=True)
@@ -198,17 +256,26 @@ def _dense(values: np.ndarray, columns: int) -> DenseRows:
     return DenseRows(read_only(values, np.float64), int(columns))
 
 
+def beside(sparse: SparseRows, table: np.ndarray) -> MixedRows:
+    """Sparse rows with those of a table behind their columns."""
+    width = table.shape[1]
+    return MixedRows(*sparse[:-1], read_only(table.ravel(), np.float32), width, sparse.columns + width)
+
+
 def length(rows: Rows) -> int:
     """How many rows there are."""
-    return rows.indptr.size - 1 if isinstance(rows, SparseRows) else rows.values.size // max(1, rows.columns)
+    return rows.values.size // max(1, rows.columns) if isinstance(rows, DenseRows) else rows.indptr.size - 1
 
 
 def matrix(rows: Rows) -> Matrix:
-    """The rows as a scipy CSR array or a 2-D array, sharing memory."""
+    """The rows as a scipy CSR array or a 2-D array, sharing memory; mixed ones are copied into a CSR array."""
     if isinstance(rows, DenseRows):
         return rows.values.reshape(-1, rows.columns)
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, hstack
 
+    if isinstance(rows, MixedRows):
+        parts: list[Any] = [matrix(rows.sparse_part()), csr_array(matrix(rows.dense_part()).astype(np.float64))]
+        return csr_array(hstack(parts, format="csr"))
     indices, indptr = rows.indices, rows.indptr
     if max(indices.size, rows.columns) < 2**31:  # scipy would copy every index where the two types differ
         indices, indptr = indices.view(np.int32), indptr.astype(np.int32)
@@ -217,6 +284,9 @@ def matrix(rows: Rows) -> Matrix:
 
 def take(rows: Rows, places: np.ndarray) -> Rows:
     """Some of the rows, copied, in the order of their places."""
+    if isinstance(rows, MixedRows):
+        sparse = cast(SparseRows, take(rows.sparse_part(), places))
+        return beside(sparse, rows.block.reshape(-1, rows.width)[places])
     return as_rows(matrix(rows)[places])
 
 
@@ -226,8 +296,9 @@ def save(rows: Rows, folder: Path | str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in arrays(rows).items():
         np.save(folder / f"{name}.npy", value)
-    kind = "sparse" if isinstance(rows, SparseRows) else "dense"
-    (folder / KIND_FILE).write_text(json.dumps({"kind": kind, "columns": rows.columns}))
+    kind = next(name for name, kind in KINDS.items() if isinstance(rows, kind))
+    numbers = {name: value for name, value in rows._asdict().items() if isinstance(value, int)}
+    (folder / KIND_FILE).write_text(json.dumps({"kind": kind} | numbers))
 
 
 def load(folder: Path | str, items: int) -> Rows:
@@ -243,13 +314,17 @@ def load(folder: Path | str, items: int) -> Rows:
         mapped(folder / name, dtype, int(indptr[-1]))
         for name, dtype in (("indices.npy", np.uint32), ("values.npy", np.float64))
     )
-    return _sparse(indptr, indices, values, saved["columns"])
+    width = saved.get("width", 0)
+    sparse = _sparse(indptr, indices, values, saved["columns"] - width)
+    if saved["kind"] == "sparse":
+        return sparse
+    return beside(sparse, mapped(folder / "block.npy", np.float32, items * width).reshape(items, width))
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
     """Write rows of the same kind behind the first that were saved; the arrays that were written, by name."""
     saved, written = load(folder, items), arrays(more)
-    if isinstance(more, SparseRows) and isinstance(saved, SparseRows):
+    if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]
     for name, value in written.items():
         write_behind(Path(folder) / f"{name}.npy", value, getattr(saved, name).size)
@@ -258,7 +333,7 @@ def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
 
 def arrays(rows: Rows) -> dict[str, np.ndarray]:
     """The arrays of rows by name: each has a file of its own."""
-    return {name: value for name, value in rows._asdict().items() if name != "columns"}
+    return {name: value for name, value in rows._asdict().items() if isinstance(value, np.ndarray)}
 
 
 def checksums(arrays: Mapping[str, np.ndarray], before: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -313,12 +388,17 @@ def _start(file: BinaryIO, dtype: DTypeLike) -> int:
 
 def check_columns(rows: Rows) -> None:
     """Refuse sparse rows that name a column which is not there: compiled loops follow every index blindly."""
-    if isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:
+    if isinstance(rows, MixedRows):
+        check_columns(rows.sparse_part())
+    elif isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:
         raise ValueError(f"indices.npy is damaged: columns must be < {rows.columns:,}. Got {rows.indices.max():,}")
 
 
 def nonzero(rows: Rows, i: int) -> tuple[np.ndarray, np.ndarray]:
     """The columns of row i that are not zero, and their values."""
+    if isinstance(rows, MixedRows):
+        (some, values), (others, more) = (nonzero(part, i) for part in (rows.sparse_part(), rows.dense_part()))
+        return np.append(some, others + rows.columns - rows.width), np.append(values, more)
     if isinstance(rows, DenseRows):
         row = rows.values[i * rows.columns : (i + 1) * rows.columns]
         columns = np.flatnonzero(row)
@@ -329,6 +409,8 @@ def nonzero(rows: Rows, i: int) -> tuple[np.ndarray, np.ndarray]:
 
 def content(rows: Rows, i: int) -> bytes:
     """The bytes that tell row i from all others."""
+    if isinstance(rows, MixedRows):
+        return content(rows.sparse_part(), i) + content(rows.dense_part(), i)
     if isinstance(rows, DenseRows):
         return (rows.values[i * rows.columns : (i + 1) * rows.columns] + 0.0).tobytes()  # -0.0 is 0.0
     held = slice(rows.indptr[i], rows.indptr[i + 1])

@@ -155,7 +155,7 @@ def read(
     items = formats.read(folder / file, replace(guess, positive=positive, features=None, **columns))
     if first and items.vectors is not None:
         items = replace(items, vectors=items.vectors[:first], y=items.y[:first])
-    return datasets.table(items, scale, **dict(vocabulary))
+    return datasets.table(items, scale, **{"tokenizer": "words"} | dict(vocabulary))
 
 
 def standardised(table: datasets.FeatureTable) -> datasets.FeatureTable:

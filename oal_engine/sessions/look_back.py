@@ -196,7 +196,8 @@ class Trace(Run):
         answered_at = next(at for at in later if isinstance(self._events[at], Answered))
         state = next(self._states(answered_at, answered_at))
         before = weights(state.learner).copy()
-        return top_terms.moved(before, weights(self.apply(state, self._events[answered_at]).learner))
+        after = weights(self.apply(state, self._events[answered_at]).learner)
+        return top_terms.moved(before, after, latent=self.dataset.latent)
 
     def _gap(self, number: int) -> tuple[int, int]:
         """The rounds between the question of this number and the one before it: the first, and where they stop."""

@@ -2,9 +2,12 @@
 
 The first line says where the model is from and how an item becomes a row; each further line is one feature: its name,
 what its values are computed with (document frequency, or mean and deviation), and its weight, or one for each class.
-It can be read with zcat. A file is untrusted: every line is checked, and its size is bounded.
+Where similar wording counts, the first line also has the means and weights of its columns, and each feature what it
+adds to them: little-endian float32 in base64. The file can be read with zcat. It is untrusted: every line is checked,
+and its size is bounded.
 """
 
+import base64
 import gzip
 import json
 import zlib
@@ -19,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import __version__
-from ..datasets import scaling, vectorizer
+from ..datasets import latent, scaling, vectorizer
 from ..datasets.readers import some
 from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
@@ -32,8 +35,8 @@ from .calibration import Calibration
 from .session import Session
 from .settings import MOST_CLASSES
 
-Rows = rows.SparseRows | rows.DenseRows
-FORMAT = 1
+Rows = rows.Rows
+FORMAT, LATENT = 1, 2  # of a file without and with the columns of similar wording
 MOST_WORDS = 20  # of a term: with more a file from elsewhere could take any time
 
 
@@ -43,13 +46,15 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The head of a model file; for each feature its name, the numbers that its values are computed with, and its
-    weights, shape (features, 1), or (features, K) where there are K classes."""
+    """The head of a model file; for each feature its name and the numbers that its values are computed with; the
+    weights of the features and then of similar wording, shape (columns, 1), or (columns, K) where there are K classes;
+    and the projection of similar wording, if it counts."""
 
     head: Row
     names: list[str]
     numbers: dict[str, np.ndarray]
     weights: np.ndarray
+    projection: latent.Projection | None = None
 
     @property
     def multiclass(self) -> bool:
@@ -89,7 +94,8 @@ class Model:
     def rows(self, items: Any) -> Rows:
         """The rows of texts, or of vectors whose columns are those of the model, as the session's own were made."""
         matrix = self._vocabulary.transform(items) if self._vocabulary else items
-        return rows.as_rows(scaling.apply({"name": self.head["scaling"]} | self.numbers, matrix))
+        scaled = scaling.apply({"name": self.head["scaling"]} | self.numbers, matrix)
+        return self.projection.rows(scaled) if self.projection else rows.as_rows(scaled)
 
     def columns(self, matrix: Any) -> Any:
         """The columns of the model out of a matrix with numbered columns; columns that a sparse one lacks are zeros."""
@@ -145,17 +151,22 @@ def of_session(session: Session) -> Model:
         numbers = {key: scaled[key] for key in ("mean", "deviation") if key in scaled}
     else:
         numbers = {"document_frequency": vocabulary.document_frequency}
+    names = vocabulary.terms if vocabulary else dataset.feature_names
+    weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
+    projection = dataset.projection
     head = {
-        "oal_model": FORMAT, "engine": __version__, "session": settings.name, "dataset": dataset.name,
+        "oal_model": LATENT if projection else FORMAT, "engine": __version__,
+        "session": settings.name, "dataset": dataset.name,
         "algorithm": settings.algorithm, "learner": settings.learner, "labels": len(session.labels),
         "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
         "theta": settings.theta, "scaling": scaled["name"], "vectorizer": vocabulary and vocabulary.settings,
         "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
-        "features": dataset.rows.columns, "offset": learners.offset(learner),
+        "features": len(names), "offset": learners.offset(learner),
     }  # fmt: skip
-    names = vocabulary.terms if vocabulary else dataset.feature_names
-    weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
-    return Model(head, list(names), {key: np.array(values) for key, values in numbers.items()}, weights)
+    if projection:
+        head["similar_means"] = projection.numbers[-1].tolist()
+        head["similar_weights"] = weights[len(names) :].tolist()
+    return Model(head, list(names), {key: np.array(values) for key, values in numbers.items()}, weights, projection)
 
 
 def calibrated(session: Session) -> Calibration:
@@ -206,14 +217,43 @@ def predicted(
 
 def write(model: Model, file: IO[bytes]) -> None:
     """Write a model to an open binary file; the same model gives the same bytes."""
-    columns = {"feature": model.names} | {key: values.tolist() for key, values in model.numbers.items()}
-    features = (dict(zip((*columns, "weights"), line)) for line in zip(*columns.values(), model.weights.tolist()))
+    columns: dict[str, Iterable[Any]] = {"feature": model.names}
+    columns |= {key: values.tolist() for key, values in model.numbers.items()}
+    if model.projection:
+        columns["similar"] = map(_packed, model.projection.numbers)
+    columns["weights"] = model.weights.tolist()
+    features = (dict(zip(columns, line)) for line in zip(*columns.values()))
     with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
         for line in (model.head, *features):
             packed.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
+def _packed(numbers: np.ndarray) -> str:
+    return base64.b64encode(numbers.astype("<f4").tobytes()).decode()
+
+
+def _unpacked(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+
+
 Check = Callable[[Any], bool]  # whether a value is allowed
+
+
+def _numbers(count: int) -> Check:
+    """So many numbers."""
+    return lambda value: isinstance(value, list) and len(value) == count and all(map(number, value))
+
+
+def _packed_numbers(count: int) -> Check:
+    """So many numbers as `_packed` writes those of directions of length 1."""
+
+    def are_packed(value: Any) -> bool:
+        try:
+            return len(value) == len(_packed(np.zeros(count))) and bool((abs(_unpacked(value)) < 2).all())
+        except (TypeError, ValueError):
+            return False
+
+    return are_packed
 
 
 def _one_of(names: Iterable[str]) -> Check:
@@ -234,8 +274,13 @@ CALIBRATION = {
     "slope": or_none(number), "intercept": or_none(number), "labels": whole(0), "hits": whole(0),
     "hit": words(20), "reason": or_none(words(200)),
 }  # fmt: skip
+SIMILAR: dict[str, Check] = {
+    "similar_means": lambda value: isinstance(value, list) and 0 < len(value) <= latent.MOST
+    and all(number(each) and abs(each) < 2 for each in value),
+    "similar_weights": lambda value: isinstance(value, list),
+}  # fmt: skip
 HEAD: dict[str, Check] = {
-    "oal_model": whole(FORMAT, FORMAT),
+    "oal_model": whole(FORMAT, LATENT),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
     "averaged": _is_bool, "multiclass": _is_bool, "labels": whole(0),
     "classes": lambda value: isinstance(value, list) and 2 <= len(value) <= MOST_CLASSES
@@ -265,28 +310,33 @@ def read(path: Path | str) -> Model:
 def _read(entries: Iterator[tuple[int, Row]]) -> Model:
     nothing: Row = {}
     first = next(entries, (1, nothing))[1]
+    similar = isinstance(first, dict) and first.get("oal_model") == LATENT
     if isinstance(first, dict):
         first.setdefault("offset", 0.0)  # files of version 0.2.0 have none
-    head = checked(first, HEAD, 1, "head of a model")
+    head = checked(first, HEAD | (SIMILAR if similar else {}), 1, "head of a model")
     checked(head["calibration"], CALIBRATION, 1, "calibration of a model")
     text, scaled = head["vectorizer"] is not None, head["scaling"] == "standardize+l2"
     if text:
         checked(head["vectorizer"], VECTORIZER, 1, "vectorizer of a model")
+    size = len(head["classes"]) if head["multiclass"] else 1
+    means, more = head.get("similar_means", []), head.get("similar_weights", [])
     fitted = [head["calibration"][key] is None for key in ("slope", "intercept")]
     if (
         text != (head["documents"] is not None)
         or (text and scaled)
+        or (similar and not text)
+        or len(more) != len(means)
+        or not all(map(_numbers(size), more))
         or (not head["multiclass"] and len(head["classes"]) != 2)
         or fitted != [head["calibration"]["reason"] is not None] * 2
     ):
         raise JsonLinesError("the parts of its first line do not fit together.")
-    size = len(head["classes"]) if head["multiclass"] else 1
     wanted = ["document_frequency"] * text + ["mean", "deviation"] * scaled
     feature: dict[str, Check] = {
-        "feature": words(10_000),
-        **{key: NUMBERS[key] for key in wanted},
-        "weights": lambda value: isinstance(value, list) and len(value) == size and all(map(number, value)),
-    }
+        "feature": words(10_000), **{key: NUMBERS[key] for key in wanted}, "weights": _numbers(size)
+    }  # fmt: skip
+    if similar:
+        feature["similar"] = _packed_numbers(len(means))
     features: dict[str, Row] = {}
     for at, line in entries:
         checked(line, feature, at, "feature of this model")
@@ -297,5 +347,9 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
         count = f"{len(features):,} of its {head['features']:,} features"
         raise JsonLinesError(f"it has {count}: it is cut short or altered.")
     numbers = {key: np.array([line[key] for line in features.values()]) for key in wanted}
-    weights = np.array([line["weights"] for line in features.values()], dtype=np.float64)
-    return Model(head, [*features], numbers, weights)
+    weights = np.array([*(line["weights"] for line in features.values()), *more], dtype=np.float64)
+    projection = None
+    if similar:
+        directions = [_unpacked(line["similar"]) for line in features.values()]
+        projection = latent.Projection(rows.read_only(np.array([*directions, means]), np.float32))
+    return Model(head, [*features], numbers, weights, projection)

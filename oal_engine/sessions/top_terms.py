@@ -22,8 +22,9 @@ class Moved:
     new: float
 
 
-def moved(old: np.ndarray, new: np.ndarray, most: int = 8) -> list[Moved]:
-    """The weights that differ, the largest change first."""
+def moved(old: np.ndarray, new: np.ndarray, most: int = 8, latent: int = 0) -> list[Moved]:
+    """The weights that differ, the largest change first; the last `latent` ones, of similar wording, are one."""
+    old, new = _one_line(old, latent), _one_line(new, latent)
     classes = old.shape[1] if old.ndim == 2 else 1
     return [
         Moved(k // classes, k % classes + 1 if old.ndim == 2 else None, float(old.ravel()[k]), float(new.ravel()[k]))
@@ -31,14 +32,24 @@ def moved(old: np.ndarray, new: np.ndarray, most: int = 8) -> list[Moved]:
     ]
 
 
-def strongest(weights: np.ndarray, label: int, most: int = 8) -> list[tuple[int, float]]:
+def strongest(weights: np.ndarray, label: int, most: int = 8, latent: int = 0) -> list[tuple[int, float]]:
     """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)].
 
-    Of K classes a weight counts as far as it is above the mean of the classes' weights.
+    Of K classes a weight counts as far as it is above the mean of the classes' weights. The last `latent` columns, of
+    similar wording, are one: a text that is as alike as can be adds so much.
     """
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
+    for_class = _one_line(for_class, latent)
     noise = NOISE * np.abs(weights).max()
     return [(k, float(for_class[k])) for k in _largest(np.where(for_class > noise, for_class, 0), most)]
+
+
+def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:
+    """Weights whose last `latent` ones are replaced by their length."""
+    terms = len(weights) - latent
+    return (
+        np.concatenate([weights[:terms], np.linalg.norm(weights[terms:], axis=0, keepdims=True)]) if latent else weights
+    )
 
 
 def _largest(sizes: np.ndarray, most: int) -> list[int]:
@@ -50,7 +61,8 @@ def _largest(sizes: np.ndarray, most: int) -> list[int]:
 def term(dataset: Dataset, column: int) -> str:
     """The term or the name of a column of a data set."""
     if dataset.vocabulary:
-        return dataset.vocabulary.readable(column)
+        known = column < len(dataset.vocabulary.terms)
+        return dataset.vocabulary.readable(column) if known else "similar wording"
     names: Sequence[str] = dataset.feature_names
     return names[column] if names else f"column {column + 1}"
 

@@ -43,9 +43,9 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(lines(30))
     assert "30 items (20 positive, 10 negative)." == imports.import_file(
-        store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "words", lambda *each: calls.append(each)
+        store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "rich+latent", lambda *each: calls.append(each)
     )
-    assert ["reading", "vocabulary", "vectors"] == list(dict.fromkeys(phase for phase, *_ in calls))
+    assert ["reading", "vocabulary", "vectors", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
     imports.import_file(
         store,
         named(lines(30), "x.csv"),
@@ -55,7 +55,7 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
         "utf-8",
         "an upload",
         "l2",
-        "tweets",
+        None,
         lambda *each: None,
     )
     first, second = store.datasets()

@@ -43,6 +43,22 @@ def add_texts(store, folder, name="texts", label="label"):
     return datasets.import_file(store, path, name, columns)[0]
 
 
+TOPICS = (
+    "goal match team coach league score player season stadium keeper referee derby",
+    "flour oven butter dough sugar recipe bake crust yeast whisk pastry icing",
+    "market bond stock bank profit loan share dividend credit rate trader fund",
+)
+
+
+def topics(count):
+    """Different texts of three topics in turn, each of five words of its topic and one that any may have."""
+    rng = np.random.default_rng(0)
+    return [
+        " ".join([*rng.choice(TOPICS[k % 3].split(), 5, replace=False), f"day{rng.integers(9)}", "x" * (k % 7), f"{k}"])
+        for k in range(count)
+    ]
+
+
 def answer(store, dataset, labels=60, **settings):
     """A session whose answers are right, but wrong every seventh and skipped every eleventh time; its id."""
     session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)

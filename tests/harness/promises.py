@@ -71,6 +71,12 @@ def built(learner, d, values=()):
     return learners.build(learner, d, values, CLASSES * is_multiclass(learner))
 
 
+def mixed(X):
+    """Rows of a table with the second half of its columns as a dense block of float32."""
+    first = X.shape[1] // 2
+    return rows.beside(rows.as_rows(csr_array(X[:, :first])), X[:, first:])
+
+
 def run(X, y, order, learner, rule, values=(), rule_values=(), start=None, theta=0.0, rho=0.0, ratio=1.0, **options):
     """A replay with the log, of a fresh learner or of the one to start with."""
     table = rows.as_rows(X)

@@ -11,7 +11,7 @@ from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
-from tests.harness.promises import assert_twins, data_for, fitting, replay, run
+from tests.harness.promises import assert_twins, data_for, fitting, mixed, replay, run
 
 assert config.DISABLE_JIT
 rows.prefetch_line = lambda array, index: None  # an instruction of the processor, none of Python
@@ -24,10 +24,11 @@ def away_from_defaults(kind):
 
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)
-@pytest.mark.parametrize("matrix", [csr_array, np.asarray])
+@pytest.mark.parametrize("matrix", [csr_array, np.asarray, mixed])
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
     """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas."""
     X, y, order = data_for(learner)
+    X = X.astype(np.float32).astype(np.float64)  # as a block holds them
     assert_twins(X, y, order, learner, rule, matrix=matrix)
     assert_twins(X, y, order, learner, rule, matrix=matrix, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
 

@@ -250,6 +250,17 @@ def test_the_strongest_terms_speak_for_their_class():
     assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
 
 
+def test_similar_wording_is_one_line():
+    """The last columns, of similar wording, are one term as strong as their weights together."""
+    weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
+    assert [(2, 5.0), (0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
+    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(weights, -1, latent=2)
+    many = np.column_stack([weights, -weights])
+    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
+    moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
+    assert moved == top_terms.moved(weights, later, latent=2)
+
+
 def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
     """The weights before the last k answers are those that the session had then."""
     server = work(40)

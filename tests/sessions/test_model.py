@@ -1,5 +1,6 @@
 """A model file gives the margins of its session, bit for bit, for texts and tables, and no file does harm."""
 
+import base64
 import copy
 import csv
 import gzip
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import demo
+from oal_engine.datasets import demo, formats
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import calibration, model
 from oal_engine.sessions.model import ModelError
@@ -26,7 +27,10 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
+from tests.harness.examples import topics
 from tests.harness.sessions import begin, say, truth
+
+COLUMNS = formats.Columns(("text",), "label")
 
 
 def labelled(opened, answers=30):
@@ -191,6 +195,59 @@ def test_predict_follows_a_pipe_line_by_line(tweets, file):
     assert b"skipped 1 empty text (line 4), 1 broken line (line 5)\n" == stderr
 
 
+# Similar wording
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    """A session over texts with a latent part, and its model file."""
+    folder = tmp_path_factory.mktemp("alike")
+    lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(300))]
+    (folder / "texts.jsonl").write_text("\n".join(lines[:200]))
+    store = Store(folder / "studio.db")
+    dataset, _ = datasets.import_file(store, folder / "texts.jsonl", "texts", COLUMNS)
+    opened = labelled(Session(store, create(store, dataset, "PAA-I", budget=60)), 60)
+    (folder / "m.gz").write_bytes(content(model.of_session(opened)))
+    return opened, folder / "m.gz"
+
+
+@pytest.mark.slow
+def test_similar_wording_is_in_the_file(alike):
+    """Texts of the stream get the session's margins bit for bit, new ones those of its rows; read and written again the
+    file is the same; versions that know no similar wording refuse it."""
+    opened, file = alike
+    loaded, new = model.read(file), topics(300)[200:]
+    assert file.read_bytes() == content(loaded)
+    assert np.array_equal(margins(opened, opened.dataset.rows), loaded.scores(loaded.rows(topics(200))))
+    assert np.array_equal(margins(opened, opened.dataset.transform(new)), loaded.scores(loaded.rows(new)))
+    assert 2 == loaded.head["oal_model"]
+    assert opened.dataset.latent == len(loaded.head["similar_means"]) > 0
+
+
+BAD_SIMILAR = {
+    "no means": lambda lines: changed(lines, 0, "similar_means", []),
+    "large means": lambda lines: changed(lines, 0, "similar_means", [9.0] * len(lines[0]["similar_means"])),
+    "too few weights": lambda lines: changed(lines, 0, "similar_weights", lines[0]["similar_weights"][1:]),
+    "two weights": lambda lines: changed(lines, 0, "similar_weights", [[1, 2]] * len(lines[0]["similar_weights"])),
+    "no text": lambda lines: changed(lines, 3, "similar", 5),
+    "no base64": lambda lines: changed(lines, 3, "similar", "?" * len(lines[3]["similar"])),
+    "cut short": lambda lines: changed(lines, 3, "similar", lines[3]["similar"][4:]),
+    "not a number": lambda lines: changed(
+        lines, 3, "similar", base64.b64encode(b"\xff" * 4 * len(lines[0]["similar_means"])).decode()
+    ),
+    "called an old one": lambda lines: changed(lines, 0, "oal_model", 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", BAD_SIMILAR.values(), ids=BAD_SIMILAR)
+def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
+    """Columns of similar wording that are not as they were written are refused in one sentence."""
+    (tmp_path / "bad.gz").write_bytes(damage(lines_of(alike[1].read_bytes())))
+    with pytest.raises(ModelError, match=r"bad\.gz is not a usable model: .*\.$"):
+        model.read(tmp_path / "bad.gz")
+
+
 # Vectors
 
 
@@ -316,7 +373,7 @@ BAD = {
     "no JSON": lambda lines, whole: packed([lines[0], "hello\n"]),
     "a list": lambda lines, whole: packed([[1, 2]]),
     "deep": lambda lines, whole: packed(["[" * 200_000]),
-    "another version": lambda lines, whole: changed(lines, 0, "oal_model", 2),
+    "another version": lambda lines, whole: changed(lines, 0, "oal_model", 3),
     "fewer features": lambda lines, whole: packed(lines[:-1]),
     "a feature twice": lambda lines, whole: packed([*lines, lines[-1]]),
     "not a number": lambda lines, whole: changed(lines, 3, "weights", [float("nan")]),

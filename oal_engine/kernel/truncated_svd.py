@@ -1,0 +1,108 @@
+"""The strongest directions of rows: a truncated singular value decomposition with the same bits on every machine.
+
+Subspace iteration (Halko, Martinsson and Tropp 2011) from draws that never change; every sum has a fixed order, without
+BLAS, LAPACK and fast-math.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .draws import draws
+from .rows import DenseRows, Rows, entry, length, read_only, span
+
+COMPILE: Any = {"_nrt": False, "cache": True, "nogil": True, "error_model": "numpy"}
+SPARE = 20  # directions beside those that are wanted: the last of these are exact sooner
+ITERATIONS = 6
+SWEEPS = 30  # of rotations at most; about eight do
+EXACT = 2.0**-52  # of the largest number on the diagonal: what is smaller beside it is zero
+SMALLEST = 1e-12  # square of the weakest direction that is kept, beside that of the strongest
+
+
+@njit(**COMPILE)
+def _multiply(rows, table, out):
+    """out = rows table."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = 0.0
+        for n in span(rows, i):
+            j, x_j = entry(rows, i, n)
+            for k in range(out.shape[1]):
+                out[i, k] += x_j * table[j, k]
+
+
+@njit(**COMPILE)
+def _multiply_transposed(rows, table, out):
+    """out += rows' table."""
+    for i in range(table.shape[0]):
+        for n in span(rows, i):
+            j, x_j = entry(rows, i, n)
+            for k in range(out.shape[1]):
+                out[j, k] += x_j * table[i, k]
+
+
+@njit(**COMPILE)
+def _diagonalise(matrix, vectors):
+    """Turn a symmetric matrix into a diagonal one by Jacobi's rotations, and the rows of `vectors` with it."""
+    size = matrix.shape[0]
+    for _ in range(SWEEPS):
+        turned, largest = False, 0.0
+        for p in range(size):
+            largest = max(largest, abs(matrix[p, p]))
+        for p in range(size):
+            for q in range(p + 1, size):
+                if abs(matrix[p, q]) > EXACT * largest:
+                    turned = True
+                    ratio = (matrix[q, q] - matrix[p, p]) / (2 * matrix[p, q])
+                    tangent = (1.0 if ratio >= 0 else -1.0) / (abs(ratio) + np.sqrt(ratio * ratio + 1))
+                    cosine = 1 / np.sqrt(tangent * tangent + 1)
+                    _rotate(matrix, p, q, cosine, tangent * cosine)
+                    _rotate(matrix.T, p, q, cosine, tangent * cosine)
+                    _rotate(vectors, p, q, cosine, tangent * cosine)
+                    matrix[p, q] = matrix[q, p] = 0.0
+        if not turned:
+            break
+
+
+@njit(**COMPILE)
+def _rotate(table, p, q, cosine, sine):
+    for k in range(table.shape[1]):
+        a, b = table[p, k], table[q, k]
+        table[p, k], table[q, k] = cosine * a - sine * b, sine * a + cosine * b
+
+
+def multiply(rows: Rows, table: np.ndarray) -> np.ndarray:
+    """The product of rows and a table."""
+    out = np.empty((length(rows), table.shape[1]))
+    _multiply(rows, table, out)
+    return out
+
+
+def multiply_transposed(rows: Rows, table: np.ndarray) -> np.ndarray:
+    """The product of the transpose of rows and a table."""
+    out = np.zeros((rows.columns, table.shape[1]))
+    _multiply_transposed(rows, table, out)
+    return out
+
+
+def _orthonormal(table: np.ndarray) -> np.ndarray:
+    """The left singular vectors of a table, the strongest first, without those of singular values near zero."""
+    rows = DenseRows(read_only(table.ravel(), np.float64), table.shape[1])
+    squares, vectors = multiply_transposed(rows, table), np.eye(table.shape[1])
+    _diagonalise(squares, vectors)
+    values = squares.diagonal()
+    order = np.argsort(-values, kind="stable")
+    kept = order[values[order] > SMALLEST * values[order[0]]]
+    return multiply(rows, np.ascontiguousarray((vectors[kept] / np.sqrt(values[kept])[:, None]).T))
+
+
+def strongest(rows: Rows, wanted: int) -> np.ndarray:
+    """The right singular vectors of rows with the largest singular values, as columns: so many as are wanted, or fewer
+    where the others are near zero."""
+    size = min(wanted + SPARE, length(rows), rows.columns)
+    projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
+    for _ in range(ITERATIONS):
+        directions = _orthonormal(multiply_transposed(rows, projected))
+        projected = multiply(rows, directions)
+    return np.ascontiguousarray(directions[:, :wanted])

@@ -1,0 +1,144 @@
+"""Similar wording as columns: the same bits for the same texts wherever they come, kept with the data set."""
+
+import json
+import re
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, demo, feeds, formats, latent
+from oal_engine.kernel import rows
+from oal_engine.store import Store
+from tests.harness.examples import topics
+
+pytestmark = pytest.mark.slow
+
+TEXT = formats.Columns(("text",), "label", positive=("pos",))
+TEXTS = topics(300)
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "studio.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def read(tmp_path):
+    """A function from texts to the items of a file of them."""
+
+    def read(texts):
+        path = tmp_path / "texts.jsonl"
+        path.write_text("".join(json.dumps({"text": text, "label": "pos"}) + "\n" for text in texts))
+        return formats.read(path, TEXT)
+
+    return read
+
+
+@pytest.fixture
+def kept(store, read):
+    """The first 200 texts as a data set."""
+    return Dataset(store, datasets.add(store, "texts", datasets.table(read(TEXTS[:200])), "texts.jsonl", TEXT))
+
+
+def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
+    """The terms have four fifths of a row's squared length, similar wording one fifth; its columns have mean 0."""
+    made = datasets.table(read(TEXTS)).rows
+    squares = [np.add.reduceat(made.values**2, made.indptr[:-1]), (made.block.reshape(300, -1) ** 2).sum(1)]
+    np.testing.assert_allclose(squares, np.outer([0.8, 0.2], np.ones(300)), rtol=1e-5)
+    assert np.abs(made.block.reshape(300, -1).mean(axis=0)).max() < 0.01
+
+
+def test_similar_wording_brings_texts_of_a_topic_together(read):
+    """Texts of one topic that share no word are more alike in the latent part than texts of two topics."""
+    made = datasets.table(read(TEXTS))
+    matrix, topic = rows.matrix(made.rows).toarray(), np.arange(300) % 3
+    terms, similar = matrix[:, : -made.rows.width], matrix[:, -made.rows.width :]
+    strangers = (terms @ terms.T < 1e-9) & ~np.eye(300, dtype=bool)
+    alike, same = similar @ similar.T, topic[:, None] == topic
+    assert (strangers & same).any()
+    assert alike[strangers & same].mean() > alike[strangers & ~same].mean() + 0.05
+
+
+def test_a_text_without_a_known_term_is_a_row_of_zeros(kept):
+    """Where no term of a text is known, nothing is similar to it."""
+    assert not rows.matrix(kept.transform(["qwertz", ""])).toarray().any()
+
+
+def test_stored_rows_are_those_of_their_texts(kept):
+    """The stored vocabulary and projection give the texts their stored rows bit for bit, alone or together."""
+    for texts in (TEXTS[:200], TEXTS[7:8]):
+        made, places = kept.transform(texts), range(7, 8) if len(texts) == 1 else range(200)
+        assert [rows.content(kept.rows, i) for i in places] == [rows.content(made, i) for i in range(len(texts))]
+
+
+def test_later_texts_go_through_the_stored_projection(store, kept, read):
+    """Appended texts get the rows that they would have had, those before do not move, and the whole is sound."""
+    before = [rows.content(kept.rows, i) for i in range(200)]
+    assert 100 == feeds.append(kept, read(TEXTS[200:])).appended
+    grown, made = Dataset(Store(store.path), "texts"), kept.transform(TEXTS[200:])
+    grown.check()
+    assert before == [rows.content(grown.rows, i) for i in range(200)]
+    assert [rows.content(made, i) for i in range(100)] == [rows.content(grown.rows, i) for i in range(200, 300)]
+
+
+def test_a_damaged_projection_is_noticed(kept):
+    """A projection that is not as it was written, or cut short, is refused by name."""
+    path = kept.folder / "projection.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(formats.DataError, match=r"projection\.npy is damaged"):
+        Dataset(kept.store, "texts").check()
+    path.write_bytes(whole[:-4])
+    with pytest.raises(formats.DataError, match=r"projection\.npy must be .* bytes long"):
+        Dataset(kept.store, "texts")
+
+
+@pytest.mark.parametrize(("count", "texts"), [(latent.FEWEST_TEXTS - 1, TEXTS), (30, ["one"])])
+def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
+    """With fewer than twenty texts, or two terms, rows are those of rich terms."""
+    made = datasets.table(read((texts * 30)[:count]))
+    assert (rows.SparseRows, None) == (type(made.rows), made.projection)
+    assert "rich" == made.vocabulary.settings["tokenizer"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "tokenizer"),
+    [
+        ({}, rows.MixedRows, "rich"),
+        ({"features": "rich+latent"}, rows.MixedRows, "rich"),
+        ({"features": "rich"}, rows.SparseRows, "rich"),
+        ({"scale": "none"}, rows.SparseRows, "rich"),
+        ({"features": "words"}, rows.SparseRows, "tweets"),
+        ({"features": "words", "tokenizer": "words"}, rows.SparseRows, "words"),
+        ({"tokenizer": "words"}, rows.SparseRows, "words"),
+    ],
+)
+def test_features(read, settings, kind, tokenizer):
+    """Texts get the richest features that the scale allows, unless features or a tokenizer are chosen."""
+    made = datasets.table(read(TEXTS[:60]), **settings)
+    assert (kind, tokenizer) == (type(made.rows), made.vocabulary.settings["tokenizer"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"features": "best"}, "features of texts must be one of rich+latent, rich, words. Got best."),
+        ({"features": "rich", "tokenizer": "words"}, "a tokenizer is for the features words. Got words for rich."),
+        ({"features": "rich+latent", "scale": "none"}, "the features rich+latent need the scaling l2. Got none."),
+    ],
+)
+def test_features_that_do_not_fit(read, settings, message):
+    """What cannot be is refused in a sentence that says what is allowed."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        datasets.table(read(TEXTS[:60]), **settings)
+
+
+def test_the_bits_are_those_of_every_machine():
+    """The rows of the demo's texts are, bit for bit, those that this project wrote on another day."""
+    shown = demo.DEMOS["tweets"]
+    made = datasets.table(formats.read(demo.FOLDER / shown.file, shown.columns)).rows
+    assert (2019370830, 4238851087) == tuple(crc32(part.data) for part in (made.values, made.block))

@@ -1,0 +1,81 @@
+"""Rows with a dense block behind sparse columns are one vector to every formula, and are kept, extended and checked."""
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.sparse import csr_array
+
+from oal_engine.kernel import rows
+from oal_engine.kernel.rows import Row, add, beside, dot, quadratic, squared
+from tests.harness.promises import mixed
+
+
+def table(n=40, d=13, seed=0):
+    """A table of numbers that float32 holds, with rows and columns of zeros."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    X[3], X[5, :6], X[7, 6:] = 0, 0, 0
+    return X.astype(np.float32).astype(np.float64)
+
+
+@njit
+def _products(table, w, s, sums):
+    for i in range(len(sums)):
+        x = Row(table, i)
+        sums[i, 0], sums[i, 1], sums[i, 2] = dot(w, x), quadratic(s, x), squared(x)
+        add(w, 0.5, x)
+
+
+@pytest.mark.slow
+def test_products_are_those_of_the_whole_row():
+    """The inner product, the quadratic form, the square and the sum of mixed rows are those of dense ones."""
+    X, rng = table(), np.random.default_rng(1)
+    w, s, sums = rng.normal(size=13), rng.random(13), np.empty((40, 3))
+    expected, twin = np.empty((40, 3)), w.copy()
+    for i, x in enumerate(X):
+        expected[i] = twin @ x, x @ (s * x), x @ x
+        twin += 0.5 * x
+    _products(mixed(X), w, s, sums)
+    np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(w, twin, rtol=1e-12, atol=1e-15)
+
+
+def test_mixed_rows_are_kept_and_extended(tmp_path):
+    """Mixed rows are saved, mapped and extended as they are; fewer can be mapped."""
+    X = table()
+    first, later = mixed(X[:25]), mixed(X[25:])
+    rows.save(first, tmp_path)
+    written = rows.extend(later, tmp_path, 25)
+    kept = rows.load(tmp_path, 40)
+    assert {"indptr", "indices", "values", "block"} == set(written) == set(rows.arrays(kept))
+    assert X.tolist() == rows.matrix(kept).toarray().tolist()
+    assert X[:10].tolist() == rows.matrix(rows.load(tmp_path, 10)).toarray().tolist()
+    assert (
+        rows.checksums(rows.arrays(mixed(X)))["block"]
+        == rows.checksums(written, rows.checksums(rows.arrays(first)))["block"]
+    )
+    assert (tmp_path / "block.npy").samefile(rows.extent(kept.block)[0])
+    (tmp_path / "block.npy").write_bytes((tmp_path / "block.npy").read_bytes()[:-4])
+    with pytest.raises(ValueError, match=r"^block\.npy must be .* bytes long"):
+        rows.load(tmp_path, 40)
+
+
+def test_mixed_rows_are_looked_at_as_others_are():
+    """Some of the rows, the columns that are not zero, and the bytes of a row are those of the whole row."""
+    X = table()
+    made = mixed(X)
+    assert (40, 13) == (rows.length(made), made.columns)
+    assert X[[5, 3, 30]].tolist() == rows.matrix(rows.take(made, [5, 3, 30])).toarray().tolist()
+    for i in (3, 5, 7, 8):
+        columns, values = rows.nonzero(made, i)
+        assert (np.flatnonzero(X[i]).tolist(), X[i][X[i] != 0].tolist()) == (columns.tolist(), values.tolist())
+    again = mixed(X[[4, 4, 5]])
+    assert [True, False] == [rows.content(again, i) == rows.content(made, 4) for i in (1, 2)]
+
+
+def test_a_column_of_the_block_is_none_of_the_sparse_part():
+    """A sparse column that is not there is refused, also where the block has one of that number."""
+    sparse = rows.as_rows(csr_array(np.eye(3)))
+    wrong = beside(sparse._replace(columns=2), np.ones((3, 4)))
+    with pytest.raises(ValueError, match=r"columns must be < 2\. Got 2"):
+        rows.check_columns(wrong)
