@@ -109,7 +109,8 @@ def fit(
         frequency.update(set(_terms(text, settings)))
     often = [(-count, term) for term, count in frequency.items() if count >= min_df]
     if tokenizer == "rich":
-        often = [each for each in often if -each[0] <= RICH_MAX_DF * len(texts)] or often
+        most_texts = RICH_MAX_DF * len(texts)
+        often = [each for each in often if -each[0] <= most_texts and not _is_letter(each[1])] or often
     most = sorted(often)[:max_terms]
     if not most:
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
@@ -143,23 +144,26 @@ def _exact_log(number: float) -> float:
 
 @lru_cache(2**18)
 def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
-    """The terms of a token: it, in lower case where that is set. `rich` gives a word of two letters or more, its first
-    five letters, its digits as zeros and that it is in capitals; of punctuation the first three signs."""
+    """The terms of a token: it, in lower case where that is set. `rich` gives a word, its first five letters, its
+    digits as zeros and that it is in capitals; of punctuation the first three signs."""
     term = token.lower() if lowercase else token
     if tokenizer != "rich":
         return (term,)
     if not re.match(r"\w", token):
         return (f"s:{token[:3]}",)
-    terms = []
-    if len(token) >= 2:
-        terms.append(term)
-        if token.isupper():
-            terms.append("c:")
+    terms = [term]
+    if len(token) >= 2 and token.isupper():
+        terms.append("c:")
     if len(token) > 5:
         terms.append(f"p:{term[:5]}")
     if _DIGIT.search(term):
         terms.append(f"n:{_DIGIT.sub('0', term)[:12]}")
     return tuple(terms)
+
+
+def _is_letter(term: str) -> bool:
+    """Whether a term is a single letter or digit, which is a word in few languages that are written with these."""
+    return len(term) == 1 and term.isascii()
 
 
 def _reported(texts: Sequence[str], progress: Progress | None) -> Iterator[str]:

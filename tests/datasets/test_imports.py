@@ -25,7 +25,9 @@ def store(tmp_path):
 
 
 def lines(count):
-    return "text,label\n" + "".join(f"words of text {k},{'pos' if k % 3 else 'neg'}\n" for k in range(count))
+    return "text,label\n" + "".join(
+        f"words of text {k} kind{k % 5},{'pos' if k % 3 else 'neg'}\n" for k in range(count)
+    )
 
 
 def children():

@@ -64,7 +64,7 @@ def test_tokens(tokenizer, tokens):
 
 def test_rich_tokens():
     """A word says itself, its first five letters, its digits and its capitals; punctuation its first three signs; what
-    more than half of the texts have is left out."""
+    more than half of the texts have, and single letters, are left out."""
     known = fit(["RUNNING 5k!!!! now", "Run 12km, now"], tokenizer="rich", min_df=1)
     assert ["12km", "5k", "c:", "n:00km", "n:0k", "p:runni", "run", "running", "s:!!!", "s:,"] == known.terms
     assert ["12km", "5k", "WORDS IN CAPITALS", "00km (any digits)", "0k (any digits)", "runni…"] == [
@@ -73,7 +73,9 @@ def test_rich_tokens():
     assert [(0, 7, "running"), (0, 7, "c:"), (0, 7, "p:runni")] == [
         (start, end, known.terms[column]) for start, end, column in known.spans("RUNNING")
     ]
+    assert ["茶"] == fit(["a 茶", "a 茶", "a", "b", "c"], tokenizer="rich").terms
     assert ["s:!", "yes"] == fit(["yes!"] * 3, tokenizer="rich").terms  # unless nothing would be left
+    assert ["a", "b"] == fit(["a b", "b a", "c"], tokenizer="rich").terms
 
 
 @settings(deadline=None)
