@@ -59,6 +59,14 @@ def topics(count):
     ]
 
 
+def add_topics(store, folder, count=200):
+    """A data set of texts of three topics, one of them positive, with similar wording."""
+    path = folder / "topics.jsonl"
+    lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(count))]
+    path.write_text("\n".join(lines))
+    return datasets.import_file(store, path, "topics", formats.Columns(("text",), "label"))[0]
+
+
 def answer(store, dataset, labels=60, **settings):
     """A session whose answers are right, but wrong every seventh and skipped every eleventh time; its id."""
     session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import calibration, model
 from oal_engine.sessions.model import ModelError
@@ -27,10 +27,8 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
-from tests.harness.examples import topics
+from tests.harness.examples import add_topics, topics
 from tests.harness.sessions import begin, say, truth
-
-COLUMNS = formats.Columns(("text",), "label")
 
 
 def labelled(opened, answers=30):
@@ -202,11 +200,8 @@ def test_predict_follows_a_pipe_line_by_line(tweets, file):
 def alike(tmp_path_factory):
     """A session over texts with a latent part, and its model file."""
     folder = tmp_path_factory.mktemp("alike")
-    lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(300))]
-    (folder / "texts.jsonl").write_text("\n".join(lines[:200]))
     store = Store(folder / "studio.db")
-    dataset, _ = datasets.import_file(store, folder / "texts.jsonl", "texts", COLUMNS)
-    opened = labelled(Session(store, create(store, dataset, "PAA-I", budget=60)), 60)
+    opened = labelled(Session(store, create(store, add_topics(store, folder), "PAA-I", budget=60)), 60)
     (folder / "m.gz").write_bytes(content(model.of_session(opened)))
     return opened, folder / "m.gz"
 

@@ -1,0 +1,76 @@
+"""Sessions over texts with similar wording are the same on another machine, in a backup, and in a comparison."""
+
+import io
+import json
+
+import pytest
+
+from oal_engine import experiments
+from oal_engine.datasets import Dataset, feeds
+from oal_engine.kernel import rows
+from oal_engine.sessions import backups, bundle, top_terms
+from oal_engine.sessions.look_back import verify
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness.examples import add_topics, topics
+from tests.harness.sessions import label_until_the_end, text_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A database with 200 texts that were imported and 40 that came later, and a session over them."""
+    store = database(tmp_path / "one")
+    label_until_the_end(Session(store, create(store, "topics", "PAA-I", budget=40, shuffled=True)))
+    return store
+
+
+def database(folder):
+    folder.mkdir()
+    store = Store(folder / "studio.db")
+    add_topics(store, folder)
+    more = folder / "more.jsonl"
+    more.write_text("\n".join(json.dumps({"text": text, "label": 1}) for text in topics(240)[200:]))
+    assert 40 == sum(taken.appended for taken in feeds.append_file(Dataset(store, "topics"), more))
+    return store
+
+
+def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path):
+    """Where the same file was imported and the same items appended, a published session verifies bit for bit."""
+    other = database(tmp_path / "two")
+    session = bundle.adopt(other, io.StringIO(text_of(store, 1)))
+    assert verify(other, session).verified
+
+
+def test_a_backup_has_the_projection(store, tmp_path):
+    """In a backup the rows are sound, the session verifies, and new texts become the same rows."""
+    backups.backup(store, tmp_path / "kept.tar")
+    new = ["goal referee unheardof", "oven dough"]
+    with backups.opened(tmp_path / "kept.tar") as other:
+        assert [None] * 3 == [part.problem for part in backups.check(other)]
+        made = [Dataset(each, "topics").transform(new) for each in (store, other)]
+        assert rows.content(made[0], 0) == rows.content(made[1], 0)
+
+
+def test_what_was_learned_has_one_line_for_similar_wording(store):
+    """The strongest terms and those that moved name similar wording once, and every other term once."""
+    session = Session(store, 1)
+    now, dataset = session.place.weights, session.dataset
+    for terms in (
+        [column for column, _ in top_terms.strongest(now, 1, 500, dataset.latent)],
+        [move.column for move in top_terms.moved(session.earlier(10), now, 500, dataset.latent)],
+    ):
+        names = [top_terms.term(dataset, column) for column in terms]
+        assert 1 == names.count("similar wording")
+        assert len(names) == len(set(names))
+
+
+def test_a_comparison_runs_over_similar_wording(store):
+    """Algorithms are compared over the rows of texts with similar wording as over any others."""
+    spec = experiments.specification(
+        {"data": ["topics"], "algorithms": {"PAA-I": {}}, "budgets": [20], "permutations": 2}
+    )
+    [result] = experiments.run(spec, store)
+    assert ([20, 20], 240) == (result.asked.tolist(), result.counts[0, -1].sum())
