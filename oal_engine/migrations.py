@@ -155,6 +155,16 @@ def m2026_11_21_checksums(db: "Database") -> None:
     db.execute("ALTER TABLE datasets ADD COLUMN checksums TEXT")  # JSON: file -> CRC-32; NULL: imported before
 
 
+@step
+def m2026_11_22_prior(db: "Database") -> None:
+    """What a session began with: what was known of its rare class, and the weights made of it."""
+    db.execute("ALTER TABLE sessions ADD COLUMN prior TEXT")  # JSON: words, items, model, unknown; NULL: nothing
+    db.execute("""
+        CREATE TABLE prior_weights (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, column INTEGER NOT NULL,
+            weight REAL NOT NULL, PRIMARY KEY (session, column)) STRICT, WITHOUT ROWID""")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

@@ -142,6 +142,14 @@ class Store(Database):
         )  # fmt: skip
         return {row["position"]: row for row in rows}
 
+    def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
+        """The positions of those items that a data set has, by their ids."""
+        rows = self.query(
+            "SELECT id, position FROM items WHERE dataset = ? AND id IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps([*ids]),
+        )  # fmt: skip
+        return {row["id"]: row["position"] for row in rows}
+
     def vocabulary(self, dataset: int) -> list[Row]:
         """Terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
@@ -202,12 +210,20 @@ class Store(Database):
     # Sessions
 
     @writes
-    def add_session(self, values: Row) -> int:
-        """Insert a session; its id."""
-        return self._add("sessions", values)
+    def add_session(self, values: Row, prior: Mapping[int, float] | None = None) -> int:
+        """Insert a session, and the weights by column that its learner begins with; its id."""
+        session = self._add("sessions", values)
+        for column, weight in (prior or {}).items():
+            self._insert("prior_weights", {"session": session, "column": column, "weight": weight})
+        return session
+
+    def prior_weights(self, session: int) -> dict[int, float]:
+        """The weights that the learner of a session begins with, by column."""
+        rows = self.query("SELECT column, weight FROM prior_weights WHERE session = ? ORDER BY column", session)
+        return {row["column"]: row["weight"] for row in rows}
 
     def session(self, session: int) -> Row:
-        """The settings of a session, its parameters and the names of its classes decoded."""
+        """The settings of a session, its parameters, the names of its classes and its prior decoded."""
         row = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
             " JOIN datasets ON datasets.id = dataset WHERE sessions.id = ?",
@@ -215,7 +231,7 @@ class Store(Database):
         )
         if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(row, "parameters", "classes")
+        return _decoded(row, "parameters", "classes", "prior")
 
     def sessions(self) -> list[Row]:
         """All sessions with their progress, the one last worked on first."""

@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -155,7 +155,7 @@ def _differences(store: Store, result: Comparison, view: ResultView) -> None:
 
 
 def _specification(store: Store, result: Comparison, view: ResultView) -> None:
-    st.code(json.dumps(asdict(result.spec) | {"versions": result.versions}, indent=1), language=None)
+    st.code(json.dumps(result.spec.values | {"versions": result.versions}, indent=1), language=None)
 
 
 def _downloads(result: Comparison, view: ResultView) -> None:

@@ -27,6 +27,10 @@ TRAINS = (
     "Estimates hold either way: an item is predicted before its answer is learned. Switched off, the model has fewer "
     "labels to learn from."
 )
+SEEDS = (
+    "Separated by commas. The model begins with them instead of nothing, which helps most with few labels. They cost "
+    "no label and count in no figure."
+)
 OWN = "Own choice of learner and rule"
 FIRST = {False: "auto", True: "MD-AMD"}  # by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
@@ -51,6 +55,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
         )
         first = WHAT_COUNTS[counts]
+        if rows[dataset]["kind"] == "text":
+            classes["seed_words"] = _seed_words(classes["positive_name"])
     guidelines = st.text_area(
         "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
         height=68, key="new-guidelines",
@@ -95,6 +101,11 @@ def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
     positive_name = left.text_input("Name of the rare class", positive, max_chars=LONGEST, key=f"new-positive-{key}")
     negative_name = right.text_input("Name of the other class", negative, max_chars=LONGEST, key=f"new-negative-{key}")
     return {"positive_name": positive_name, "negative_name": negative_name} | rare
+
+
+def _seed_words(positive: str) -> list[str]:
+    words = st.text_input(f"Words that point to {positive}", placeholder="optional", help=SEEDS, key="new-seeds")
+    return [word for word in words.split(",") if word.strip()]
 
 
 def _class_names(dataset: str) -> tuple[str, str]:

@@ -28,7 +28,10 @@ class Items:
     def question(self, asked: StoredQuestion, place: Place) -> dict[str, Any]:
         """A question at a place, as the browser shows it."""
         item, weights = self._item(asked.item), place.weights
-        text = item["text"]
+        text, prior = item["text"], self.run.prior
+        if prior:  # before the answer nobody is shown what the model was only told
+            weights = weights.copy()
+            weights[[*prior]] -= [*prior.values()]
         if self.run.multiclass:  # what speaks for the predicted class, more than for the others
             weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
         return {
@@ -109,7 +112,7 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     if rule == "positive":
         return "The model would push this item."
     if not progress.labels:
-        return "The model knows nothing yet."
+        return "The model has no answer yet." if settings.prior else "The model knows nothing yet."
     if rule == "margin":
         return "The model is unsure: its score is close to the border."
     if asked.probability >= 0.5:

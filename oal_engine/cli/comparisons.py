@@ -24,7 +24,7 @@ from ..kernel import metrics
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
-from .terminal import Db, Json, Learning, draw, given, progress_bar, show
+from .terminal import Db, Json, Knowing, Learning, draw, given, progress_bar, show
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
@@ -65,6 +65,7 @@ def compare(
     budget: Annotated[list[int] | None, Option(min=1, help="Number of labels; repeatable (default: no limit).")] = None,
     tune: Annotated[str | None, Option(help=f"How settings are chosen: {', '.join(specifications.PROTOCOLS)}.")] = None,
     measuring: Measuring,
+    knowing: Knowing,
     learning: Learning,
     held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
     spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
@@ -74,6 +75,7 @@ def compare(
     """Compare algorithms over the same streams, tuned the same way; run it again to resume after an interruption."""
     values = specifications.contents(spec) if spec else {}
     values |= given(data=sources, budgets=budget, tune=tune, held_out=held_out, **asdict(measuring)) | learning.given()
+    values |= {name: texts for name, texts in zip(("seed_words", "seed_items"), knowing.lists) if texts}
     known = values.get("algorithms", {})
     if algorithms:
         known = {name: known.get(name, {}) for name in map(str.strip, algorithms.split(","))}

@@ -1,6 +1,7 @@
 """The commands on algorithms: algorithms, replay."""
 
 import json
+import sys
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import getitem
@@ -13,7 +14,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from .. import datasets, experiments
-from ..datasets import formats
+from ..datasets import formats, prior
 from ..experiments import replays
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, declared, strategy
@@ -21,9 +22,10 @@ from ..kernel.learners import LEARNERS, is_multiclass
 from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
 from ..reproduction.protocols import recorded
+from ..sessions import model
 from ..store import Store
 from .files import Importing, Reading
-from .terminal import Db, Json, Learning, draw, number, pairs, show
+from .terminal import Db, Json, Knowing, Learning, draw, number, pairs, show
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def replay(
     settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None,
     orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,
     running: Running,
+    knowing: Knowing,
+    seed_model: Annotated[Path | None, Option(help="A model that `export --what model` wrote, to begin with.")] = None,
     learning: Learning,
     importing: Importing,
     reading: Reading,
@@ -64,7 +68,10 @@ def replay(
     else:
         data, positive = _stored(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
-    result = replays.replay(chosen, data, visits, positive=positive, **asdict(running), **learning.given())
+    known = prior.made(data, *knowing.lists, seed_model and _weights(seed_model))
+    if known and known.unknown:
+        print(f"No item has {', '.join(known.unknown)}.", file=sys.stderr)
+    result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
     print(json.dumps(result)) if as_json else _print(result)
 
 
@@ -96,6 +103,14 @@ def _stored(
         if option not in allowed:
             raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
     return data, importing.positive if positive is None else [positive]
+
+
+def _weights(path: Path) -> tuple[str, dict[str, float]]:
+    """The session of a model file, and the weights of its features."""
+    learned = model.read(path)
+    if learned.multiclass:
+        raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
+    return learned.head["session"], dict(zip(learned.names, learned.weights[:, 0].tolist()))
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -41,6 +41,20 @@ class Learning:
         return values
 
 
+@dataclass(frozen=True)
+class Knowing:
+    """What is known of the positives before the first label."""
+
+    seed_words: Annotated[str | None, Option(metavar="WORD,WORD", help="Words that point to positives.")] = None
+    seed_items: Annotated[str | None, Option(metavar="ID,ID", help="Ids of items known to be positive.")] = None
+
+    @property
+    def lists(self) -> tuple[list[str], list[str]]:
+        """The words, and the ids."""
+        words, items = (text.split(",") if text else [] for text in (self.seed_words, self.seed_items))
+        return words, items
+
+
 def given(**options: Any) -> dict[str, Any]:
     """The options that have a value."""
     return {key: value for key, value in options.items() if value is not None}

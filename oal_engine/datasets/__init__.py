@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -73,6 +73,20 @@ class FeatureTable:
     scaling: scaling.Scaling
     classes: tuple[str, ...] = ()
     projection: latent.Projection | None = None
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the columns of vectors."""
+        return self.items.feature_names
+
+    def transform(self, texts: Sequence[str]) -> Rows:
+        """Rows of new texts, through the vocabulary and the scaling."""
+        matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
+        return rows.as_rows(scaling.apply(self.scaling, matrix))
+
+    def positions(self, ids: Collection[str]) -> dict[str, int]:
+        """The positions of those items that there are, by their ids."""
+        return {id: position for position, id in enumerate(self.items.ids) if id in ids}
 
 
 def _phase(progress: PhaseProgress | None, name: str) -> Progress | None:
@@ -395,6 +409,10 @@ class Dataset:
     def item(self, position: int) -> dict[str, Any]:
         """One item: id, text, label, y."""
         return self.store.item(self.id, position)
+
+    def positions(self, ids: Collection[str]) -> dict[str, int]:
+        """The positions of those items that there are, by their ids."""
+        return self.store.positions(self.id, ids)
 
     def transform(self, texts: Sequence[str]) -> Rows:
         """Rows of new texts, through the stored vocabulary, scaling and projection."""

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .. import datasets
-from ..datasets import Dataset, demo, formats
+from ..datasets import Dataset, demo, formats, prior
 from ..datasets.sources import Progress
 from ..kernel import metrics
 from ..kernel.metrics import more_is_better
@@ -57,18 +57,22 @@ AHEAD = 128  # chunks that are with the workers before another run begins
 
 def sources(spec: Specification, store: Store, folder: Path | str = ".") -> list[RowSource]:
     """The data sets of a specification; what it names by a file is imported at its first use."""
-    known = [_source(store, entry, folder) for entry in spec.data]
+    known = [_source(store, entry, folder, spec) for entry in spec.data]
     if len({source.name for source in known}) < len(known):
         raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in known)}.")
     return known
 
 
-def _source(store: Store, entry: Entry, folder: Path | str) -> RowSource:
+def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification) -> RowSource:
     data, positive = labelled_data(store, entry, folder)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
     shown = data.name if positive is None else f"{data.name}={positive}"
-    return RowSource(shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive)
+    known = prior.made(data, spec.seed_words, spec.seed_items)
+    weights = tuple(known.weights.items()) if known else ()
+    return RowSource(
+        shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights
+    )
 
 
 def labelled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
@@ -190,6 +194,8 @@ def _check_fit(run: TunedRun) -> None:
     if many != bool(run.source.distinct_classes):
         what = "two classes" if many else f"K classes: name one as {name}=CLASS"
         raise ExperimentError(f"{run.algorithm} does not work on {name}, which has {what}.")
+    if many and run.source.prior:
+        raise ExperimentError(f"seed words and items are for a positive and a negative class. Got {run.algorithm}.")
     allowed, criterion = CLASS_METRICS if many else tuple(metrics.METRICS), run.spec.criterion
     if criterion not in allowed:
         raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
@@ -355,7 +361,7 @@ class Comparison:
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON has it; the same specification gives the same."""
         return {
-            "specification": asdict(self.spec),
+            "specification": self.spec.values,
             "versions": self.versions,
             "results": [self._line(line) for line in self.lines],
             "tests": [
@@ -387,7 +393,7 @@ class Comparison:
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
-    values = json.loads(json.dumps(asdict(spec)))
+    values = json.loads(json.dumps(spec.values))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):

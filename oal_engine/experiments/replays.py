@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, FeatureTable, relabelled
+from ..datasets.prior import Prior
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy
 
@@ -29,11 +30,13 @@ def replay(
     audit: float = 0.0,
     audit_trains: bool = True,
     pace: float | None = None,
+    prior: Prior | None = None,
 ) -> dict[str, Any]:
     """Run a strategy once per order; the metrics of each run, their mean and standard deviation, ready for JSON.
 
     orders: arrays of rows, counted from 0; by default `permutations` random ones, or else the stored order. positive:
-    the one of K classes that a strategy for two classes sets against the rest. The others are as in `Specification`.
+    the one of K classes that a strategy for two classes sets against the rest. prior: what is known beforehand. The
+    others are as in `Specification`.
     """
     rows, y, classes = data.rows, data.y, data.classes
     if classes and not strategy.multiclass:
@@ -46,6 +49,8 @@ def replay(
 
     def once(number: int, order: np.ndarray) -> dict[str, Any]:
         learner, rule = strategy.build(rows.columns, len(classes))
+        if prior:
+            stream.begin_with(learner, prior.weights)
         objective = stream.objective(theta, rho, weights.ratio("sum"))
         done = stream.replay(
             rows, y, order, learner, rule, objective, budget=budget, seed=seed + number, averaged=average, plan=plan()
@@ -67,7 +72,7 @@ def replay(
         "std": metrics.spread(measured),
         "classes": list(classes) or None,
         "plan": {"audit": audit, "audit_trains": audit_trains, "pace": pace} if plan() else None,
-    }
+    } | ({"prior": prior.source} if prior else {})
 
 
 def _one_against_the_rest(

@@ -6,7 +6,7 @@ import html
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..kernel.metrics import EVALUATIONS
@@ -304,7 +304,7 @@ def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
         parts.append(
             f"<details><summary>Settings that were tried</summary>{trial_table(trials[:SHOWN_TRIALS])}</details>"
         )
-    specification = json.dumps(asdict(spec) | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
+    specification = json.dumps(spec.values | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
     parts.append(f"<h2>Specification</h2><pre>{html.escape(specification)}</pre>")
     return document(comparison.name, parts)
 

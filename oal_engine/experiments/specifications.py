@@ -4,7 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,6 +45,7 @@ class Specification:
     smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget.
     permutations: seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five and is
     measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
+    seed_words, seed_items: words, and ids of items, that are known to be positive beforehand.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -65,6 +66,8 @@ class Specification:
     points: int = 100
     hit: float | None = None
     held_out: bool = False
+    seed_words: tuple[str, ...] = ()
+    seed_items: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -78,6 +81,11 @@ class Specification:
                 raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
             for name in self.algorithms:
                 smoothing(name)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What JSON has of it: seeds only where there are some, as those of earlier versions had none."""
+        return {key: value for key, value in asdict(self).items() if value != ()}
 
     @property
     def sign(self) -> int:
@@ -109,6 +117,10 @@ class Specification:
         for entry in self.data:
             if not isinstance(entry, (str, dict)):
                 raise ExperimentError(f"a data set of a comparison must be a name or a table. Got {entry}.")
+        for name in ("seed_words", "seed_items"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
+                raise ExperimentError(f"{name} of a comparison must be a list of texts. Got {value}.")
         for budget in self.budgets:
             if budget is not None:
                 _whole(budget, "a budget", 1)

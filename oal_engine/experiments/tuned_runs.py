@@ -35,7 +35,8 @@ STEPS = 12  # of the bisection that scales it
 
 
 class RowSource(NamedTuple):
-    """Rows with labels, as a worker finds them: their folder, and the fingerprint of everything in it."""
+    """Rows with labels, as a worker finds them: their folder, and the fingerprint of everything in it; prior: the
+    columns and weights that every learner begins with."""
 
     name: str
     folder: str
@@ -43,6 +44,7 @@ class RowSource(NamedTuple):
     rounds: int
     classes: tuple[str, ...]
     positive: str | None
+    prior: tuple[tuple[int, float], ...] = ()
 
     @property
     def distinct_classes(self) -> tuple[str, ...]:
@@ -117,13 +119,16 @@ def imbalance(source: RowSource, part: Part) -> float:
 
 def replayed(source: RowSource, jobs: Iterable[Job]) -> list[np.ndarray]:
     """The tables of counts of each job: at marks over its stream, or one of the items that are held out."""
-    return [_replayed(*opened(source), len(source.distinct_classes), job) for job in jobs]
+    known = dict(source.prior)
+    return [_replayed(*opened(source), len(source.distinct_classes), known, job) for job in jobs]
 
 
-def _replayed(table: Rows, y: np.ndarray, classes: int, job: Job) -> np.ndarray:
+def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, float], job: Job) -> np.ndarray:
     visits, seed = order(y.size, job.part), job.part[1]
     strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
     parts = strategy.build(table.columns, classes)
+    if prior:
+        stream.begin_with(parts[0], prior)
     goal = stream.objective(job.theta, job.rho, job.ratio)
     marks = np.linspace(0, visits.size, min(job.points, visits.size) + 1).astype(np.int64)[1:]
     done = stream.replay(
@@ -324,5 +329,6 @@ def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: f
 
 def job_key(source: RowSource, job: Job) -> str:
     """What tells a replay from every other: rows, labels, job and engine."""
-    key = json.dumps([source.fingerprint, source.positive, *job, __version__], sort_keys=True)
+    prior = [source.prior] if source.prior else []
+    key = json.dumps([source.fingerprint, source.positive, *prior, *job, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

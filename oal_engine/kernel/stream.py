@@ -4,6 +4,7 @@ A session with a person, a replay and a grid of replays all run these functions.
 of (seed, t): a run can be resumed anywhere, and every rule sees the same chances.
 """
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .draws import draw, draws
 from .jit import INLINE
-from .learners import Learner, classes, count_index, dense_update, predict, put, score, update, variance, weight
+from .learners import Learner, begin, classes, count_index, dense_update, predict, put, score, update, variance, weight
 from .metrics import empty
 from .query_rules import needs_variance, observe, probability
 from .rows import Row, Rows, entry, length, prefetch, read_only, span
@@ -175,6 +176,19 @@ def _teach(x, t, learner, rule, objective, average, y, last):
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y (0: nothing) to a question; last says that it was the last of the budget."""
     _teach(Row(rows, order[question.t]), question.t, learner, rule, objective, average, y, last)
+
+
+def begin_with(learner: Learner, prior: Mapping[int, float]) -> None:
+    """Give a fresh learner, which tells -1 from +1, the weights by column that it begins with."""
+    if classes(learner):
+        raise ValueError("a prior is for a positive and a negative class. Got several classes.")
+    _begin_with(learner, np.array([*prior], np.int64), np.array([*prior.values()], np.float64))
+
+
+@njit(**COMPILE)
+def _begin_with(learner, columns, values):
+    for k in range(columns.size):
+        begin(learner, columns[k], values[k])
 
 
 @njit(**COMPILE)

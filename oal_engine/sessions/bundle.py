@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..datasets import Dataset
+from ..datasets.prior import Prior
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
@@ -47,7 +48,8 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     """Write a session to an open text file."""
     with store.snapshot():
         settings, history = store.session(session), store.history(session)
-        dataset = Dataset(store, settings["dataset"])
+        dataset, weights = Dataset(store, settings["dataset"]), store.prior_weights(session)
+    prior = settings["prior"] and settings["prior"] | {"weights": [*weights.items()]}
     place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
     digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
     parts = dict(zip(KINDS, (*history[:-1], digests)))
@@ -55,7 +57,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         "oal_session": FORMAT,
         "engine": __version__,
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
-        "settings": {key: settings[key] for key in HEAD},
+        "settings": {key: settings[key] for key in HEAD} | ({"prior": prior} if prior else {}),
     }
     rows = (
         {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind]}
@@ -100,7 +102,19 @@ HEAD = {
     "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
     and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
 }  # fmt: skip
+PRIOR = {
+    **dict.fromkeys(
+        ("words", "items", "unknown"), lambda value: isinstance(value, list) and all(map(words(500), value))
+    ),
+    "model": or_none(words(500)),
+    "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
+}  # fmt: skip
 BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
+
+
+def _is_weight(value: Any) -> bool:
+    """Whether a value is a column and its weight."""
+    return isinstance(value, list) and len(value) == 2 and whole(0)(value[0]) and number(value[1])
 
 
 def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
@@ -109,8 +123,12 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     at, head = next(entries, (1, nothing))
     if head.get("oal_session") != FORMAT:
         raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
-    settings = checked(head.get("settings"), HEAD, 1, "head of a session")
+    settings = head.get("settings")
+    known = settings.pop("prior", None) if isinstance(settings, dict) else None
+    settings = checked(settings, HEAD, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
+    if known is not None:
+        settings["prior"] = _prior(known, bound["features"])
     if settings["items"] > bound["items"]:
         raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
     parts: dict[str, list[Row]] = {kind: [] for kind in KINDS}
@@ -131,6 +149,16 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
     questions, labels, notes, marks, digests = parts.values()
     return head, History(questions, labels, notes, marks, {line["answers"]: line["digest"] for line in digests})
+
+
+def _prior(known: object, features: int) -> Prior:
+    """What a published session began with."""
+    source = checked(known, PRIOR, 1, "prior of a session")
+    weights = {column: float(weight) for column, weight in source["weights"]}
+    if max(weights, default=0) >= features:
+        raise JsonLinesError(f"the prior of a session must have columns below {features:,}. Got {max(weights):,}.")
+    words, items, unknown = (tuple(source[key]) for key in ("words", "items", "unknown"))
+    return Prior(words, items, source["model"], unknown, weights)
 
 
 def _match(store: Store, wanted: Row) -> int:

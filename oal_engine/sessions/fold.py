@@ -151,6 +151,7 @@ class Run:
         self.dataset = Dataset(store, settings.dataset)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
         self.multiclass = self.strategy.multiclass  # it asks for one of K classes, not for positive or negative
+        self.prior = store.prior_weights(settings.id)
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
         self._take(rounds)
@@ -191,6 +192,8 @@ class Run:
         """The state before every event, of a stream that has no rounds yet."""
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
+        if self.prior:
+            stream.begin_with(learner, self.prior)
         objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
         average, nothing = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
         return State(learner, rule, objective, average, metrics.empty(classes), nothing, 0, settings.plan())

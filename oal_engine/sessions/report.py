@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..datasets import prior
 from ..kernel import learners, metrics
 from ..output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
@@ -79,9 +80,10 @@ def _summary(session: Session) -> str:
     settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
+    began = f" {prior.described(settings.prior)}" if settings.prior else ""
     return sentence(
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
-        f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}."
+        f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}"
     )
 
 

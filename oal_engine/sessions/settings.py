@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..datasets import Dataset, prior
+from ..datasets.prior import Prior
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy, strategy
 from ..kernel.parameters import Values
@@ -27,7 +29,8 @@ class Settings:
     """What a session was made with, as it is stored. `owner`, `guidelines` and `feedback_trains` may be changed later.
 
     items: the length of the stream when the session began, which is the part that is shuffled. classes: the names of
-    the labels 1 .. K (None: a positive and a negative class). For the others see `Options`.
+    the labels 1 .. K (None: a positive and a negative class). prior: what was known before the first answer, without
+    the weights made of it (`Prior.source`). For the others see `Options`.
     """
 
     id: int
@@ -59,6 +62,7 @@ class Settings:
     owner: str
     guidelines: str
     feedback_trains: bool
+    prior: dict[str, Any] | None
     engine: str
     created_at: str
 
@@ -113,7 +117,8 @@ class Options:
     set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
     the rest is spent evenly (None: as the rule does). horizon: the rounds that both plan for (None: the data
-    set as it is).
+    set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive class. prior:
+    what is known, made beforehand.
     """
 
     budget: float = 300
@@ -135,6 +140,9 @@ class Options:
     horizon: float | None = None
     owner: str = ""
     guidelines: str = ""
+    seed_words: Sequence[str] = ()
+    seed_items: Sequence[str] = ()
+    prior: Prior | None = None
 
 
 def create(
@@ -158,16 +166,22 @@ def create(
     horizon = data["items"] if own.horizon is None else _whole(own.horizon, "horizon", 1)
     spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters)
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
+    known = own.prior
+    if own.seed_words or own.seed_items:
+        known = prior.made(Dataset(store, data["id"]), own.seed_words, own.seed_items)
+    if known and chosen.multiclass:
+        raise SessionError("seed words and items are for a positive and a negative class. Got several classes.")
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
         "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
-        "owner": own.owner.strip(), "engine": __version__,
+        "owner": own.owner.strip(), "prior": json.dumps(known.source) if known else None, "engine": __version__,
     }  # fmt: skip
-    del values["weights"]
-    return store.add_session(values)
+    for key in ("weights", "seed_words", "seed_items"):
+        del values[key]
+    return store.add_session(values, known and known.weights)
 
 
 def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:

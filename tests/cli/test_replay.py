@@ -1,6 +1,7 @@
 """The replay command gives the engine's results for the orders and settings on the command line."""
 
 import gzip
+import json
 import lzma
 import statistics
 
@@ -262,3 +263,18 @@ def test_parameters_by_key(ok, run, numbers):
     assert (1, f"error: {sentence}\n") == (code, err)
     result = ok("replay", numbers, "--algorithm", "oaal", "--json", "--set", "delta=0.5", "--set", "delta_plus=2")
     assert ("OAAL", {"delta_plus": 2.0, "delta_minus": 0.5}) == (result["algorithm"], result["params"])
+
+
+def test_replay_begins_with_words_and_items(run, ok, tweets, tmp_path):
+    """Seed words and items are shown as they were used, change what is asked, and those unknown are said."""
+    plain = ok("replay", tweets, *TWEETS, *RUN, "--budget", 10)
+    code, out, err = run(
+        "replay", tweets, *TWEETS, *RUN, "--budget", 10, "--seed-words", "#happy, sad", "--seed-items", "2"
+    )
+    result = json.loads(out)
+    assert (0, "No item has sad.\n") == (code, err)
+    assert {"words": ["#happy"], "items": ["2"], "model": None, "unknown": ["sad"]} == result["prior"]
+    assert "prior" not in plain
+    assert figures(plain["runs"][0]) != figures(result["runs"][0])
+    code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-words", "sad,glum")
+    assert (1, "no item has a seed word. Got sad, glum.\n") == (code, err.removeprefix("Error: "))

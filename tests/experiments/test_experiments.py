@@ -8,13 +8,16 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import fields
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
-from oal_engine.experiments import specifications, tuned_runs
+from oal_engine.datasets import prior
+from oal_engine.experiments import replays, specifications, tuned_runs
 from oal_engine.experiments.specifications import Specification, specification
 from oal_engine.kernel import metrics
+from oal_engine.kernel.algorithms import strategy
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import ROUNDS, spec, table
@@ -142,6 +145,22 @@ def test_a_name_stands_for_one_specification(store):
     with pytest.raises(experiments.ExperimentError, match="a comparison named mine exists with other settings"):
         experiments.compare(spec(seed=1), store, "mine")
     assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").as_json()["results"][0]["runs"]]
+
+
+def test_a_comparison_begins_with_seeds(store):
+    """Replays with seed items are other replays than those without, and equal those of `replay` with the same prior;
+    specifications without seeds stay as earlier versions stored them."""
+    data = datasets.Dataset(store, "a")
+    seeds = [str(k) for k in np.flatnonzero(data.y > 0)[:2]]
+    plain, seeded = (
+        experiments.compare(spec(seed_items=ids, budgets=[20]), store, name) for name, ids in (("x", []), ("y", seeds))
+    )
+    assert "seed_items" not in store.comparison("x")["specification"]
+    assert seeds == experiments.load(store, "y").as_json()["specification"]["seed_items"]
+    assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
+    known = prior.made(data, items=seeds)
+    runs = replays.replay(strategy("PAA-I"), data, permutations=3, budget=20, prior=known)["runs"]
+    assert [run["push"] for run in runs] == [run["push"] for run in seeded.as_json()["results"][0]["runs"]]
 
 
 def test_the_list_leaves_the_lines_out(store):

@@ -180,3 +180,24 @@ def test_machine_code_is_kept_apart_where_numba_was_imported_first():
     """A program that imports numba before the engine also uses the cache folder named after the sources."""
     process = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
     assert ("True\n", "") == (process.stdout, process.stderr)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if not learners.is_multiclass(name)])
+def test_a_learner_begins_with_weights(name):
+    """A learner that begins with weights predicts with them, and an answer moves them from there."""
+    X = np.array([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]])
+    table, prior = rows.as_rows(X), {0: 1.0, 1: -2.0}
+    learner, rule = learners.build(name, 3), query_rules.build("all", name)
+    stream.begin_with(learner, prior)
+    began = learners.weights(learner).copy()
+    assert [1.0, -2.0, 0.0] == began.tolist()
+    stream.replay(table, [1], [0], learner, rule, stream.objective(rho=1))
+    after = learners.weights(learner)
+    assert (after[0] > 1.0, after[1] > -2.0) == (True, True)
+    assert np.abs(after - began).max() < 2.5
+
+
+def test_several_classes_have_no_prior():
+    """A multi-class learner refuses weights to begin with."""
+    with pytest.raises(ValueError, match="a prior is for a positive and a negative class"):
+        stream.begin_with(learners.build("m-pa", 3, classes=3), {0: 1.0})

@@ -39,6 +39,19 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
     assert 1 == server.session.store.standing_label(skipped.id)["highlighted"]
 
 
+def test_what_the_model_was_told_is_not_highlighted(work):
+    """Before an answer no word is highlighted, whatever the session began with; later those that answers taught are."""
+    server = work(0, learner="pa-i", rule="all", seed_words=["good"])
+    begun = server.payload()["place"]["question"]
+    assert [0] == [weight for _, weight in begun["parts"]]
+    assert "The model began with the word good." in words(listed(server.session.id, "learned"))
+    session = server.session
+    for k in range(8):
+        asked = session.place.asked
+        session.answer(f"e{k}", asked.id, 1 if session.dataset.item(asked.item)["label"] == "good" else -1)
+    assert any(weight for _, weight in server.payload()["place"]["question"]["parts"])
+
+
 def test_plotly_accepts_the_charts(work):
     """The charts, which are sent to the browser unchecked, are valid figures."""
     session = work().session

@@ -144,6 +144,20 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
     assert session["parameters"] == {"learner": {"C": 0.25}, "rule": {"delta": 0.1}}
 
 
+def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
+    """Words make the prior of a session, and words that no item has are refused by name."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.text_input(key="new-seeds").set_value("nowhere").run()
+    at.button(key="new-send").click().run()
+    assert "no item has a seed word. Got nowhere." in words(at)
+    at.text_input(key="new-seeds").set_value("good, word1,nowhere").run()
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    known = {"words": ["good", "word1"], "items": [], "model": None, "unknown": ["nowhere"]}
+    assert known == store.session(store.sessions()[0]["id"])["prior"]
+
+
 def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     """A data set with classes offers these or one against the rest, and any other data set takes typed class names."""
     path = tmp_path / "kinds.csv"

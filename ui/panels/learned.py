@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from oal_engine.datasets import prior
 from oal_engine.sessions import top_terms
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
@@ -29,7 +30,10 @@ STYLE = """<style>
 def show(server: CardServer) -> None:
     """Show what was learned; call it in a fragment."""
     session = server.session
-    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(_proof(session, server.log))}</p>')
+    proof = _proof(session, server.log)
+    if session.settings.prior:
+        proof += f" {prior.described(session.settings.prior)}"
+    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(proof)}</p>')
     if not session.labels:
         note("Nothing is learned yet.")
         return

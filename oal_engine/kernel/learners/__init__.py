@@ -58,6 +58,7 @@ count_index = method("count_index", default=lambda self, predicted, y: (int(pred
 variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
+begin = method("begin", default=lambda self, j, value: put(self, j, value))  # before the first update
 update = method("update")
 dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])

@@ -41,6 +41,9 @@ class AdaDA(NamedTuple):
     provides = "adaptive"
     variance, gain = _variance, gain
 
+    def begin(self, j, value):
+        self.w[j], self.gradients[j] = value, -value * self.delta / self.eta  # no square is known yet
+
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:
             for k in span(x.rows, x.i):

@@ -1,0 +1,110 @@
+"""What it is worth to begin with what is known: F1 of `auto` with seed words, with positive items, and with nothing.
+
+Every number is a mean over streams in several random orders. Seed items are drawn anew for each order and are not in
+it; the words were chosen by hand before anything was run.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import table
+
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats, prior
+from oal_engine.experiments.replays import replay
+from oal_engine.kernel import stream
+from oal_engine.kernel.algorithms import strategy
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+LABELS = (30, 100, 300)
+ABSTRACTS = {"text": ("title", "abstract"), "label": "label_included", "positive": ("1",)}
+MOMENTS = {"text": ("moment",), "label": "concepts", "id": "hmid", "contains": True}
+FILES = {  # the file, its columns, four words
+    "sms": ("sms_spam_collection.tsv.xz", {"text": ("column 2",), "label": "column 1", "positive": ("spam",)},
+            "free call txt prize"),
+    "exercise": ("happymoments.csv.xz", MOMENTS | {"positive": ("exercise",)}, "gym workout exercise run"),
+    "animals": ("happymoments.csv.xz", MOMENTS | {"positive": ("animals",)}, "dog cat puppy pet"),
+    "food": ("happymoments.csv.xz", MOMENTS | {"positive": ("food",)}, "dinner food ate delicious"),
+    "heart": ("ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "positive": ("C14",)},
+              "coronary heart myocardial hypertension"),
+    "tumours": ("ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "positive": ("C04",)},
+                "cancer tumor carcinoma tumors"),
+    "space": ("20news_bydate.jsonl.xz", {"text": ("text",), "label": "label", "positive": ("sci.space",)},
+              "space nasa orbit launch"),
+    "nudging": ("sysrev_Nagtegaal_2019.csv.xz", ABSTRACTS, "nudge nudging default reminders"),
+    "ACE inhibitors": ("sysrev_cohen2006_ACEInhibitors.csv.xz", ABSTRACTS,
+                       "enalapril captopril lisinopril hypertension"),
+}  # fmt: skip
+WAYS = ("nothing", "1 item", "3 items", "1 word", "4 words")
+
+
+def sources(quick):
+    """The streams by name, with four words each: the demo, or the shared files that exist."""
+    if quick:
+        shown = demo.DEMOS["tweets"]
+        items = formats.read(demo.FOLDER / shown.file, shown.columns)
+        yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown)), "happy joy love great".split()
+    for name, (file, columns, words) in () if quick else FILES.items():
+        if (SHARED / file).is_file():
+            yield name, datasets.table(formats.read(SHARED / file, formats.Columns(**columns))), words.split()
+
+
+def known(data, way, words, seed):
+    """What is known in one of the ways, and the rows of the items that it is taken from."""
+    count, _, kind = way.partition(" ")
+    if kind.startswith("word"):
+        return prior.made(data, words[: int(count)]), []
+    positives = np.flatnonzero(data.y > 0)
+    drawn = positives[stream.shuffled(positives.size, seed)[: int(count) if kind else 0]]
+    return prior.made(data, items=[data.items.ids[row] for row in drawn]), drawn
+
+
+def measure(quick, orders, first):
+    """The mean F1 (push) of each stream, budget and way."""
+    means = defaultdict(dict)
+    for name, data, words in sources(quick):
+        for budget in LABELS:
+            for way in WAYS:
+                scores = []
+                for seed in range(first, first + orders):
+                    begun, drawn = known(data, way, words, seed)
+                    order = stream.shuffled(data.y.size, seed)
+                    order = order[~np.isin(order, drawn)]
+                    done = replay(strategy("auto"), data, [order], rho="laplace", budget=budget, seed=seed, prior=begun)
+                    scores.append(done["mean"]["push"]["f1"])
+                means[name, budget][way] = 100 * float(np.mean(scores))
+    return means
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="The demo only, for a trial.")] = False,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 10,
+    first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Measure what seeds are worth, for each number of labels on average and for each stream."""
+    means = measure(quick, orders, first)
+    lines = [
+        {"stream": name, "labels": labels} | means[name, labels] for labels in LABELS
+        for name, budget in means if budget == labels
+    ]  # fmt: skip
+    for labels in LABELS:
+        own = [line for line in lines if line["labels"] == labels]
+        lines.append({"stream": "mean", "labels": labels} | {way: np.mean([line[way] for line in own]) for way in WAYS})
+    if as_json:
+        print(json.dumps(lines))
+        return
+    rows = [[line["stream"], line["labels"], *(f"{line[way]:.1f}" for way in WAYS)] for line in lines]
+    print("\n".join(table(("stream", "labels", *WAYS), rows)))
+
+
+if __name__ == "__main__":
+    typer.run(main)

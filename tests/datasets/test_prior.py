@@ -1,0 +1,97 @@
+"""What is known beforehand becomes one vector of weights over the columns of a data set."""
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import formats, prior
+from oal_engine.datasets.sources import DataError
+from oal_engine.store import Store
+
+TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and a dog", "the cat opens the gym"]
+
+
+@pytest.fixture(params=["table", "stored"])
+def data(request, tmp_path):
+    """Five texts as they are read from a file, and as a stored data set."""
+    ids, y = [f"i{k}" for k in range(5)], np.array([1, 1, -1, -1, -1], np.int8)
+    made = datasets.table(formats.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}))
+    if request.param == "table":
+        return made
+    store = Store(tmp_path / "studio.db")
+    return datasets.Dataset(store, datasets.add(store, "texts", made, "texts.csv"))
+
+
+@pytest.fixture
+def vectors():
+    """Three items of two columns."""
+    X = np.array([[3.0, 4.0], [0.0, 2.0], [-1.0, 0.0]])
+    return datasets.table(formats.Items(["a", "b", "c"], None, X, ["x", "y"], ["word"] * 3, np.ones(3, np.int8), {}))
+
+
+def by_term(data, known):
+    return {data.vocabulary.terms[column]: weight for column, weight in known.weights.items()}
+
+
+def test_each_word_counts_the_same(data):
+    """The weights of words, however rare, are equal, and together of the length STRENGTH."""
+    known = prior.made(data, [" gym ", "Cat", "gym", ""])
+    assert ("gym", "Cat") == known.words
+    assert by_term(data, known) == pytest.approx(dict.fromkeys(["gym", "cat"], prior.STRENGTH / np.sqrt(2)))
+
+
+def test_words_that_no_item_has_are_named(data):
+    """Unknown words are kept apart from known ones, and refused by name where no word is known."""
+    known = prior.made(data, ["gym", "swim", "run"])
+    assert (("gym",), ("swim", "run")) == (known.words, known.unknown)
+    assert "The model began with the word gym. No item has swim, run." == prior.described(known.source)
+    with pytest.raises(DataError, match=r"^no item has a seed word\. Got swim, run\.$"):
+        prior.made(data, ["swim", "run"])
+
+
+def test_items_bring_their_rows(data):
+    """The weights of one item are its row, those of several the mean of their rows in the same length."""
+    row = datasets.rows.nonzero(data.rows, 1)
+    assert dict(zip(*row)) == pytest.approx(
+        {column: weight / prior.STRENGTH for column, weight in prior.made(data, items=["i1"]).weights.items()}
+    )
+    both = prior.made(data, items=["i1", "i3", "i1"])
+    assert ("i1", "i3") == both.items
+    assert prior.STRENGTH == pytest.approx(np.linalg.norm([*both.weights.values()]))
+    with pytest.raises(DataError, match=r"^seed items must be ids of items\. Got i9, j\.$"):
+        prior.made(data, items=["i1", "i9", "j"])
+
+
+def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
+    """The weights of a model keep their ratio and their sign in the columns of the same names, the largest at most."""
+    names = {"gym": 2.0, "cat": -1.0, "swim": 9.0}
+    assert by_term(data, prior.made(data, model=("sports", names))) == pytest.approx(
+        {"gym": 2 * prior.STRENGTH / np.sqrt(5), "cat": -prior.STRENGTH / np.sqrt(5)}
+    )
+    monkeypatch.setattr(prior, "MOST_COLUMNS", 1)
+    assert {"gym"} == by_term(data, prior.made(data, model=("sports", names))).keys()
+    with pytest.raises(DataError, match=r"^the model of sports has no feature that the data has\.$"):
+        prior.made(data, model=("sports", {"swim": 9.0}))
+
+
+def test_words_and_items_count_the_same(data):
+    """Of words and items together each part has the same length."""
+    words, items = (prior.made(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
+    both = prior.made(data, ["cat"], ["i2"])
+    sums = {column: words.get(column, 0) + items.get(column, 0) for column in words | items}
+    length = np.linalg.norm([*sums.values()])
+    assert both.weights == pytest.approx({column: value * prior.STRENGTH / length for column, value in sums.items()})
+
+
+def test_vectors_have_no_words(vectors):
+    """Seed items work with vectors, and seed words are refused with the way out."""
+    assert {0: 0.6, 1: 0.8} == pytest.approx(
+        {column: value / prior.STRENGTH for column, value in prior.made(vectors, items=["a"]).weights.items()}
+    )
+    with pytest.raises(DataError, match=r"^seed words need texts; these items are vectors\. Use seed items\.$"):
+        prior.made(vectors, ["gym"])
+
+
+def test_nothing_known_is_no_prior(data):
+    """Without words, items and a model there is no prior."""
+    assert prior.made(data, [" "], []) is None
