@@ -28,7 +28,7 @@ LABELS = (30, 100, 300)
 ABSTRACTS = {"text": ("title", "abstract"), "label": "label_included", "positive": ("1",)}
 MOMENTS = {"text": ("moment",), "label": "concepts", "id": "hmid", "contains": True}
 FILES = {  # the file, its columns, four words
-    "sms": ("sms_spam_collection.tsv.xz", {"text": ("column 2",), "label": "column 1", "positive": ("spam",)},
+    "sms": ("sms_spam_collection.tsv.xz", {"text": ("c2",), "label": "c1", "positive": ("spam",)},
             "free call txt prize"),
     "exercise": ("happymoments.csv.xz", MOMENTS | {"positive": ("exercise",)}, "gym workout exercise run"),
     "animals": ("happymoments.csv.xz", MOMENTS | {"positive": ("animals",)}, "dog cat puppy pet"),
@@ -51,7 +51,8 @@ def sources(quick):
     if quick:
         shown = demo.DEMOS["tweets"]
         items = formats.read(demo.FOLDER / shown.file, shown.columns)
-        yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown)), "happy joy love great".split()
+        words = ["life", "grateful", "proud", "content"]
+        yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown)), words
     for name, (file, columns, words) in () if quick else FILES.items():
         if (SHARED / file).is_file():
             yield name, datasets.table(formats.read(SHARED / file, formats.Columns(**columns))), words.split()

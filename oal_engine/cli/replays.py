@@ -68,9 +68,9 @@ def replay(
     else:
         data, positive = _stored(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
-    known = prior.made(data, *knowing.lists, seed_model and _weights(seed_model))
+    known = prior.made(data, *knowing.lists, _weights(seed_model) if seed_model else None)
     if known and known.unknown:
-        print(f"No item has {', '.join(known.unknown)}.", file=sys.stderr)
+        print(f"Unknown words: {', '.join(known.unknown)}.", file=sys.stderr)
     result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
     print(json.dumps(result)) if as_json else _print(result)
 

@@ -14,7 +14,7 @@ from . import Dataset, FeatureTable
 from .readers import some
 from .sources import DataError
 
-STRENGTH = 1.0  # the length of the weights; rows are of unit length
+TRUST = {"words": 6.0, "items": 3.0, "model": 6.0}  # the length of the weights made of each; rows have the length 1
 MOST_COLUMNS = 10_000  # that a model may bring: those of its largest weights
 
 
@@ -42,7 +42,7 @@ def described(source: Mapping[str, Any]) -> str:
         f"the item{'s' * (len(source['items']) > 1)} {', '.join(source['items'])}" if source["items"] else "",
         f"the model of {source['model']}" if source["model"] else "",
     ]
-    unknown = f" No item has {', '.join(source['unknown'])}." if source["unknown"] else ""
+    unknown = f" Unknown: {', '.join(source['unknown'])}." if source["unknown"] else ""
     return f"The model began with {' and '.join(filter(None, parts))}.{unknown}"
 
 
@@ -55,32 +55,29 @@ def made(
     """The prior of words and of ids of items that are of the rare class, and of the name and the weights of a model by
     term or column; None where nothing is given. DataError names what the data set does not have."""
     words, items = (tuple(dict.fromkeys(filter(None, map(str.strip, given)))) for given in (words, items))
-    parts, unknown = [], tuple[str, ...]()
-    if words:
-        known, unknown = _known(data, words)
-        parts.append(_sum(data.transform(known), range(len(known))))
-        words = tuple(known)
-    if items:
-        parts.append(_sum(data.rows, _positions(data, items)))
-    if model:
-        parts.append(_of_model(data, *model))
-    if not parts:
+    if not (words or items or model):
         return None
-    total = _unit(sum(map(_unit, parts), np.zeros(data.rows.columns)))
+    total, unknown = np.zeros(data.rows.columns), tuple[str, ...]()
+    if words:
+        words, unknown = _known(data, words)
+        total += TRUST["words"] * _mean(data.transform(words), range(len(words)))
+    if items:
+        total += TRUST["items"] * _mean(data.rows, _positions(data, items))
+    if model:
+        total += TRUST["model"] * _of_model(data, *model)
     largest = np.argsort(-np.abs(total), kind="stable")[:MOST_COLUMNS]
-    weights = {int(column): STRENGTH * float(total[column]) for column in np.sort(largest) if total[column]}
+    weights = {int(column): float(total[column]) for column in np.sort(largest) if total[column]}
     return Prior(words, items, model and model[0], unknown, weights)
 
 
-def _known(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def _known(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words that the vocabulary knows, and those that it does not."""
     if data.vocabulary is None:
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
     sizes = np.diff(data.vocabulary.transform(words).indptr)
-    known = [word for word, size in zip(words, sizes) if size]
-    unknown = tuple(word for word, size in zip(words, sizes) if not size)
+    known, unknown = (tuple(word for word, size in zip(words, sizes) if bool(size) == kept) for kept in (True, False))
     if not known:
-        raise DataError(f"no item has a seed word. Got {some(unknown, 5)}.")
+        raise DataError(f"seed words must be words that the data knows. Got {some(unknown, 5)}.")
     return known, unknown
 
 
@@ -98,16 +95,16 @@ def _of_model(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, 
     weights = np.array([by_feature.get(feature, 0.0) for feature in features])
     if not weights.any():
         raise DataError(f"the model of {name} has no feature that the data has.")
-    return weights
+    return _unit(weights)
 
 
-def _sum(table: Rows, positions: Sequence[int]) -> np.ndarray:
-    """The sum of some rows, each of unit length."""
+def _mean(table: Rows, positions: Sequence[int]) -> np.ndarray:
+    """The direction of the mean of some rows, in which each counts the same."""
     total = np.zeros(table.columns)
     for position in positions:
         columns, values = rows.nonzero(table, position)
         total[columns] += _unit(values)
-    return total
+    return _unit(total)
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

@@ -181,7 +181,7 @@ def create(
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items"):
         del values[key]
-    return store.add_session(values, known and known.weights)
+    return store.add_session(values, known.weights if known else None)
 
 
 def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:

@@ -34,18 +34,18 @@ def by_term(data, known):
 
 
 def test_each_word_counts_the_same(data):
-    """The weights of words, however rare, are equal, and together of the length STRENGTH."""
+    """The weights of words, however rare, are equal, and together of the length of their trust."""
     known = prior.made(data, [" gym ", "Cat", "gym", ""])
     assert ("gym", "Cat") == known.words
-    assert by_term(data, known) == pytest.approx(dict.fromkeys(["gym", "cat"], prior.STRENGTH / np.sqrt(2)))
+    assert by_term(data, known) == pytest.approx(dict.fromkeys(["gym", "cat"], prior.TRUST["words"] / np.sqrt(2)))
 
 
 def test_words_that_no_item_has_are_named(data):
     """Unknown words are kept apart from known ones, and refused by name where no word is known."""
     known = prior.made(data, ["gym", "swim", "run"])
     assert (("gym",), ("swim", "run")) == (known.words, known.unknown)
-    assert "The model began with the word gym. No item has swim, run." == prior.described(known.source)
-    with pytest.raises(DataError, match=r"^no item has a seed word\. Got swim, run\.$"):
+    assert "The model began with the word gym. Unknown: swim, run." == prior.described(known.source)
+    with pytest.raises(DataError, match=r"^seed words must be words that the data knows\. Got swim, run\.$"):
         prior.made(data, ["swim", "run"])
 
 
@@ -53,11 +53,11 @@ def test_items_bring_their_rows(data):
     """The weights of one item are its row, those of several the mean of their rows in the same length."""
     row = datasets.rows.nonzero(data.rows, 1)
     assert dict(zip(*row)) == pytest.approx(
-        {column: weight / prior.STRENGTH for column, weight in prior.made(data, items=["i1"]).weights.items()}
+        {column: weight / prior.TRUST["items"] for column, weight in prior.made(data, items=["i1"]).weights.items()}
     )
     both = prior.made(data, items=["i1", "i3", "i1"])
     assert ("i1", "i3") == both.items
-    assert prior.STRENGTH == pytest.approx(np.linalg.norm([*both.weights.values()]))
+    assert prior.TRUST["items"] == pytest.approx(np.linalg.norm([*both.weights.values()]))
     with pytest.raises(DataError, match=r"^seed items must be ids of items\. Got i9, j\.$"):
         prior.made(data, items=["i1", "i9", "j"])
 
@@ -66,7 +66,7 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
     """The weights of a model keep their ratio and their sign in the columns of the same names, the largest at most."""
     names = {"gym": 2.0, "cat": -1.0, "swim": 9.0}
     assert by_term(data, prior.made(data, model=("sports", names))) == pytest.approx(
-        {"gym": 2 * prior.STRENGTH / np.sqrt(5), "cat": -prior.STRENGTH / np.sqrt(5)}
+        {"gym": 2 * prior.TRUST["model"] / np.sqrt(5), "cat": -prior.TRUST["model"] / np.sqrt(5)}
     )
     monkeypatch.setattr(prior, "MOST_COLUMNS", 1)
     assert {"gym"} == by_term(data, prior.made(data, model=("sports", names))).keys()
@@ -74,19 +74,17 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
         prior.made(data, model=("sports", {"swim": 9.0}))
 
 
-def test_words_and_items_count_the_same(data):
-    """Of words and items together each part has the same length."""
+def test_words_and_items_add_up(data):
+    """The weights of words and items together are the sum of those of each."""
     words, items = (prior.made(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
-    both = prior.made(data, ["cat"], ["i2"])
     sums = {column: words.get(column, 0) + items.get(column, 0) for column in words | items}
-    length = np.linalg.norm([*sums.values()])
-    assert both.weights == pytest.approx({column: value * prior.STRENGTH / length for column, value in sums.items()})
+    assert sums == pytest.approx(prior.made(data, ["cat"], ["i2"]).weights)
 
 
 def test_vectors_have_no_words(vectors):
     """Seed items work with vectors, and seed words are refused with the way out."""
     assert {0: 0.6, 1: 0.8} == pytest.approx(
-        {column: value / prior.STRENGTH for column, value in prior.made(vectors, items=["a"]).weights.items()}
+        {column: value / prior.TRUST["items"] for column, value in prior.made(vectors, items=["a"]).weights.items()}
     )
     with pytest.raises(DataError, match=r"^seed words need texts; these items are vectors\. Use seed items\.$"):
         prior.made(vectors, ["gym"])

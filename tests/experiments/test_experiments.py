@@ -156,7 +156,7 @@ def test_a_comparison_begins_with_seeds(store):
         experiments.compare(spec(seed_items=ids, budgets=[20]), store, name) for name, ids in (("x", []), ("y", seeds))
     )
     assert "seed_items" not in store.comparison("x")["specification"]
-    assert seeds == experiments.load(store, "y").as_json()["specification"]["seed_items"]
+    assert tuple(seeds) == experiments.load(store, "y").spec.seed_items
     assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
     known = prior.made(data, items=seeds)
     runs = replays.replay(strategy("PAA-I"), data, permutations=3, budget=20, prior=known)["runs"]

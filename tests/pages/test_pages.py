@@ -150,7 +150,7 @@ def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
     at.button(key="new").click().run()
     at.text_input(key="new-seeds").set_value("nowhere").run()
     at.button(key="new-send").click().run()
-    assert "no item has a seed word. Got nowhere." in words(at)
+    assert "seed words must be words that the data knows. Got nowhere." in words(at)
     at.text_input(key="new-seeds").set_value("good, word1,nowhere").run()
     at.button(key="new-send").click().run()
     assert not at.exception
