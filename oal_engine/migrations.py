@@ -158,7 +158,7 @@ def m2026_11_21_checksums(db: "Database") -> None:
 @step
 def m2026_11_22_prior(db: "Database") -> None:
     """What a session began with: what was known of its rare class, and the weights made of it."""
-    db.execute("ALTER TABLE sessions ADD COLUMN prior TEXT")  # JSON: words, items, model, unknown; NULL: nothing
+    db.execute("ALTER TABLE sessions ADD COLUMN prior TEXT")  # JSON: as `Prior.source`; NULL: nothing
     db.execute("""
         CREATE TABLE prior_weights (
             session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, column INTEGER NOT NULL,

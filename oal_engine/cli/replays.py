@@ -8,6 +8,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from rich import box
 from rich.markup import escape
 from rich.table import Table
@@ -51,6 +52,9 @@ def replay(
     running: Running,
     knowing: Knowing,
     seed_model: Annotated[Path | None, Option(help="A model that `export --what model` wrote, to begin with.")] = None,
+    seed_scores: Annotated[
+        Path | None, Option(help="A table with columns id and score; a high score points to a positive.")
+    ] = None,
     learning: Learning,
     importing: Importing,
     reading: Reading,
@@ -68,7 +72,8 @@ def replay(
     else:
         data, positive = _stored(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
-    known = prior.made(data, *knowing.lists, _weights(seed_model) if seed_model else None)
+    learned = _weights(seed_model) if seed_model else None
+    known = prior.made(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
     if known and known.unknown:
         print(f"Unknown words: {', '.join(known.unknown)}.", file=sys.stderr)
     result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
@@ -111,6 +116,14 @@ def _weights(path: Path) -> tuple[str, dict[str, float]]:
     if learned.multiclass:
         raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
     return learned.head["session"], dict(zip(learned.names, learned.weights[:, 0].tolist()))
+
+
+def _scores(path: Path) -> dict[str, float]:
+    """The scores in a table by the ids of their items."""
+    items = formats.read(path, formats.Columns(id="id", features=("score",)))
+    if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
+        raise ValueError(f"--seed-scores must be a table with columns id and score. Got {path}.")
+    return dict(zip(items.ids, items.vectors[:, 0].tolist()))
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -14,25 +14,32 @@ from . import Dataset, FeatureTable
 from .readers import some
 from .sources import DataError
 
-TRUST = {"words": 6.0, "items": 3.0, "model": 6.0}  # the length of the weights made of each; rows have the length 1
+TRUST = {"words": 6.0, "items": 3.0, "model": 6.0, "scores": 6.0}  # length of the weights of each; that of rows is 1
 MOST_COLUMNS = 10_000  # that a model may bring: those of its largest weights
 
 
 @dataclass(frozen=True)
 class Prior:
-    """The words, the ids of items and the name of the model that a learner begins with, the words that the data does
-    not know, and the weights made of all of them, by column."""
+    """The words, the ids of items, the name of the model and the number of scores that a learner begins with, the words
+    that the data does not know, and the weights made of all of them, by column."""
 
     words: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
     model: str | None = None
+    scores: int = 0
     unknown: tuple[str, ...] = ()
     weights: dict[int, float] = field(default_factory=dict, repr=False)
 
     @property
     def source(self) -> dict[str, Any]:
         """What the weights were made of, ready for JSON."""
-        return {"words": [*self.words], "items": [*self.items], "model": self.model, "unknown": [*self.unknown]}
+        return {
+            "words": [*self.words],
+            "items": [*self.items],
+            "model": self.model,
+            "scores": self.scores,
+            "unknown": [*self.unknown],
+        }
 
 
 def described(source: Mapping[str, Any]) -> str:
@@ -41,6 +48,7 @@ def described(source: Mapping[str, Any]) -> str:
         f"the word{'s' * (len(source['words']) > 1)} {', '.join(source['words'])}" if source["words"] else "",
         f"the item{'s' * (len(source['items']) > 1)} {', '.join(source['items'])}" if source["items"] else "",
         f"the model of {source['model']}" if source["model"] else "",
+        f"scores of {source['scores']:,} items" if source["scores"] else "",
     ]
     unknown = f" Unknown: {', '.join(source['unknown'])}." if source["unknown"] else ""
     return f"The model began with {' and '.join(filter(None, parts))}.{unknown}"
@@ -51,11 +59,13 @@ def made(
     words: Sequence[str] = (),
     items: Sequence[str] = (),
     model: tuple[str, Mapping[str, float]] | None = None,
+    scores: Mapping[str, float] | None = None,
 ) -> Prior | None:
-    """The prior of words and of ids of items that are of the rare class, and of the name and the weights of a model by
-    term or column; None where nothing is given. DataError names what the data set does not have."""
+    """The prior of words and of ids of items that are of the rare class, of the name and the weights of a model by term
+    or column, and of scores by id that are higher in the rare class; None where nothing is given. DataError names what
+    the data set does not have."""
     words, items = (tuple(dict.fromkeys(filter(None, map(str.strip, given)))) for given in (words, items))
-    if not (words or items or model):
+    if not (words or items or model or scores):
         return None
     total, unknown = np.zeros(data.rows.columns), tuple[str, ...]()
     if words:
@@ -65,9 +75,11 @@ def made(
         total += TRUST["items"] * _mean(data.rows, _positions(data, items))
     if model:
         total += TRUST["model"] * _of_model(data, *model)
+    if scores:
+        total += TRUST["scores"] * _of_scores(data, scores)
     largest = np.argsort(-np.abs(total), kind="stable")[:MOST_COLUMNS]
     weights = {int(column): float(total[column]) for column in np.sort(largest) if total[column]}
-    return Prior(words, items, model and model[0], unknown, weights)
+    return Prior(words, items, model and model[0], len(scores or ()), unknown, weights)
 
 
 def _known(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -96,6 +108,18 @@ def _of_model(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, 
     if not weights.any():
         raise DataError(f"the model of {name} has no feature that the data has.")
     return _unit(weights)
+
+
+def _of_scores(data: Dataset | FeatureTable, scores: Mapping[str, float]) -> np.ndarray:
+    """The direction in which scores grow: the sum of the rows that have one, each times its distance from the mean."""
+    positions = data.positions(scores.keys())
+    if len(positions) < len(scores):
+        missing = [id for id in scores if id not in positions]
+        raise DataError(f"seed scores must be of ids of items. Got {some(missing, 5)}.")
+    weights = np.zeros(rows.length(data.rows))
+    weights[[*positions.values()]] = [scores[id] for id in positions]
+    weights[[*positions.values()]] -= np.mean([*scores.values()])
+    return _unit(rows.matrix(data.rows).T @ weights)
 
 
 def _mean(table: Rows, positions: Sequence[int]) -> np.ndarray:

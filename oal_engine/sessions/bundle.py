@@ -106,7 +106,7 @@ PRIOR = {
     **dict.fromkeys(
         ("words", "items", "unknown"), lambda value: isinstance(value, list) and all(map(words(500), value))
     ),
-    "model": or_none(words(500)),
+    "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
 BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
@@ -158,7 +158,7 @@ def _prior(known: object, features: int) -> Prior:
     if max(weights, default=0) >= features:
         raise JsonLinesError(f"the prior of a session must have columns below {features:,}. Got {max(weights):,}.")
     words, items, unknown = (tuple(source[key]) for key in ("words", "items", "unknown"))
-    return Prior(words, items, source["model"], unknown, weights)
+    return Prior(words, items, source["model"], source["scores"], unknown, weights)
 
 
 def _match(store: Store, wanted: Row) -> int:

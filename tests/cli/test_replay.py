@@ -12,6 +12,9 @@ from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import metrics, spending, stream
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
 from tests.harness.command_line import ROWS, RUN, TWEETS
 
 METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "recall", "f1", "sum", "cost", "accuracy"]
@@ -273,8 +276,35 @@ def test_replay_begins_with_words_and_items(run, ok, tweets):
     )
     result = json.loads(out)
     assert (0, "Unknown words: sad.\n") == (code, err)
-    assert {"words": ["#happy"], "items": ["2"], "model": None, "unknown": ["sad"]} == result["prior"]
+    assert {"words": ["#happy"], "items": ["2"], "model": None, "scores": 0, "unknown": ["sad"]} == result["prior"]
     assert "prior" not in plain
     assert figures(plain["runs"][0]) != figures(result["runs"][0])
     code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-words", "sad,glum")
     assert (1, "error: seed words must be words that the data knows. Got sad, glum.\n") == (code, err)
+
+
+def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
+    """Scores of items in a table of their own change what is asked; a table without them is refused."""
+    path = tmp_path / "scores.csv"
+    path.write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
+    plain, scored = (
+        ok("replay", tweets, *TWEETS, *RUN, "--budget", 10, *more) for more in ((), ("--seed-scores", path))
+    )
+    assert ROWS == scored["prior"]["scores"]
+    assert figures(plain["runs"][0]) != figures(scored["runs"][0])
+    code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-scores", tweets)
+    assert (1, "error: tweets.csv has no column 'id'; its columns are title, body, topics.\n") == (code, err)
+
+
+def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
+    """A model that a session exported changes what is asked, and its session is named."""
+    ok("import", tweets, "--name", "tweets", *TWEETS)
+    opened = Session(Store(db), create(Store(db), "tweets", "PAA-I", budget=20, name="first"))
+    while asked := opened.place.asked:
+        opened.answer(f"event {asked.number}", asked.id, int(opened.y[asked.item]))
+    ok("export", opened.id, "--what", "model", "--out", tmp_path / "model.gz")
+    plain, begun = (
+        ok("replay", "tweets", *RUN, "--budget", 10, *more) for more in ((), ("--seed-model", tmp_path / "model.gz"))
+    )
+    assert "first" == begun["prior"]["model"]
+    assert figures(plain["runs"][0]) != figures(begun["runs"][0])

@@ -74,6 +74,18 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
         prior.made(data, model=("sports", {"swim": 9.0}))
 
 
+def test_scores_bring_the_rows_that_have_high_ones(data):
+    """The weights of scores are the rows, each times how far its score is from the mean of those that there are."""
+    known = prior.made(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
+    rows = datasets.rows.matrix(data.rows).toarray()
+    wanted = 0.5 * rows[0] - 0.3 * rows[2] - 0.2 * rows[3]
+    wanted *= prior.TRUST["scores"] / np.linalg.norm(wanted)
+    assert {j: value for j, value in enumerate(wanted) if value} == pytest.approx(known.weights)
+    assert "The model began with scores of 3 items." == prior.described(known.source)
+    with pytest.raises(DataError, match=r"^seed scores must be of ids of items\. Got i9\.$"):
+        prior.made(data, scores={"i0": 0.9, "i9": 0.1})
+
+
 def test_words_and_items_add_up(data):
     """The weights of words and items together are the sum of those of each."""
     words, items = (prior.made(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))

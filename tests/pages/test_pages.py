@@ -154,7 +154,7 @@ def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
     at.text_input(key="new-seeds").set_value("good, word1,nowhere").run()
     at.button(key="new-send").click().run()
     assert not at.exception
-    known = {"words": ["good", "word1"], "items": [], "model": None, "unknown": ["nowhere"]}
+    known = {"words": ["good", "word1"], "items": [], "model": None, "scores": 0, "unknown": ["nowhere"]}
     assert known == store.session(store.sessions()[0]["id"])["prior"]
 
 

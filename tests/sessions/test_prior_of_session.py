@@ -69,7 +69,7 @@ def test_a_session_is_rebuilt_with_what_it_began_with(store):
     opened.correct("correction", first.id, -first.label)
     assert opened.digest() == Session(store, opened.id).digest()
     assert verify(store, opened.id).verified
-    assert {"words": ["gym"], "items": ["i5"], "model": None, "unknown": ["swim"]} == again.settings.prior
+    assert {"words": ["gym"], "items": ["i5"], "model": None, "scores": 0, "unknown": ["swim"]} == again.settings.prior
 
 
 def test_a_published_session_brings_what_it_began_with(store, tmp_path):
