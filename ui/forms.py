@@ -4,6 +4,7 @@ from typing import Any
 
 import streamlit as st
 
+from oal_engine.datasets import Dataset, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
@@ -11,7 +12,7 @@ from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners
 
-from .page import annotator
+from .page import annotator, small_note, store
 
 LONGEST = 60  # characters of a class's name
 LONGEST_GUIDELINES = 20_000
@@ -56,7 +57,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         )
         first = WHAT_COUNTS[counts]
         if rows[dataset]["kind"] == "text":
-            classes["seed_words"] = _seed_words(classes["positive_name"])
+            classes["seed_words"] = _seed_words(rows[dataset], classes["positive_name"])
     guidelines = st.text_area(
         "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
         height=68, key="new-guidelines",
@@ -103,9 +104,12 @@ def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
     return {"positive_name": positive_name, "negative_name": negative_name} | rare
 
 
-def _seed_words(positive: str) -> list[str]:
+def _seed_words(row: dict[str, Any], positive: str) -> list[str]:
     words = st.text_input(f"Words that point to {positive}", placeholder="optional", help=SEEDS, key="new-seeds")
-    return [word for word in words.split(",") if word.strip()]
+    given = [word.strip() for word in words.split(",") if word.strip()]
+    if given and (unknown := prior.divided(Dataset(store(), row["id"]), given)[1]):
+        small_note(f"Not in the data: {', '.join(unknown)}.")
+    return given
 
 
 def _class_names(dataset: str) -> tuple[str, str]:

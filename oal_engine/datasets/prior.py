@@ -69,7 +69,9 @@ def made(
         return None
     total, unknown = np.zeros(data.rows.columns), tuple[str, ...]()
     if words:
-        words, unknown = _known(data, words)
+        words, unknown = divided(data, words)
+        if not words:
+            raise DataError(f"seed words must be words that the data knows. Got {some(unknown, 5)}.")
         total += TRUST["words"] * _mean(data.transform(words), range(len(words)))
     if items:
         total += TRUST["items"] * _mean(data.rows, _positions(data, items))
@@ -82,14 +84,12 @@ def made(
     return Prior(words, items, model and model[0], len(scores or ()), unknown, weights)
 
 
-def _known(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words that the vocabulary knows, and those that it does not."""
     if data.vocabulary is None:
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
     sizes = np.diff(data.vocabulary.transform(words).indptr)
     known, unknown = (tuple(word for word, size in zip(words, sizes) if bool(size) == kept) for kept in (True, False))
-    if not known:
-        raise DataError(f"seed words must be words that the data knows. Got {some(unknown, 5)}.")
     return known, unknown
 
 

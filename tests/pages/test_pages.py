@@ -145,10 +145,11 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
 
 
 def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
-    """Words make the prior of a session, and words that no item has are refused by name."""
+    """Words make the prior of a session, and words that are not in the data are named at once."""
     at = run("home.py")
     at.button(key="new").click().run()
     at.text_input(key="new-seeds").set_value("nowhere").run()
+    assert "Not in the data: nowhere." in words(at)
     at.button(key="new-send").click().run()
     assert "seed words must be words that the data knows. Got nowhere." in words(at)
     at.text_input(key="new-seeds").set_value("good, word1,nowhere").run()
