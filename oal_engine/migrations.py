@@ -165,6 +165,18 @@ def m2026_11_22_prior(db: "Database") -> None:
             weight REAL NOT NULL, PRIMARY KEY (session, column)) STRICT, WITHOUT ROWID""")
 
 
+@step
+def m2026_11_22_additions(db: "Database") -> None:
+    """Labels that were added to the budget of a session, planned for a horizon. So many answers stood then (position);
+    at_end: where the stream had ended, NULL while a question waited."""
+    db.execute("""
+        CREATE TABLE additions (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            labels INTEGER NOT NULL CHECK (labels > 0), horizon INTEGER NOT NULL, position INTEGER NOT NULL,
+            at_end INTEGER, annotator TEXT NOT NULL, added_at TEXT NOT NULL) STRICT""")
+    db.execute("CREATE INDEX additions_session ON additions (session)")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

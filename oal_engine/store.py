@@ -33,12 +33,13 @@ def _decoded(row: Row, *columns: str) -> Row:
 
 class History(NamedTuple):
     """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
-    notes, marks, and the digests that stand, {answers: digest}."""
+    notes, marks, additions of labels to the budget, and the digests that stand, {answers: digest}."""
 
     questions: list[Row]
     labels: list[Row]
     notes: list[Row]
     marks: list[Row]
+    additions: list[Row]
     digests: dict[int, str]
 
 
@@ -234,9 +235,11 @@ class Store(Database):
         return _decoded(row, "parameters", "classes", "prior")
 
     def sessions(self) -> list[Row]:
-        """All sessions with their progress, the one last worked on first."""
+        """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
         rows = self.query("""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
+                budget + (SELECT coalesce(sum(added.labels), 0) FROM additions AS added WHERE session = sessions.id)
+                    AS budget,
                 count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
                 count(CASE WHEN label > 0 THEN 1 END) AS positives,
                 coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round
@@ -274,10 +277,15 @@ class Store(Database):
         FROM questions LEFT JOIN labels ON labels.question = questions.id AND undone_at IS NULL
         LEFT JOIN alive ON alive.question = questions.id AND alive.position IS NULL
         WHERE session = ? AND number IS NOT NULL AND +number > ? ORDER BY number"""  # + keeps the join by an index
+    # Labels are added after the changes that were made at the same end, for they lead on from it. While a question
+    # waits the order does not matter.
     CHANGES = f"""{ALIVE}
-        SELECT position, at_end, question, NULL AS item, label, age FROM alive WHERE position IS NOT NULL
-        UNION ALL SELECT position, at_end, NULL, item, -1, rowid FROM feedback
-        WHERE session = ? AND position IS NOT NULL ORDER BY position, at_end NULLS LAST, age"""
+        SELECT position, at_end, at_end IS NULL AS late, question, NULL AS item, label,
+            NULL AS added, NULL AS horizon, age FROM alive WHERE position IS NOT NULL
+        UNION ALL SELECT position, at_end, at_end IS NULL, NULL, item, -1, NULL, NULL, rowid FROM feedback
+        WHERE session = ? AND position IS NOT NULL
+        UNION ALL SELECT position, at_end, at_end IS NOT NULL, NULL, NULL, NULL, labels, horizon, rowid FROM additions
+        WHERE session = ? ORDER BY position, at_end NULLS LAST, late, age"""
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
         """The questions of a session after one of a number in order, each with its label that stands (None: not
@@ -286,10 +294,10 @@ class Store(Database):
         return self.query(self.ANSWERS, session, after, session, after)
 
     def changes(self, session: int) -> list[Row]:
-        """What changed the learner besides answers, in order: corrections (question, label) and wrong marks that train
-        (item), each with the number of answers at that time and the round where the stream had ended (None: it had
-        not)."""
-        return self.query(self.CHANGES, session, 0, session)
+        """What changed the state besides answers, in order: corrections (question, label), marks that train (item),
+        labels added to the budget (added, horizon), each with the number of answers at that time and the round where
+        the stream had ended (None: it had not)."""
+        return self.query(self.CHANGES, session, 0, session, session)
 
     def history(self, session: int) -> History:
         """Everything that was ever stored in the log of a session."""
@@ -303,11 +311,11 @@ class Store(Database):
             " ORDER BY labels.rowid",
             session,
         )
-        notes, marks = (
+        notes, marks, additions = (
             self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
-            for table in ("notes", "feedback")
+            for table in ("notes", "feedback", "additions")
         )
-        return History(questions, labels, notes, marks, self.digests(session))
+        return History(questions, labels, notes, marks, additions, self.digests(session))
 
     @writes
     def put_history(self, session: int, history: History) -> None:
@@ -323,7 +331,7 @@ class Store(Database):
             )
         for row in history.labels:
             self._insert("labels", row | {"question": moved(row["question"])})
-        for table, rows in (("notes", history.notes), ("feedback", history.marks)):
+        for table, rows in (("notes", history.notes), ("feedback", history.marks), ("additions", history.additions)):
             for row in rows:
                 self._insert(table, row | {"session": session})
         for answers, digest in history.digests.items():
@@ -347,9 +355,10 @@ class Store(Database):
         return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
     def event(self, event: str) -> Row | None:
-        """The label that an event gave or took back, or the mark that it gave, or None."""
+        """What an event gave or took back: a label, a mark, or more labels to spend; or None."""
         label = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
-        return label or self.one("SELECT * FROM feedback WHERE event = ?", event)
+        mark = label or self.one("SELECT * FROM feedback WHERE event = ?", event)
+        return mark or self.one("SELECT * FROM additions WHERE event = ?", event)
 
     def session_of(self, question: int) -> int:
         """The session of a question."""
@@ -424,7 +433,8 @@ class Store(Database):
         later = "SET position = ?, at_end = NULL WHERE position > ?"
         own = "question IN (SELECT id FROM questions WHERE session = ?)"
         self.db.execute(f"UPDATE labels {later} AND {own}", [answers, answers, session])
-        self.db.execute(f"UPDATE feedback {later} AND session = ?", [answers, answers, session])
+        for table in ("feedback", "additions"):
+            self.db.execute(f"UPDATE {table} {later} AND session = ?", [answers, answers, session])
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
     @writes
@@ -462,6 +472,20 @@ class Store(Database):
         self._insert("feedback", {
             "event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
             "at_end": at_end, "annotator": annotator, "given_at": now(),
+        })  # fmt: skip
+
+    @writes
+    def put_addition(
+        self, event: str, session: int, labels: int, horizon: int, annotator: str, position: int,
+        at_end: int | None = None,
+    ) -> None:  # fmt: skip
+        """Store that the budget has so many more labels after so many answers (position), planned for a horizon.
+
+        at_end: where the stream had ended then.
+        """
+        self._insert("additions", {
+            "event": event, "session": session, "labels": labels, "horizon": horizon, "position": position,
+            "at_end": at_end, "annotator": annotator, "added_at": now(),
         })  # fmt: skip
 
     def feedback(self, session: int) -> list[Row]:

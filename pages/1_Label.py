@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui.card_server import CardServer, card_server
 from ui.components.card import card
-from ui.downloads import positives
+from ui.ending import ending
 from ui.metric_table import describe
 from ui.page import chosen_session, guarded, heading, note, open_page
 from ui.page import store as open_store
@@ -21,8 +21,7 @@ REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its ow
 def label(server: CardServer) -> None:
     card(f"card-{server.session.id}", server.handle, server.payload)
     remember(server.session)
-    if server.outcome() is not None:
-        positives(server.session.store, server.session.id)
+    ending(server)
 
 
 def watch(server: CardServer) -> None:

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import streamlit as st
 
-from oal_engine.kernel.learners import linear
 from oal_engine.sessions import outcome
 from oal_engine.sessions.fold import Place
 from oal_engine.sessions.log import Entry, StoredQuestion
@@ -17,7 +16,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from . import messages
-from .items import Items
+from .items import SAVED, Items
 from .page import Removed, store, stored_settings
 
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
@@ -86,6 +85,13 @@ class CardServer:
 
         review: the number of the question after which the skipped ones are shown once more.
         """
+        frame = self._frame(problem, annotator, review)
+        shown = frame["place"]
+        if shown["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream keeps no answer waiting
+            shown["result"] = "\n".join([*self.summary, SAVED, *[MORE] * (shown["end"] == "stream")])
+        return frame
+
+    def _frame(self, problem: str | None, annotator: str, review: int | None) -> dict[str, Any]:
         with self._lock:
             session = self.session
             frame = {
@@ -102,11 +108,8 @@ class CardServer:
             session.refresh()
             place, notes = session.place, session.notes
             ahead = {place.asked.id: session.branches} if place.asked else {}
-            shown = self._place(place, notes)
-            if (reached := self.outcome()) is not None:
-                shown["result"] = "\n".join((shown["result"], *reached.sentences(settings.positive_name)))
             return frame | {
-                "place": shown,
+                "place": self._place(place, notes),
                 "previous": session.previous,
                 "branches": {
                     str(id): {str(label): self._place(branch, notes) for label, branch in branches.items()}
@@ -121,13 +124,11 @@ class CardServer:
                 "preferences": self._preferences(annotator) if annotator else None,
             }
 
-    def outcome(self) -> outcome.Outcome | None:
-        """What a session with a positive class has come to when it has ended."""
-        session = self.session
-        if not session.place.progress.end or session.multiclass or not linear(session.learner):
-            return None
-        reached: outcome.Outcome = self.once("outcome", lambda: outcome.of_session(session))
-        return reached
+    @property
+    def summary(self) -> list[str]:
+        """What the session has come to, in sentences."""
+        sentences: list[str] = self.once("summary", lambda: outcome.summary(self.session))
+        return sentences
 
     @property
     def name(self) -> str:

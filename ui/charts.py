@@ -10,6 +10,7 @@ import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
 from oal_engine.kernel import metrics
+from oal_engine.kernel.spending import Plan, expected
 from oal_engine.sessions.fold import Run
 
 POINTS = 200  # more cost time in the browser and show nothing more
@@ -58,7 +59,19 @@ def of_session(session: Run) -> list[Chart]:
     if not session.multiclass:
         lines.append(("pushed", COLORS["push"], counts[:, 1].sum((1, 2)) / done))
     charts.append(_chart("rates", "Share of the stream", rounds, lines, ".0%", session.rounds))
+    if session.state.plan and session.state.plan.paced:
+        charts.append(_pace(session, session.state.plan))
     return charts
+
+
+def _pace(session: Run, plan: Plan) -> Chart:
+    """The labels used along the stream, beside those that the plan would have used."""
+    rounds, counts = session.curve(POINTS)
+    lines = [
+        ("used", PALETTE[2], counts[..., 1].sum((1, 2))),
+        ("planned", PALETTE[-1], sum(expected(plan, rounds))),
+    ]
+    return _chart("pace", "Labels", rounds, lines, ",.0f", session.rounds)
 
 
 def estimated(session: Run, points: list) -> list[Chart]:
@@ -86,7 +99,7 @@ def _answers(session: Run) -> Chart:
     if len(most) > len(PALETTE):
         most = sorted(most, key=lambda label: -(labels == label).sum())[: len(PALETTE)]
     lines = [(session.names[k], color, (labels == k).cumsum()) for k, color in zip(most, _colors(session))]
-    return _chart("answers", "Answers of each class", steps, lines, "d", session.settings.budget, "labels")
+    return _chart("answers", "Answers of each class", steps, lines, "d", session.state.budget, "labels")
 
 
 def _colors(session: Run) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
-from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners
+from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 
 from .page import annotator, small_note, store
 
@@ -62,10 +62,15 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
         height=68, key="new-guidelines",
     )  # fmt: skip
+    feed = st.container()
     with st.expander("For researchers: algorithm, random checks, order"):
         chosen = choose_strategy(many, first=first)
-        plan = _plan(rows[dataset], chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule)
+        rule = chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule
+        plan = _plan(rule)
         more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
+    if plan["audit"] or plan["pace"] or spreads(rule):
+        with feed:
+            plan["horizon"] = _horizon(rows[dataset])
     sent = st.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
 
@@ -161,7 +166,18 @@ def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> di
     }
 
 
-def _plan(row: dict[str, Any], rule: str) -> dict[str, Any]:
+def _horizon(row: dict[str, Any]) -> int | None:
+    """How many items a live feed will bring, as far as is known; None where all items are there."""
+    if not st.toggle("More items will come while I label (a live feed)", key=f"new-feed-{row['id']}"):
+        return None
+    return st.number_input(
+        "How many items in all, roughly?", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}",
+        help="The labels are spread over the first part of so many items: with too small a number they are spent too "
+        "early, with too large a number too late.",
+    )  # fmt: skip
+
+
+def _plan(rule: str) -> dict[str, Any]:
     """How the budget is planned along the stream."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
@@ -176,16 +192,7 @@ def _plan(row: dict[str, Any], rule: str) -> dict[str, Any]:
         if paced
         else f"Only rules that draw can be paced: {rule} does not.",
     )
-    horizon = right.number_input(
-        "Items to plan for", 1, 2**53 - 1, row["items"], key=f"new-horizon-{row['id']}",
-        help="For a live feed: as many as it will bring. Checks and pace are planned up to here.",
-    )  # fmt: skip
-    return {
-        "audit": audit / 100,
-        "audit_trains": trains,
-        "pace": PACES[pace] if paced else None,
-        "horizon": horizon,
-    }
+    return {"audit": audit / 100, "audit_trains": trains, "pace": PACES[pace] if paced else None}
 
 
 def _sentence(kind: type) -> str:

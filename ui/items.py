@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from oal_engine.kernel import metrics
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.kernel.rows import nonzero
+from oal_engine.sessions import outcome
 from oal_engine.sessions.fold import Place, Progress, Run
 from oal_engine.sessions.log import StoredQuestion
 from oal_engine.sessions.settings import Settings
 
-from . import charts
-
+SAVED = "Every answer is saved."
 KEPT_ITEMS = 50
 SHOWN_FEATURES = 40
 MOST_TERMS = 1_000  # highlighted in one text: the strongest
@@ -88,14 +87,8 @@ class Items:
         ]
 
     def result(self, counts: np.ndarray) -> str:
-        """The outcome in a sentence, for the end of the session."""
-        if not self.run.labelled:
-            return "Every answer is saved."
-        push, both = (
-            " and ".join(f"{title} {values[name]:.3f}" for name, title in charts.HEADLINES[self.run.multiclass].items())
-            for values in (self.run.evaluate(counts, name) for name in metrics.EVALUATIONS)
-        )
-        return f"Over the stream: {push} under push, {both} under push-and-query. Every answer is saved."
+        """The result in a sentence, for the end of the session."""
+        return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
 
 
 def _score(margin: float) -> str:

@@ -83,8 +83,8 @@ class Player:
                 _drawn(chart) for chart in [*charts.estimated(trace, self._estimates), *charts.of_session(trace)]
             ],
             "note": self._note(),
-            "end": f"The budget of {trace.settings.budget:,} labels is spent"
-            if len(trace.labels) >= trace.settings.budget
+            "end": f"The budget of {trace.state.budget:,} labels is spent"
+            if trace.state.spent >= trace.state.budget
             else "The stream has ended",
         }
 

@@ -18,7 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 MODULES = {  # of each command
     "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
-    "results": "comparisons", "verify": "sessions", "publish": "sessions", "adopt": "sessions",
+    "results": "comparisons", "add-labels": "sessions", "verify": "sessions", "publish": "sessions",
+    "adopt": "sessions",
     "reproduce": "comparisons", "backup": "backups", "check": "backups", "restore": "backups",
 }  # fmt: skip
 REPEATED = ("--text", "--positive", "--feature", "--set")
@@ -30,7 +31,7 @@ def imported(name: str) -> Callable[..., None]:
 
 
 def _function_name(name: str) -> str:
-    return f"{name}_" if iskeyword(name) else name
+    return f"{name}_" if iskeyword(name) else name.replace("-", "_")
 
 
 def command(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The commands on a session: export, predict, verify, publish, adopt."""
+"""The commands on a session: export, predict, add-labels, verify, publish, adopt."""
 
 import json
 import sys
@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
+from uuid import uuid4
 
 import typer
 from typer import Argument, Option
@@ -15,6 +16,7 @@ from ..output import tables
 from ..output.jsonlines import JsonLinesError
 from ..sessions import bundle, look_back, model
 from ..sessions import export as exports
+from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Id, Reading, Text, Texts
 from .terminal import Db, Json, progress_bar, undamaged
@@ -79,6 +81,21 @@ def predict(
             tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target, lot=lot)
     if skipped:
         print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)
+
+
+def add_labels(
+    session: Session,
+    labels: Annotated[int, Argument(help="How many labels to add to the budget.")],
+    horizon: Annotated[
+        int | None, Option(min=1, help="Items to plan for, where more will come (default: those that are there).")
+    ] = None,
+    db: Db = None,
+) -> None:
+    """Add labels to the budget of a session, which asks on from where the budget was spent."""
+    opened = Opened(Store(db), session)
+    opened.add_labels(uuid4().hex, labels, horizon=horizon)
+    progress = opened.place.progress
+    print(f"{opened.settings.name}: {progress.labels:,} of {progress.budget:,} labels used.")
 
 
 def verify(session: Session, db: Db = None, as_json: Json = False) -> None:

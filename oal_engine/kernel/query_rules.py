@@ -247,6 +247,11 @@ def leaves_out(rule: str) -> bool:
     return getattr(kind, "deterministic", False) and not getattr(kind, "exhaustive", False)
 
 
+def spreads(rule: str) -> bool:
+    """Whether a rule (by name) spreads a budget along the stream by itself."""
+    return hasattr(QUERY_RULES[rule], "pace")
+
+
 def smoothing(rule: str) -> dict[str, Parameter]:
     """The parameters of a rule (by name) that decide how much it asks: the larger, the more."""
     return {name: spec for name, spec in parameters(QUERY_RULES[rule]).items() if spec.smoothing}

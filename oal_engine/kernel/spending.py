@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
 from .jit import METHOD, method
 from .parameters import Values, checked
@@ -112,6 +113,23 @@ def _paced(plan, t, pi, left):
                 high = factor
         force[0], force[1] = sqrt(low * high), rate
     return _eased(plan, pi, force[0], force[1])
+
+
+def extended(plan: Plan, more: Plan, t: int) -> Plan:
+    """A plan with more labels from round t on, spent over the rounds left as in a stream that begins there."""
+    return plan._replace(
+        budget=plan.budget + more.budget,
+        audits=plan.audits + more.audits,
+        horizon=max(plan.horizon, t + more.horizon),
+        paced=max(plan.paced, t + more.paced) if more.paced else 0,
+    )
+
+
+def expected(plan: Plan, rounds: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """How many checks and how many other labels a plan has spent after so many rounds, if all goes as planned."""
+    t, others = np.asarray(rounds), plan.budget - plan.audits
+    paced = t / plan.paced if plan.paced else 0 * t
+    return plan.audits * np.minimum(1, t / plan.horizon), others * np.minimum(1, paced)
 
 
 def plan(

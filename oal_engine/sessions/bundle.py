@@ -64,7 +64,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         for kind, part in parts.items()
         for row in part
     )
-    end = {f"{kind}s": len(part) for kind, part in parts.items()}
+    end = {f"{kind}s": len(part) for kind, part in parts.items() if part or kind != LATER}
     file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in (head, *rows, end))
 
 
@@ -87,8 +87,15 @@ MARK = {
     "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
     "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
 }  # fmt: skip
+ADDITION = {
+    "event": words(200), "labels": whole(1), "horizon": whole(1), "position": whole(0), "at_end": or_none(whole(0)),
+    "annotator": words(200), "added_at": time,
+}  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
-KINDS = {"question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "digest": DIGEST}  # parts of `History`
+KINDS = {
+    "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "digest": DIGEST,
+}  # parts of `History`  # fmt: skip
+LATER = "addition"  # a kind that earlier versions do not know: a file without any does not count it in its last line
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -136,6 +143,8 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     for at, line in entries:
         if end is not None:
             raise JsonLinesError(f"line {at} comes after the end of the session.")
+        if line.keys() == END.keys() - {f"{LATER}s"}:
+            line[f"{LATER}s"] = 0
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
@@ -147,8 +156,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    questions, labels, notes, marks, digests = parts.values()
-    return head, History(questions, labels, notes, marks, {line["answers"]: line["digest"] for line in digests})
+    questions, labels, notes, marks, additions, digests = parts.values()
+    stored = {line["answers"]: line["digest"] for line in digests}
+    return head, History(questions, labels, notes, marks, additions, stored)
 
 
 def _prior(known: object, features: int) -> Prior:

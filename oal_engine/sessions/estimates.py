@@ -35,6 +35,9 @@ class Estimate:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
 
 Windows = dict[str, dict[str, np.ndarray]]  # evaluation -> metric -> value, low, high of each window: (3, windows)
 Metrics = dict[str, dict[str, Estimate]]  # evaluation -> metric -> its estimate
@@ -195,7 +198,7 @@ class _Answers:
         self.predicted = np.array([e.predicted for e in log], np.int64)
         self.chance = np.array([e.probability for e in log], float)
         self.rounds = np.array([0] + [e.round + 1 for e in log])
-        spent = state.spent >= run.settings.budget
+        spent = state.spent >= state.budget
         if state.question.t >= limit and not spent:  # what was not asked after the last answer had its chance too
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)

@@ -26,6 +26,7 @@ from .log import (
     Entry,
     Event,
     Grown,
+    LabelsAdded,
     Lesson,
     Log,
     StoredQuestion,
@@ -60,10 +61,13 @@ class State:
     counts: np.ndarray
     question: stream.Question
     rounds: int  # where the stream ends
+    budget: int  # with the labels that were added
     plan: spending.Plan | None = None  # of the budget, where there is one
     spent: int = 0
     audited: int = 0  # of the labels spent
-    before: spending.Plan | None = None  # the plan as it was when the stream went on with this learner
+    since: int = 0  # the round in which the stream went on with this learner
+    before: spending.Plan | None = None  # the plan as it was then
+    closed: tuple[int, np.ndarray] | None = None  # the first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
     seconds: float = 0.0  # from the last answer until the next question was found
@@ -187,6 +191,8 @@ class Run:
             case Changed(changes):
                 add_changes(state.lessons, changes)
                 return self._retrained(state)
+            case LabelsAdded(labels, horizon):
+                return self._extended(state, labels, horizon)
 
     def start(self) -> State:
         """The state before every event, of a stream that has no rounds yet."""
@@ -196,7 +202,8 @@ class Run:
             stream.begin_with(learner, self.prior)
         objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
         average, nothing = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
-        return State(learner, rule, objective, average, metrics.empty(classes), nothing, 0, settings.plan())
+        counts = metrics.empty(classes)
+        return State(learner, rule, objective, average, counts, nothing, 0, settings.budget, settings.plan())
 
     def _grown(self, state: State, rounds: int) -> State:
         end, state.rounds = state.rounds, max(state.rounds, rounds)
@@ -214,7 +221,7 @@ class Run:
             state.audited += question.audit
             stream.learn(
                 self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average, question,
-                label if self.settings.audit_trains or not question.audit else 0, state.spent == self.settings.budget,
+                label if self.settings.audit_trains or not question.audit else 0, state.spent == state.budget,
             )  # fmt: skip
         state = self._run(state, question.t + 1)
         if label != SKIP:
@@ -223,11 +230,12 @@ class Run:
 
     def _run(self, state: State, t: int) -> State:
         """Run the stream from round t to the next question, or to its end."""
-        asking: bool | spending.Plan = state.spent < self.settings.budget
+        asking: bool | spending.Plan = state.spent < state.budget
+        state.closed = None if asking else state.closed or (t, state.counts.copy())
         if state.plan:
             state.plan.spent[:] = state.spent, state.audited
             asking = state.plan
-        state.before = state.plan and _copied(state.plan)
+        state.since, state.before = t, state.plan and _copied(state.plan)
         while True:
             stop = min(state.rounds, self._point(t))
             state.question = question = stream.until_query(
@@ -249,14 +257,27 @@ class Run:
     def _retrained(self, state: State) -> State:
         """The state with a learner trained from the first round on the labels that stand now; what happened in the
         stream stays."""
-        new = self.taught(state.lessons)
+        new = self.taught(state.lessons, state.budget)
         for name in ("learner", "rule", "objective", "average", "spent", "audited"):
             setattr(state, name, getattr(new, name))
+        state.since = state.streamed
         self._refresh_scratch(state)
         return state
 
-    def taught(self, lessons: list[Lesson]) -> State:
-        """A state that was taught some lessons, and has not seen the stream."""
+    def _extended(self, state: State, labels: int, horizon: int) -> State:
+        """The state with more labels to spend. Where the budget was spent, the stream goes back to the round after the
+        last label and asks on; the rounds since then, in which nothing could be asked, are decided again."""
+        t, counts = state.closed or (state.question.t, state.counts)
+        state.budget += labels
+        if state.plan and (more := self.settings.plan(labels, max(1, horizon - t))):
+            state.plan = spending.extended(state.plan, more, t)
+        if not state.closed:
+            return state
+        state.counts, state.trail = counts.copy(), [point for point in state.trail if point[0] <= t]
+        return self._run(self._retrained(state), t)
+
+    def taught(self, lessons: list[Lesson], budget: int) -> State:
+        """A state that was taught some lessons under a budget, and has not seen the stream."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         trains = self.settings.audit_trains
         given = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
@@ -266,7 +287,7 @@ class Run:
         stream.teach(
             self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(y, np.int8),
             np.ascontiguousarray(times), state.learner, state.rule, state.objective, state.average,
-            state.spent == self.settings.budget,
+            state.spent == budget,
         )  # fmt: skip
         return state
 
@@ -330,7 +351,7 @@ class Run:
 
     def ended(self, state: State) -> bool:
         """Whether no question is left; a change made at the end of the stream may have spent the budget."""
-        return state.question.t >= state.rounds or state.spent >= self.settings.budget
+        return state.question.t >= state.rounds or state.spent >= state.budget
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
         """The place at a state, given the waiting question (None: none)."""
@@ -339,7 +360,7 @@ class Run:
         streamed = min(state.question.t + 1, self.rounds) if asked else self.rounds
         pushed = None if self.multiclass else int(state.counts[1].sum())
         progress = Progress(
-            state.spent, self.settings.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
+            state.spent, state.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
             asked is not None,
         )  # fmt: skip
         return Place(asked, progress, weights(state.learner), state.counts)

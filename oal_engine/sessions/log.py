@@ -1,5 +1,6 @@
 """The log of a session as typed records, and the events that its state is folded from."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from itertools import groupby
 from operator import itemgetter
@@ -54,7 +55,15 @@ class Changed:
     changes: tuple[Change, ...]
 
 
-Event = Grown | Answered | Unanswered | Changed
+@dataclass(frozen=True)
+class LabelsAdded:
+    """The budget has so many more labels, planned over so many rounds of the stream."""
+
+    labels: int
+    horizon: int
+
+
+Event = Grown | Answered | Unanswered | Changed | LabelsAdded
 
 
 class Lesson(NamedTuple):
@@ -152,7 +161,7 @@ COLUMNS = [column.name for column in fields(Entry)][:-1]
 
 @dataclass(frozen=True)
 class Log:
-    """All that a state is rebuilt from: the questions in order, what changed the learner besides answers (rows of
+    """All that a state is rebuilt from: the questions in order, what changed it besides answers (rows of
     `Store.changes`), digests of the state by number of answers, and how often the log was ever changed."""
 
     entries: list[Entry]
@@ -177,21 +186,23 @@ class Log:
     def events(self, rounds: int) -> tuple[list[Event], list[int]]:
         """The events in order, over a stream that has so many rounds now; and how many of them precede the question
         asked after 0, 1, 2 ... answers."""
-        groups: dict[int, list[tuple[int | None, Changed]]] = {}
+        groups: dict[int, list[tuple[int | None, list[Event]]]] = {}
         for (position, end), placed in groupby(self._placed_changes(), itemgetter(0, 1)):
             if position <= self.answers:
-                groups.setdefault(position, []).append((end, Changed(tuple(change for *_, change in placed))))
+                groups.setdefault(position, []).append((end, _together(change for *_, change in placed)))
         ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
         events: list[Event] = [Grown((ends or [rounds])[0])]
         asked = []
         for answers in range(self.answers + 1):
             later: list[Event] = []
             for end, changed in groups.get(answers, []):
-                if end is None or end >= rounds:  # a question waited, or the stream still ends there
-                    later.append(changed)
-                else:
+                if end is not None and end < rounds:
                     ends.pop(0)
-                    events += [changed, Grown((ends or [rounds])[0])]
+                    events += [*changed, Grown((ends or [rounds])[0])]
+                elif end is not None and isinstance(changed[-1], LabelsAdded):  # a question follows
+                    events += changed
+                else:  # a question waited, or the stream still ends there
+                    later += changed
             asked.append(len(events))
             events += later
             if answers < self.answers:
@@ -207,7 +218,9 @@ class Log:
                 entry = self.entries[done - 1]
                 add_answer(lessons, entry.item, entry.round, entry.audit, self._first(done - 1))
             while changes and changes[0][0] <= done:
-                add_changes(lessons, (changes.pop(0)[-1],))
+                change = changes.pop(0)[-1]
+                if not isinstance(change, LabelsAdded):
+                    add_changes(lessons, (change,))
         return lessons
 
     def _first(self, answers: int) -> int:
@@ -216,16 +229,31 @@ class Log:
         assert label is not None, "only the last question of a log waits"
         return label
 
-    def _placed_changes(self) -> list[tuple[int, int | None, Change]]:
+    def _placed_changes(self) -> list[tuple[int, int | None, Change | LabelsAdded]]:
         """The changes in order, each with the number of answers before it, and where the stream had ended then."""
         numbers = {entry.id: entry.number for entry in self.entries}
 
-        def change(row: Row) -> Change:
+        def change(row: Row) -> Change | LabelsAdded:
+            if row["added"] is not None:
+                return LabelsAdded(row["added"], row["horizon"])
             if row["item"] is not None:
                 return Marked(row["item"])
             return Corrected(numbers.get(row["question"], -1), row["label"])
 
         return [(row["position"], row["at_end"], change(row)) for row in self.changes]
+
+
+def _together(changes: Iterable[Change | LabelsAdded]) -> list[Event]:
+    """The events of some changes: corrections and marks that follow each other are one."""
+    events: list[Event] = []
+    for change in changes:
+        if isinstance(change, LabelsAdded):
+            events.append(change)
+        elif events and isinstance(events[-1], Changed):
+            events[-1] = Changed((*events[-1].changes, change))
+        else:
+            events.append(Changed((change,)))
+    return events
 
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:

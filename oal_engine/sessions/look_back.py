@@ -207,23 +207,23 @@ class Trace(Run):
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
         """Margin, probability, draw and prediction of rounds between two questions, the counts after them, and the
         state that decided the last of them; first < stop."""
-        facts, counts, t = np.zeros((stop - first, 4)), None, first
-        begin = self._asked_at[number - 2] + 1 if number > 1 else 0
+        facts, counts = np.zeros((stop - first, 4)), None
+        begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
         for state in self._states(begin, self._asked_at[number - 1]):
-            end = min(stop, state.question.t)
             if counts is None:
                 before = (counts for rounds, counts in reversed(state.trail) if rounds == first)
                 counts = next(before, np.zeros_like(state.counts)).copy()
-            if t < end:
+            start = max(first, state.since)
+            if start < min(stop, state.question.t):  # labels that were added may have decided later rounds again
                 own = state.copy()  # a rule may use the learner's scratch arrays
-                stream.inspect_rounds(
-                    self.dataset.rows, self.y, self.order, own.learner, own.rule, own.objective, self.settings.seed,
-                    t, own.before or True, counts, facts[t - first : end - first],
-                )  # fmt: skip
-                t = end
-                if t == stop:
-                    return facts, counts, own
-        raise AssertionError("the rounds lie between two questions")
+                parts = [*(part for part in parts if part[0] < start), (start, own)]
+        for (t, state), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
+            stream.inspect_rounds(
+                self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
+                t, state.before or True, counts, facts[t - first : end - first],
+            )  # fmt: skip
+        assert counts is not None, "the rounds lie between two questions"
+        return facts, counts, state
 
     def _passed(self, number: int) -> Passed:
         first, stop = self._gap(number)
@@ -242,7 +242,7 @@ class Trace(Run):
         number = self.number(t)
         facts, counts, state = self._inspect(number, self._gap(number)[0], t + 1)
         margin, probability, draw, predicted = facts[-1].tolist()
-        if state.spent >= self.settings.budget:
+        if state.spent >= state.budget:
             probability = 0.0
         place = self.place_of(state, None)
         return Round(
@@ -321,6 +321,7 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
         learner=chosen.learner,
         rule=chosen.rule,
         parameters={"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
+        budget=trace.state.budget,
         rho=effective_rho(chosen, rho, trace.weights, settings.metric),
         pace=settings.pace if chosen.rule in paceable() else None,
     )

@@ -1,16 +1,68 @@
-"""What a session with a positive class has come to when it ends."""
+"""What a session has come to when it ends: what was found, how good it is, and what can be done next."""
 
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel import rows
+from ..kernel import metrics, rows
+from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
+from ..output.plots import METRICS, NAMES, TITLES
 from ..output.tables import chunks
-from . import model
+from . import estimates, model
+from .fold import Run
 from .session import Session
 
 FEWEST = 5  # positive answers: with fewer nothing is said of asking at random
+
+
+def summary(session: Session) -> list[str]:
+    """What a session has come to as it is now, in sentences: what was found, and how good it is."""
+    found = []
+    if not session.multiclass and linear(session.learner):
+        found = of_session(session).sentences(session.settings.positive_name)
+    return [*found, exact(session, session.counts) if session.labelled else _estimated(session)]
+
+
+def exact(run: Run, counts: np.ndarray) -> str:
+    """The first metrics of a table of counts in a sentence, where the labels of the data are known."""
+    both = (
+        " and ".join(f"{TITLES[metric]} {values[metric]:.3f}" for metric in METRICS[run.multiclass][:2])
+        for values in (run.evaluate(counts, name) for name in metrics.EVALUATIONS)
+    )
+    return f"Over the stream: {', '.join(f'{words} under {name}' for words, name in zip(both, NAMES.values()))}."
+
+
+def _estimated(session: Session) -> str:
+    """The estimates of the first metrics with their intervals in a sentence, or what is missing for them."""
+    now, labels = estimates.of_session(session), session.state.spent
+    if now.reason is None:
+        known = [metric for metric in METRICS[session.multiclass][:2] if metric in now.metrics["push"]]
+        both = (
+            " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in known) + f" under {NAMES[name]}"
+            for name, values in now.metrics.items()
+        )
+        until = "" if now.closed is None else f" up to item {now.closed + 1:,}"
+        return f"Estimated{until}, with 95 % intervals: {', '.join(both)}."
+    missing = f"How good it is cannot be estimated yet. {now.reason}"
+    if 0 < now.positives < now.needed:
+        missing += f" About {ceil(labels * (now.needed / now.positives - 1)):,} more labels would bring them."
+    return missing
+
+
+def next_steps(session: Session) -> list[str]:
+    """What can be done next with a session, in sentences."""
+    steps = []
+    if session.place.progress.end and session.askable:
+        steps.append(
+            f"Add labels on the page Label, or with `add-labels {session.id} 100`: the session asks on from item "
+            f"{session.rounds - session.askable + 1:,}, where the budget was spent."
+        )
+    if not (session.labelled or session.settings.audit):
+        steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
+    steps.append("The page Replay shows what each answer changed, and what another algorithm would have asked.")
+    return steps
 
 
 class Outcome(NamedTuple):

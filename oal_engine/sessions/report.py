@@ -20,7 +20,7 @@ from ..kernel import learners, metrics
 from ..output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ..versions import versions
-from . import estimates, top_terms
+from . import estimates, outcome, top_terms
 from .log import Entry
 from .session import Session
 from .settings import SKIP
@@ -43,7 +43,7 @@ class Line(NamedTuple):
 def page(session: Session) -> bytes:
     """The page of an opened session, which needs neither scripts nor a network."""
     sections = _quality, _answers, _learned, _corrections, _notes, _settings
-    parts = [_summary(session), *(part for section in sections for part in section(session))]
+    parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
 
 
@@ -76,7 +76,7 @@ def _draw(axes: Any, title: str, lines: Sequence[Line]) -> None:
     axes.legend(fontsize=8)
 
 
-def _summary(session: Session) -> str:
+def _progress(session: Session) -> str:
     settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
@@ -85,6 +85,14 @@ def _summary(session: Session) -> str:
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
         f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}"
     )
+
+
+def _outcome(session: Session) -> Iterator[str]:
+    """What came of the session, and what can be done next."""
+    yield _heading("What came of it")
+    yield from map(sentence, outcome.summary(session))
+    yield _heading("What next")
+    yield from map(sentence, outcome.next_steps(session))
 
 
 # How good it is

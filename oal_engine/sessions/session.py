@@ -18,8 +18,20 @@ from ..kernel import rows, stream
 from ..kernel.learners import weights
 from ..store import Store, now
 from .fold import Place, Run, State
-from .log import Answered, Change, Changed, Corrected, Entry, Grown, Log, Marked, StoredQuestion, read_entries
-from .settings import SKIP, SessionError, Settings
+from .log import (
+    Answered,
+    Changed,
+    Corrected,
+    Entry,
+    Event,
+    Grown,
+    LabelsAdded,
+    Log,
+    Marked,
+    StoredQuestion,
+    read_entries,
+)
+from .settings import SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take to be prepared
@@ -102,12 +114,12 @@ class Session(Run):
 
     def _record_decisions(self) -> None:
         """Record what was decided in the rounds up to the waiting question, before the learner changes."""
-        made, t, rounds = self._decisions, self.state.question.t, self.state.streamed
+        made, state, rounds = self._decisions, self.state, self.state.streamed
         stream.predict_rounds(
-            self.dataset.rows, self.order, self.learner, self.state.objective.theta, made.rounds, rounds,
+            self.dataset.rows, self.order, self.learner, state.objective.theta, state.since, rounds,
             made.margins, made.predicted,
         )  # fmt: skip
-        made.asked[made.rounds : rounds] = np.arange(made.rounds, rounds) == t
+        made.asked[state.since : rounds] = np.arange(state.since, rounds) == state.question.t
         self._decisions = replace(made, rounds=rounds)
 
     def _ahead(self) -> dict[int, State]:
@@ -300,7 +312,7 @@ class Session(Run):
                 self._check_budget("an answer to a skipped item")
             position = len(self._ids)
             self.store.put_label(event, question, label, annotator, seconds, highlighted, position, self._end)
-            self._change(Corrected(number, label))
+            self._change(Changed((Corrected(number, label),)))
 
     @property
     def _end(self) -> int | None:
@@ -309,16 +321,46 @@ class Session(Run):
 
     def _check_budget(self, what: str) -> None:
         """Refuse what costs a label where the budget has none left beside the one for the waiting question."""
-        if self.settings.budget - self.state.spent <= (self._current is not None):
+        if self.state.budget - self.state.spent <= (self._current is not None):
             last = "the last one is kept for the current question" if self.place.progress.left else "none is left"
             raise SessionError(f"{what} costs a label of the budget, and {last}.")
 
-    def _change(self, change: Change) -> None:
-        """Train the learner anew after a change that is stored; the waiting question stays."""
+    def _change(self, event: Event) -> None:
+        """Change the state after something that is stored; a waiting question stays."""
         self.store.drop_prepared(self.id)
         self._changes, self._entries, self._before = self._changes + 1, [], None
-        self.state = self.apply(self.state.copy(), Changed((change,)))
+        self.state = self.apply(self.state.copy(), event)
+        self._record_decisions()
         self._settle(self._current.id if self._current else None)
+
+    @property
+    def askable(self) -> int:
+        """In how many rounds labels that are added could be spent."""
+        return self.rounds - (self.state.closed[0] if self.state.closed else self.state.streamed)
+
+    def add_labels(self, event: str, labels: float, annotator: str = "", horizon: int | None = None) -> None:
+        """Add labels to the budget; an event that is known changes nothing. Where the budget was spent, the session
+        asks on from there.
+
+        horizon: the rounds that they are planned for (None: as before, but not fewer than the stream has).
+        """
+        labels = whole(labels, "labels", 1)
+        with self._event(event) as new:
+            if not new:
+                return
+            at_end, position, left = self._end, len(self._ids), self.askable
+            planned = self.state.plan.horizon if self.state.plan else self.settings.horizon
+            added = LabelsAdded(labels, horizon or max(self.rounds, planned))
+            self.store.put_addition(event, self.id, labels, added.horizon, annotator, position, at_end)
+            self._decisions = self._decisions.longer(self.rounds)  # a copy, as some may be decided again
+            self._change(added)
+            if not self._current:
+                which = (
+                    f"none of the {left:,} items left would be asked about" if left else "no item is left to ask about"
+                )
+                raise SessionError(f"{which}: no label is added.")
+            if at_end is not None and position % DIGEST_EVERY == 0:
+                self.store.put_digest(self.id, position, self.state.digest())
 
     def feedback(self, event: str, item: int, wrong: bool, annotator: str = "", trains: bool = False) -> None:
         """Store that an item which passed as positive without a question was passed wrongly (or, where `wrong` is
@@ -339,7 +381,7 @@ class Session(Run):
             position = len(self._ids) if trains else None
             self.store.put_feedback(event, self.id, item, wrong, annotator, position, self._end if trains else None)
             if trains:
-                self._change(Marked(item))
+                self._change(Changed((Marked(item),)))
 
     @property
     def marks(self) -> dict[int, bool]:
@@ -361,14 +403,15 @@ class Session(Run):
 
     @property
     def changed(self) -> tuple[int, int]:
-        """What decides the next question besides answers: how many corrections and marks that train, and the rounds."""
+        """What decides the next question besides answers: how often labels were corrected, marked to train, or added to
+        the budget, and the rounds."""
         return self._changes, self.rounds
 
     def earlier(self, answers: int) -> np.ndarray:
         """The learner's weights as they were so many answers ago."""
         with self._lock:
             log = Log.read(self.store, self.id)
-            return weights(self.taught(log.lessons(max(0, len(self._ids) - answers))).learner)
+            return weights(self.taught(log.lessons(max(0, len(self._ids) - answers)), self.state.budget).learner)
 
     @property
     def log(self) -> list[Entry]:

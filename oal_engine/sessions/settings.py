@@ -28,9 +28,10 @@ class SessionError(ValueError):
 class Settings:
     """What a session was made with, as it is stored. `owner`, `guidelines` and `feedback_trains` may be changed later.
 
-    items: the length of the stream when the session began, which is the part that is shuffled. classes: the names of
-    the labels 1 .. K (None: a positive and a negative class). prior: what was known before the first answer, without
-    the weights made of it (`Prior.source`). For the others see `Options`.
+    items: the length of the stream when the session began, which is the part that is shuffled. budget: without the
+    labels that were added later. classes: the names of the labels 1 .. K (None: a positive and a negative class).
+    prior: what was known before the first answer, without the weights made of it (`Prior.source`). For the others see
+    `Options`.
     """
 
     id: int
@@ -102,10 +103,12 @@ class Settings:
         """Whether this version of the engine made the log, which must then be reproduced bit for bit."""
         return self.engine == __version__
 
-    def plan(self) -> spending.Plan | None:
-        """The plan of spending that the budget needs, or None."""
-        values = self.strategy.rule_parameters
-        return spending.plan(self.rule, self.budget, self.horizon, self.audit, self.audit_trains, self.pace, values)
+    def plan(self, budget: int | None = None, horizon: int | None = None) -> spending.Plan | None:
+        """How so many labels (None: the budget) are spent over so many rounds, or None where the rule alone decides."""
+        return spending.plan(
+            self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
+            self.strategy.rule_parameters,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -162,8 +165,8 @@ def create(
     chosen.build(data["features"], len(names["classes"]))
     if own.metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
-    budget, seed = _whole(own.budget, "budget", 1), _whole(own.seed, "seed", 0)
-    horizon = data["items"] if own.horizon is None else _whole(own.horizon, "horizon", 1)
+    budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
+    horizon = data["items"] if own.horizon is None else whole(own.horizon, "horizon", 1)
     spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters)
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     known = own.prior
@@ -213,7 +216,8 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     return {"positive_name": names[0], "negative_name": names[1], "classes": []}
 
 
-def _whole(value: float, name: str, low: int) -> int:
+def whole(value: float, name: str, low: int) -> int:
+    """A value as a whole number that is at least `low`, or a SessionError."""
     if not isinstance(value, (int, float, np.number)) or not low <= value < 2**53 or int(value) != value:
         raise SessionError(f"{name} of a session must be a whole number >= {low}. Got {value}.")
     return int(value)

@@ -198,6 +198,15 @@ def test_export(ok, labelled, tmp_path):
     assert [{key: "" if value is None else str(value) for key, value in line.items()} for line in lines] == table
 
 
+def test_labels_are_added_to_a_budget(ok, run, labelled):
+    """add-labels raises the budget of a session, says so, and refuses what is no number of labels."""
+    assert "numbers: 1 of 350 labels used.\n" == ok("add-labels", labelled.id, 50)
+    assert 350 == ok("sessions", "--json")["sessions"][0]["budget"]
+    assert (1, "", "error: labels of a session must be a whole number >= 1. Got 0.\n") == run(
+        "add-labels", labelled.id, 0
+    )
+
+
 def test_an_export_that_fails_leaves_the_file_as_it_was(run, labelled, tmp_path):
     """A wrong session or format does not empty the file of an earlier export."""
     out = tmp_path / "labels.csv"

@@ -72,7 +72,7 @@ def test_the_reference_has_every_option(name):
 def test_every_command_is_explained():
     """Each command is used in an example of a page that is written by hand."""
     shown = {name for name in NAMES if name != "docs/reference.md"}
-    used = {command for name in shown for command in re.findall(r"python -m oal_engine ([a-z]+)", page(name))}
+    used = {command for name in shown for command in re.findall(r"python -m oal_engine ([a-z-]+)", page(name))}
     assert set(COMMANDS) == used & set(COMMANDS)
 
 

@@ -332,11 +332,12 @@ LATE = "; at this pace"
     ({}, range(0, 90, 10), "100 labels left for 9,000 items; a forecast appears after 10 answers."),
     ({"streamed": 9_900}, range(0, 9900, 99),
      f"100 labels left for 100 items{LATE} 99 of them are left when the stream ends."),
-    ({"labels": 200, "waiting": False}, range(0, 1000, 5), "The budget was spent at item 996 of 10,000."),
+    ({"labels": 200, "waiting": False}, range(0, 1000, 5),
+     "The budget was spent at item 996 of 10,000. Since then the model only predicts."),
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
     """The forecast uses the rate of the last labels; with few labels there is none."""
-    assert [sentence] == spending.sentences(SETTINGS, progress(**settings), log(rounds))
+    assert [sentence] == spending.sentences(SETTINGS, None, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_compares_with_the_plan():
@@ -345,14 +346,25 @@ def test_the_budget_line_compares_with_the_plan():
     entries[8] = replace(entries[8], label=SKIP)
 
     def sentence(log=entries, **settings):
-        return spending.plan(replace(SETTINGS, **settings), progress(), log)
+        plan = replace(SETTINGS, **settings).plan()
+        return spending.against_plan(plan, progress(), log) if plan else None
 
     checks = "Random checks: 8 of 50 done, 5 expected by now."
     assert checks == sentence(audit=0.25)
     assert f"{checks} Other labels: 92 of 150 done, 75 expected by now." == sentence(audit=0.25, pace=0.2)
     assert "Labels: 100 of 200 done, 100 expected by now." == sentence(log(range(100)), pace=0.2)
     assert sentence() is None
-    assert sentence(audit=0.001) is None
+    assert "" == sentence(audit=0.001)
+
+
+@pytest.mark.parametrize(("audit", "then"), [
+    (0, "then the model only predicts."), (0.25, "then random checks go on until item 10,000."),
+])  # fmt: skip
+def test_the_budget_line_says_until_when_a_paced_session_asks(audit, then):
+    """With a pace the line names the item up to which questions come, and what follows."""
+    plan = replace(SETTINGS, pace=0.5, audit=audit).plan()
+    first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
+    assert f"100 labels left: questions come until about item 5,000, {then}" == first
 
 
 @pytest.mark.parametrize(("rule", "draw", "sentence"), [
@@ -422,6 +434,7 @@ def test_the_form_plans_a_session(app_store, keep):
     at.number_input(key="new-audit").set_value(25)
     at.toggle(key="new-audit-trains").set_value(False)
     at.selectbox(key="new-pace").select("Evenly over the first 50 %")
+    next(box for box in at.toggle if box.key.startswith("new-feed")).set_value(True).run()
     next(box for box in at.number_input if box.key.startswith("new-horizon")).set_value(5000)
     at.text_area(key="new-guidelines").set_value("Count **every** walk.")
     at.button(key="new-send").click().run()

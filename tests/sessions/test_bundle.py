@@ -130,7 +130,7 @@ def label(text):
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
         (lambda text: text + text.splitlines()[1], "comes after the end of the session"),
         (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is no JSON object: NaN is no"),
-        (lambda text: edited(text, 1, extra=1), "line 2 must be a question, label, note, mark, digest or the end"),
+        (lambda text: edited(text, 1, extra=1), "line 2 must be a question, label, note, mark, addition, dig"),
         (lambda text: edited(text, 1, round=-1), "invalid value for round in line 2. Got -1."),
         (lambda text: edited(text, 1, item=300), "question 1 is about an item that the data set does not have"),
         (lambda text: edited(text, 1, margin="<b>"), 'invalid value for margin in line 2. Got "<b>".'),

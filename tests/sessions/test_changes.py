@@ -163,10 +163,10 @@ def test_what_happened_stays(store, data, algorithm, more):
 
 @EACH
 def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more):
-    """After any mixture of answers, skips, undos, corrections, marks, notes, preferences and appends by two processes,
-    a reopened session is the same, and its trace repeats every decision, bit for bit."""
+    """After any mixture of answers, skips, undos, corrections, marks, added labels, notes, preferences and appends by
+    two processes, a reopened session is the same, and its trace repeats every decision, bit for bit."""
     name, grow = growing(store, data)
-    first, chance = begin(store, name, algorithm, horizon=120, **more), random.Random(algorithm)
+    first, chance = begin(store, name, algorithm, budget=15, horizon=120, **more), random.Random(algorithm)
     two = first, Session(other, first.id)
     shown = {first.place.asked.id: first.place.progress}
     for step in range(90):
@@ -180,6 +180,8 @@ def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more
                 take_back(opened)
             elif 0.55 < act < 0.6 and not opened.multiclass:
                 opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+            elif 0.62 < act < 0.66 or (not opened.place.asked and act > 0.8):
+                opened.add_labels(next(EVENTS), chance.randrange(1, 6))
             elif 0.6 < act < 0.62 or not opened.place.asked:
                 grow()
                 opened.refresh()
@@ -203,7 +205,9 @@ def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more
     assert trace.complete == (opened.place.asked is None)
     places = [trace.step(entry.number).place for entry in trace.log]
     assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
-    assert {change["at_end"] for change in store.changes(opened.id)} - {None, opened.rounds}
+    changes = store.changes(opened.id)
+    assert {change["at_end"] for change in changes} - {None, opened.rounds}
+    assert any(change["added"] for change in changes)
     assert sum(entry.corrected for entry in opened.history) > 2
 
 

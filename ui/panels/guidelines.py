@@ -56,7 +56,7 @@ def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
     return [
         ("Data", settings.dataset_name),
         ("Algorithm", describe(session.strategy)),
-        ("Budget", f"{settings.budget:,} labels"),
+        ("Budget", f"{session.state.budget:,} labels"),
         ("Random checks", checks if settings.audit else "none"),
         ("Pace", f"over the first {settings.pace:.0%} of the stream" if settings.pace else "decided by the algorithm"),
         ("Horizon", f"{settings.horizon:,} items"),

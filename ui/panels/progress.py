@@ -52,7 +52,7 @@ def _look(session: Session, log: list[Entry]) -> tuple[list[str], list[charts.Ch
             lines = [("Estimated so far", *charts.NAMES.values()), *estimate_lines(estimate.metrics)]
             values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
     theta = 0.0 if session.multiclass else session.settings.theta
-    sentences = spending.sentences(session.settings, place.progress, log)
+    sentences = spending.sentences(session.settings, session.state.plan, place.progress, log)
     if closed is not None:
         sentences.append(CLOSED.format(closed + 1))
     return [*sentences, stopping.sentence(log, theta, title, values)], drawn, lines, problem

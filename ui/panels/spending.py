@@ -1,5 +1,6 @@
 """How long the budget will last, in words."""
 
+from oal_engine.kernel.spending import Plan, expected
 from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.settings import Settings
@@ -8,16 +9,21 @@ RECENT = 50  # labels from which the rate is taken
 FEW = 10  # labels: with less there is no rate to speak of
 
 
-def sentences(settings: Settings, progress: Progress, log: list[Entry]) -> list[str]:
-    """What is left; when the budget will be spent at the rate of late; and the plan, where there is one."""
+def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: list[Entry]) -> list[str]:
+    """What is left, and until when it is asked; and the plan, where there is one."""
     spent = [entry.round for entry in log if entry.label]
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
-        return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}."]
+        return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}. Since then the model only predicts."]
     rest = stream - progress.streamed
-    until = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
-    planned = plan(settings, progress, log)
-    return [f"{progress.left:,} labels left {until}.", *([planned] if planned else [])]
+    if plan and progress.waiting and progress.streamed < plan.paced:
+        then = f"random checks go on until item {plan.horizon:,}" if plan.audits else "the model only predicts"
+        left = f"{progress.left:,} labels left: questions come until about item {plan.paced:,}, then {then}."
+    else:
+        until = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
+        left = f"{progress.left:,} labels left {until}."
+    compared = plan and against_plan(plan, progress, log)
+    return [left, compared] if compared else [left]
 
 
 def _rate(progress: Progress, spent: list[int], stream: int) -> str:
@@ -34,20 +40,17 @@ def _rate(progress: Progress, spent: list[int], stream: int) -> str:
     return f"; at this pace {left:,.0f} of them are left when the stream ends"
 
 
-def plan(settings: Settings, progress: Progress, log: list[Entry]) -> str | None:
-    """What the settings plan for the budget, against what is used; None where they plan nothing."""
-    budget = settings.plan()
-    if budget is None:
-        return None
+def against_plan(plan: Plan, progress: Progress, log: list[Entry]) -> str:
+    """The labels used, random checks and others, against those that the plan expects by now."""
     checks = sum(bool(entry.audit) for entry in log if entry.label)
+    expected_checks, expected_others = expected(plan, progress.streamed)
     parts = [
-        ("Random checks", checks, budget.audits, budget.horizon),
-        ("Other labels" if budget.audits else "Labels", progress.labels - checks, budget.budget - budget.audits,
-         budget.paced),
+        ("Random checks", checks, plan.audits, expected_checks),
+        ("Other labels" if plan.audits else "Labels", progress.labels - checks, plan.budget - plan.audits,
+         expected_others if plan.paced else None),
     ]  # fmt: skip
-    progress_of_parts = [
-        f"{what}: {done:,} of {planned:,} done, {planned * min(1, progress.streamed / end):,.0f} expected by now."
-        for what, done, planned, end in parts
-        if planned and end
-    ]
-    return " ".join(progress_of_parts) or None
+    return " ".join(
+        f"{what}: {done:,} of {planned:,} done, {by_now:,.0f} expected by now."
+        for what, done, planned, by_now in parts
+        if planned and by_now is not None
+    )

@@ -115,6 +115,9 @@ class Pool(NamedTuple):
     dense_update = always
     margin, weights = dual.margin, dual.weights
 
+    def begin(self, j, value):
+        self.w[j] = self.members[0, j] = self.members[1, j] = value
+
     def update(self, x, y, p, v, rho, theta):
         _judge(self, x, y)
         place, earlier = dual.keep(self, x, y)

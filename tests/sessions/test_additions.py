@@ -1,0 +1,170 @@
+"""Labels that are added to a budget: the session asks on from where the budget was spent, and nothing else changes."""
+
+import io
+
+import numpy as np
+import pytest
+
+from oal_engine.sessions import bundle, estimates, look_back
+from oal_engine.sessions.session import DIGEST_EVERY, Session
+from oal_engine.sessions.settings import SessionError
+from tests.harness.sessions import EVENTS, begin, bits, database, label_until_the_end, say, take_back, text_of, truth
+
+pytestmark = pytest.mark.slow
+
+UNPLANNED = [
+    ("sparse", "PAA-I", {}),
+    ("sparse", "OAAL", {"averaged": True}),
+    ("sparse", "SEL-ada", {"shuffled": True}),
+    ("classes", "MPAA-I", {"averaged": True}),
+]
+PLANNED = [
+    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
+    ("sparse", "auto", {}),
+]
+
+
+def add(opened, labels, **more):
+    """Add labels to the budget; the event."""
+    event = next(EVENTS)
+    opened.add_labels(event, labels, **more)
+    return event
+
+
+def facts(opened):
+    """What was asked and answered, and every decision of the stream."""
+    names = "number", "round", "item", "margin", "probability", "draw", "predicted", "label"
+    asked = [tuple(getattr(entry, name) for name in names) for entry in opened.log]
+    return asked, [part.tolist() for part in opened.decided], [part.tolist() for part in opened.curve()]
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), UNPLANNED)
+def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more):
+    """Without a plan of spending, labels added at the end or on the way give the questions, the decisions, the curves
+    and the learner of a session that had them from the start, bit for bit."""
+    whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
+    for _ in range(5):
+        say(early, truth(early))
+    add(early, 30)
+    for opened in (whole, late, early):
+        label_until_the_end(opened)
+    assert "budget" == late.place.progress.end
+    add(late, 30)
+    label_until_the_end(late)
+    for opened in (late, early):
+        assert (facts(whole), bits(whole)) == (facts(opened), bits(opened))
+        assert whole.place.progress == opened.place.progress
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), [*UNPLANNED, *PLANNED])
+def test_a_session_with_added_labels_is_rebuilt_from_its_log(store, other, data, algorithm, more):
+    """After labels are added on the way, at the end, and after a correction there, a reopened session is the same, and
+    every decision of it verifies."""
+    opened = begin(store, data, algorithm, budget=15, **more)
+    for k in range(60):
+        if k == 6:
+            add(opened, 5)
+        if not opened.place.asked:
+            if opened.place.progress.end == "stream":
+                break
+            opened.correct(next(EVENTS), opened.log[k // 3].id, truth_of(opened, k // 3))
+            opened.add_labels(next(EVENTS), 8)
+        say(opened, truth(opened) if k % 5 else next(iter(opened.names)))
+        if k % 7 == 6:
+            take_back(opened)
+            say(opened, truth(opened))
+    again, trace = Session(other, opened.id), look_back.Trace(other, opened.id)
+    assert trace.report.verified
+    assert (opened.digest(), opened.place, facts(opened)) == (again.digest(), again.place, facts(again))
+    assert opened.digest() == trace.state.digest()
+    margins, predicted, asked = opened.decided
+    rounds = [trace.round(t) for t in np.flatnonzero(~asked[: trace.reached]).tolist()]
+    assert [(margins[each.round], predicted[each.round]) for each in rounds] == [
+        (each.margin, each.predicted) for each in rounds
+    ]
+    assert {change["at_end"] is None for change in store.changes(opened.id)} == {True, False}
+
+
+def truth_of(opened, place):
+    """The true label of the item at a place of the log (0 first)."""
+    return int(opened.y[opened.log[place].item])
+
+
+@pytest.mark.parametrize("more", [{}, {"pace": 0.2}, {"audit": 0.2}])
+def test_added_labels_are_spent_and_not_all_at_once(store, more):
+    """auto spreads labels that are added over the items left, as it spreads those of a new session; every chance stays
+    a chance above zero, so that estimates hold up to the last answer."""
+    opened = begin(store, "sparse", "auto", budget=20, **more)
+    label_until_the_end(opened)
+    last = opened.log[-1].round
+    add(opened, 20)
+    label_until_the_end(opened)
+    added = [entry.round for entry in opened.log[20:]]
+    if last < 250:
+        assert 20 == len(added)
+        assert added[-1] - last > 40
+    assert estimates.of_session(opened).closed == added[-1]
+    assert all(0 < entry.probability <= 1 for entry in opened.log)
+
+
+def test_a_waiting_question_stays(store):
+    """Labels that are added while a question waits leave it as it is; only the budget grows."""
+    opened = begin(store, "sparse", "auto", budget=30)
+    for _ in range(12):
+        say(opened, truth(opened))
+    place = opened.place
+    add(opened, 70)
+    assert (place.asked, 30, 100) == (opened.place.asked, place.progress.budget, opened.place.progress.budget)
+    assert {row["budget"] for row in store.sessions() if row["id"] == opened.id} == {100}
+
+
+def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
+    """An event that is known adds nothing; nor can labels be added behind a stream that ended with some left, or where
+    none of the items left would be asked about."""
+    opened = begin(store, "sparse", "PAA-I", budget=5)
+    label_until_the_end(opened)
+    opened.add_labels("once", 3)
+    opened.add_labels("once", 3)
+    assert 8 == opened.place.progress.budget
+    ended = begin(store, "sparse", None, learner="pa-i", rule="positive", budget=3)
+    label_until_the_end(ended)
+    decided = [part.copy() for part in ended.decided]
+    while ended.place.progress.end == "budget" and ended.askable:
+        try:
+            add(ended, 200)
+        except SessionError:
+            break
+        label_until_the_end(ended)
+    before = ended.digest(), ended.place.progress
+    with pytest.raises(SessionError, match="no label is added"):
+        add(ended, 10)
+    assert before == (ended.digest(), ended.place.progress)
+    assert len(decided[0]) == len(ended.decided[0])
+    for labels in (0, -1, 2.5):
+        with pytest.raises(SessionError, match="labels of a session must be a whole number >= 1"):
+            opened.add_labels(next(EVENTS), labels)
+
+
+def test_a_digest_at_the_end_is_that_of_the_session_that_asks_on(store, other):
+    """A digest that was stored when the budget was spent does not accuse a session to which labels were added."""
+    opened = begin(store, "sparse", "PAA-I", budget=DIGEST_EVERY)
+    label_until_the_end(opened)
+    add(opened, 10)
+    assert {DIGEST_EVERY: opened.digest()} == store.digests(opened.id)
+    label_until_the_end(opened)
+    assert look_back.verify(other, opened.id).verified
+
+
+def test_added_labels_travel_with_a_published_session(tmp_path):
+    """A session with added labels is the same in another database; one without any is published as before."""
+    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
+    opened = begin(here, "sparse", "auto", budget=15)
+    label_until_the_end(opened)
+    assert "addition" not in text_of(here, opened.id)
+    add(opened, 10, annotator="Ann")
+    say(opened, 1)
+    add(opened, 5, horizon=400)
+    adopted = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
+    assert (opened.digest(), facts(opened)) == (adopted.digest(), facts(adopted))
+    assert text_of(here, opened.id).splitlines()[1:] == text_of(there, adopted.id).splitlines()[1:]
+    assert look_back.verify(there, adopted.id).verified
