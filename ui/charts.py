@@ -12,6 +12,7 @@ from plotly.basedatatypes import BaseFigure
 from oal_engine.kernel import metrics
 from oal_engine.kernel.spending import Plan, expected
 from oal_engine.sessions.fold import Run
+from oal_engine.sessions.settings import SKIP
 
 POINTS = 200  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
@@ -66,10 +67,11 @@ def of_session(session: Run) -> list[Chart]:
 
 def _pace(session: Run, plan: Plan) -> Chart:
     """The labels used along the stream, beside those that the plan would have used."""
-    rounds, counts = session.curve(POINTS)
+    rounds, _ = session.curve(POINTS)
+    labelled = [lesson.round for lesson in session.state.lessons if lesson.label != SKIP]
     lines = [
-        ("used", PALETTE[2], counts[..., 1].sum((1, 2))),
         ("planned", PALETTE[-1], sum(expected(plan, rounds))),
+        ("used", PALETTE[2], np.searchsorted(labelled, rounds)),
     ]
     return _chart("pace", "Labels", rounds, lines, ",.0f", session.rounds)
 

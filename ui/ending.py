@@ -5,6 +5,7 @@ from uuid import uuid4
 import streamlit as st
 
 from oal_engine.kernel.learners import linear
+from oal_engine.sessions import estimates
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
@@ -39,5 +40,7 @@ def _add_labels(session: Session) -> None:
                 complain(error)
             else:
                 st.rerun()
-    first = session.rounds - session.askable + 1
-    small_note(f"The session asks on from item {first:,}, where the budget was spent.")
+    words = f"The session asks on from item {session.rounds - session.askable + 1:,}, where the budget was spent."
+    if not session.labelled:
+        words += f" In all {estimates.forecast(session.state.budget + labels, session.multiclass)}"
+    small_note(words)

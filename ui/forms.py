@@ -11,6 +11,7 @@ from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
+from oal_engine.sessions import estimates
 
 from .page import annotator, small_note, store
 
@@ -48,6 +49,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
     name = middle.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
     budget = right.number_input("Budget (labels)", 1, 10_000_000, 300, key="new-budget")
+    promise = st.container()
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
     first = FIRST[many]
@@ -71,8 +73,17 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     if plan["audit"] or plan["pace"] or spreads(rule):
         with feed:
             plan["horizon"] = _horizon(rows[dataset])
+    if not (plan["audit"] or _labelled(rows[dataset])):
+        with promise:
+            small_note(estimates.forecast(budget, many))
     sent = st.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
+
+
+def _labelled(row: dict[str, Any]) -> bool:
+    """Whether every item of a data set has a label of its own, so that figures are exact."""
+    known = row["classes"].values() if row["classes"] else (row["positives"], row["negatives"])
+    return bool(sum(known) == row["items"])
 
 
 def _many(row: dict[str, Any]) -> bool:

@@ -126,10 +126,12 @@ def extended(plan: Plan, more: Plan, t: int) -> Plan:
 
 
 def expected(plan: Plan, rounds: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """How many checks and how many other labels a plan has spent after so many rounds, if all goes as planned."""
+    """How many checks and how many other labels a plan has spent after so many rounds, if all goes as planned; no other
+    ones where it leaves them to the rule."""
     t, others = np.asarray(rounds), plan.budget - plan.audits
-    paced = t / plan.paced if plan.paced else 0 * t
-    return plan.audits * np.minimum(1, t / plan.horizon), others * np.minimum(1, paced)
+    first = min(plan.first, others)
+    paced = np.clip((t - first) / max(1, plan.paced - first), 0, 1) if plan.paced else 0 * t
+    return plan.audits * np.minimum(1, t / plan.horizon), np.minimum(t, first) + (others - first) * paced
 
 
 def plan(

@@ -24,6 +24,13 @@ NEEDED = 20  # positives among the answers (of K classes: wrong predictions), fo
 SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
 WORTH = 30  # answers of equal weight that those about items not pushed must be worth
 TAIL = 0.025  # of a 95 % interval
+FORECASTS = {  # by whether there are K classes: from so many labels on, whether there is a number, and its half-width
+    False: {
+        200: ("perhaps", 0.15), 300: ("probably", 0.11), 500: ("probably", 0.08), 1000: ("probably", 0.05),
+        2000: ("probably", 0.03),
+    },
+    True: {100: ("perhaps", 0.12), 300: ("perhaps", 0.07), 1000: ("probably", 0.03)},
+}  # as measured in docs/estimates.md  # fmt: skip
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
 
@@ -271,6 +278,17 @@ def _reason(answers: _Answers, positives: int, sides: Sequence[Side]) -> str:
             return f"Needs {SIDE} positives among items the model {where}; {int(part.positives[0])} so far."
     worth = int(sides[1].worth[0])
     return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
+
+
+def forecast(labels: int, multiclass: bool) -> str:
+    """What so many labels will show of how good a model is where the truth is not known, in a sentence."""
+    steps = FORECASTS[multiclass]
+    reached = [step for step in steps if labels >= step]
+    if reached:
+        often, half = steps[reached[-1]]
+        return f"{labels:,} labels will {often} show how good the model is, to about ± {half:.2f}."
+    enough = next(step for step, (often, _) in steps.items() if often == "probably")
+    return f"{labels:,} labels are too few to show how good the model is; {enough:,} would probably do."
 
 
 class Point(NamedTuple):

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel import metrics, rows
+from ..kernel import metrics, stream
 from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
 from ..output.plots import METRICS, NAMES, TITLES
-from ..output.tables import chunks
 from . import estimates, model
 from .fold import Run
 from .session import Session
@@ -43,9 +42,11 @@ def _estimated(session: Session) -> str:
             " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in known) + f" under {NAMES[name]}"
             for name, values in now.metrics.items()
         )
-        until = "" if now.closed is None else f" up to item {now.closed + 1:,}"
-        return f"Estimated{until}, with 95 % intervals: {', '.join(both)}."
-    missing = f"How good it is cannot be estimated yet. {now.reason}"
+        if now.closed is None:
+            return f"Estimated with 95 % intervals: {', '.join(both)}."
+        until = f"Estimated up to item {now.closed + 1:,} with 95 % intervals: {', '.join(both)}."
+        return f"{until} The final model is probably better: it was still learning until then."
+    missing = f"How good the model is cannot be estimated yet. {now.reason}"
     if 0 < now.positives < now.needed:
         missing += f" About {ceil(labels * (now.needed / now.positives - 1)):,} more labels would bring them."
     return missing
@@ -56,8 +57,8 @@ def next_steps(session: Session) -> list[str]:
     steps = []
     if session.place.progress.end and session.askable:
         steps.append(
-            f"Add labels on the page Label, or with `add-labels {session.id} 100`: the session asks on from item "
-            f"{session.rounds - session.askable + 1:,}, where the budget was spent."
+            f"Add labels on the page Label, or with the command add-labels {session.id} 100: the session asks on from "
+            f"item {session.rounds - session.askable + 1:,}, where the budget was spent."
         )
     if not (session.labelled or session.settings.audit):
         steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
@@ -105,7 +106,9 @@ def of_session(session: Session) -> Outcome:
 
 def margins(session: Session) -> np.ndarray:
     """The margin of each round's item under the model as it is now, of K classes the gap between the two best."""
-    made, order, out = model.of_session(session), session.order, np.empty(session.order.size)
-    for t in chunks(order.size):
-        out[t.start : t.stop], _ = made.decided(made.scores(rows.take(session.dataset.rows, order[t.start : t.stop])))
-    return out
+    made, order = model.of_session(session), session.order
+    margins, predicted = np.empty(order.size), np.empty(order.size, np.int8)
+    stream.predict_rounds(
+        session.dataset.rows, order, made.learner, made.head["theta"], 0, order.size, margins, predicted
+    )
+    return margins

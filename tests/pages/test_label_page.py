@@ -1,7 +1,9 @@
 """The panels beside the card: progress, history, pushed items, learned terms, estimates, guidelines."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
+from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,12 +11,12 @@ import plotly.graph_objects as go
 import pytest
 
 from oal_engine.datasets import formats
-from oal_engine.sessions import estimates, top_terms
+from oal_engine.sessions import estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
-from tests.harness.pages import BINARY, listed, run, words
+from tests.harness.pages import BINARY, WAIT, listed, run, words
 from ui import charts, messages
 from ui.card_server import MORE, CardServer
 from ui.components import item_list
@@ -75,6 +77,50 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
         *payload["links"].values()
     ]
     assert more == (MORE in payload["place"]["result"])
+
+
+def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
+    """The end offers more labels with what they will bring; the session then asks on from where the budget was spent. A
+    stream that ended with labels left offers none."""
+    plain = keep("plain", 600, formats.Columns(("text",)))
+    spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
+    at = run("pages/1_Label.py", session=str(spent.id))
+    assert "The session asks on from item 20, where the budget was spent. In all 118 labels are too few" in words(at)
+    at.number_input(key="labels-to-add").set_value(7)
+    at.button(key="add-labels").click().run()
+    assert not at.exception
+    again = Session(app_store, spent.id)
+    assert (25, 19, True) == (again.place.progress.budget, again.place.asked.round, again.place.progress.waiting)
+    ended = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200).session
+    assert not [each for each in run("pages/1_Label.py", session=str(ended.id)).button if each.key == "add-labels"]
+
+
+def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
+    """While one browser waits for the summary of a long stream, another takes back the last answer."""
+    server, scored = work(19, learner="pa-i", rule="all", budget=18), Event()
+    monkeypatch.setattr(outcome, "summary", lambda session: [str(scored.wait(WAIT))])
+    with ThreadPoolExecutor() as threads:
+        shown = threads.submit(server.payload)
+        undo = {"id": "u", "action": "undo", "question": server.session.previous}
+        taken_back = threads.submit(server.handle, messages.read(messages.CardEvent, undo), "anna")
+        try:
+            taken_back.result(WAIT / 2)
+        finally:
+            scored.set()
+        assert shown.result(WAIT)["place"]["result"].startswith("True")
+    assert server.session.place.asked
+
+
+def test_labels_used_are_drawn_beside_those_planned(work, keep):
+    """A session that spreads its labels has a chart of the labels given, without the question that waits, and of the
+    plan; another one has none."""
+    data = keep()
+    paced = work(30, data, algorithm="auto", budget=100).session
+    chart = next(chart for chart in charts.of_session(paced) if chart.key == "pace")
+    planned, used = (trace["y"] for trace in chart.figure["data"])
+    assert 27 == used[-1]  # of thirty answers three are skips
+    assert planned[-1] == pytest.approx(10 + 90 * (paced.place.progress.streamed - 10) / (paced.state.plan.paced - 10))
+    assert "pace" not in [chart.key for chart in charts.of_session(work(5, data).session)]
 
 
 def view(**changes):
@@ -443,6 +489,33 @@ def test_the_form_plans_a_session(app_store, keep):
     expected = {"audit": 0.25, "audit_trains": 0, "pace": 0.5, "horizon": 5000, "owner": "anna",
                 "guidelines": "Count **every** walk."}  # fmt: skip
     assert expected == {key: session[key] for key in expected}
+
+
+def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
+    """Beside the budget stands how exact the estimates will be, not for data with labels or for random checks."""
+    keep("plain", 40, formats.Columns(("text",)))
+    at = run("home.py")
+    at.button(key="new").click().run()
+    assert "300 labels will probably show" in words(at)
+    at.number_input(key="new-budget").set_value(50).run()
+    assert "50 labels are too few" in words(at)
+    at.number_input(key="new-audit").set_value(25).run()
+    assert "too few" not in words(at)
+    keep("labelled", 40)
+    at = run("home.py")
+    at.button(key="new").click().run()
+    assert "300 labels" not in words(at)
+
+
+def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
+    """The length of a live feed is asked for where labels are spread over the stream, and nowhere else."""
+    keep()
+    at = run("home.py")
+    at.button(key="new").click().run()
+    feeds = [box.key for box in at.toggle if box.key.startswith("new-feed")]
+    assert 1 == len(feeds)
+    at.selectbox(key="new-algorithm").select("PAA-I").run()
+    assert [] == [box.key for box in at.toggle if box.key.startswith("new-feed")]
 
 
 def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):

@@ -8,7 +8,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.kernel import metrics
 from oal_engine.sessions import estimates
-from oal_engine.sessions.estimates import NEEDED, curve, of_classes, of_session, side, windows
+from oal_engine.sessions.estimates import FORECASTS, NEEDED, curve, forecast, of_classes, of_session, side, windows
 from oal_engine.sessions.look_back import Trace
 from oal_engine.sessions.settings import SKIP
 from oal_engine.store import Store
@@ -57,6 +57,17 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
         else:
             total -= likely * missed
     np.testing.assert_allclose(total, 0, atol=1e-12)
+
+
+def test_a_budget_is_forecast_in_a_sentence():
+    """Too few labels name how many would probably do; more say how exact the numbers will be, and never less exact."""
+    assert "100 labels are too few to show how good the model is; 300 would probably do." == forecast(100, False)
+    assert "250 labels will perhaps show how good the model is, to about ± 0.15." == forecast(250, False)
+    assert "1,000 labels will probably show how good the model is, to about ± 0.03." == forecast(1000, True)
+    for multiclass, steps in FORECASTS.items():
+        widths = [half for _, half in steps.values()]
+        assert widths == sorted(widths, reverse=True)
+        assert forecast(min(steps) - 1, multiclass).startswith(f"{min(steps) - 1} labels are too few")
 
 
 def simulated(seed, share=0.15, chance=0.1, n=4000):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from oal_engine.datasets import Dataset
-from oal_engine.sessions import estimates, report
+from oal_engine.sessions import estimates, outcome, report
 from oal_engine.sessions.estimates import Estimate, Estimates
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, Page
@@ -48,6 +48,19 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
     settings = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1]))
     assert (opened.settings.parameters, 40) == (settings["parameters"], settings["budget"])
     assert opened.settings.engine == settings["page"]["engine"]
+
+
+def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
+    """The sentences of the session's end stand above everything else, then where labels can be added."""
+    opened = begin(store, "unlabelled", budget=20)
+    for k in range(20):
+        say(opened, 1 if k % 3 == 0 else -1)
+    _, page = shown(opened)
+    first, _, _ = page.text.partition("How good it is")
+    assert all(sentence in first for sentence in outcome.summary(opened))
+    assert "7 of 20 answers are Relevant" in first
+    assert "About 38 more labels would bring them." in first
+    assert f"asks on from item {opened.log[-1].round + 2}, where the budget was spent" in first
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
