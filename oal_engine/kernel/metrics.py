@@ -25,6 +25,11 @@ def empty(classes: int = 0) -> np.ndarray:
     return np.zeros((classes, classes + 1, 2) if classes else COUNTS, np.int64)
 
 
+def pushed(counts: np.ndarray) -> np.ndarray:
+    """How many items passed as positive without being asked, of tables of counts that are not of K classes."""
+    return counts[..., 1, :, 0].sum(-1)
+
+
 @dataclass(frozen=True)
 class Weights:
     """sum = alpha_p sensitivity + (1 - alpha_p) specificity; cost = c_p FN + (1 - c_p) FP."""

@@ -18,7 +18,7 @@ import numpy as np
 from .. import __version__
 from ..datasets import Dataset, relabelled
 from ..kernel import metrics, rows, spending, stream
-from ..kernel.learners import Learner, weights
+from ..kernel.learners import Learner, count_index, weights
 from ..store import Row, Store
 from .log import (
     Answered,
@@ -108,8 +108,8 @@ def _copied(part: Any) -> Any:  # one of the kernel's tuples, of the same type a
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is: labels that stand, in all and by class, skips, rounds passed, and how many of these were
-    pushed (None of K classes)."""
+    """How far a session is: labels that stand, in all and by class, skips, rounds passed with the one whose question
+    waits, and the items that were pushed: predicted positive and not asked (None of K classes)."""
 
     labels: int
     budget: int
@@ -135,7 +135,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Place:
-    """What a page shows: a question or None, the progress, and the learner's weights and the counts there."""
+    """What a page shows: a question or None, the progress, and the learner's weights and the counts there, without the
+    item that is asked: nothing may tell what the model thinks of it, or what the data says, before its answer."""
 
     asked: StoredQuestion | None
     progress: Progress
@@ -358,12 +359,19 @@ class Run:
         labels = state.labels
         answers = {label: labels.count(label) for label in self.names}
         streamed = min(state.question.t + 1, self.rounds) if asked else self.rounds
-        pushed = None if self.multiclass else int(state.counts[1].sum())
+        pushed = None if self.multiclass else int(metrics.pushed(state.counts))
         progress = Progress(
             state.spent, state.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
             asked is not None,
         )  # fmt: skip
-        return Place(asked, progress, weights(state.learner), state.counts)
+        return Place(asked, progress, weights(state.learner), self._counts_before(state) if asked else state.counts)
+
+    def _counts_before(self, state: State) -> np.ndarray:
+        """The counts without the item whose question waits."""
+        counts, question = state.counts.copy(), state.question
+        cell = count_index(state.learner, question.predicted, int(self.y[self.order[question.t]]))
+        counts[*cell, 1] -= 1
+        return counts
 
     @property
     def learner(self) -> Learner:
@@ -387,7 +395,9 @@ class Run:
         return self.state.counts
 
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
-        """Rounds and tables of counts along the stream, thinned to so many points."""
-        trail = self.state.trail
+        """Rounds and tables of counts along the stream, thinned to so many points, without the item that is asked."""
+        trail, state = self.state.trail, self.state
+        if state.question.predicted and not self.ended(state):
+            trail = [*trail[:-1], (state.question.t, self._counts_before(state))]
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
         return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])

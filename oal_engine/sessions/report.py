@@ -104,7 +104,7 @@ def _quality(session: Session) -> Iterator[str]:
     done = np.maximum(rounds, 1)
     shares = [Line("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
-        shares.append(Line("pushed", rounds, counts[:, 1].sum((1, 2)) / done))
+        shares.append(Line("pushed", rounds, metrics.pushed(counts) / done))
     share = _drawn("Share of the stream", shares)
     yield _heading("How good it is")
     if not session.labelled:
@@ -112,7 +112,7 @@ def _quality(session: Session) -> Iterator[str]:
         return
     wanted = METRICS[True] if session.multiclass else estimates.BINARY
     curves = {name: session.evaluate(counts, name) for name in metrics.EVALUATIONS}
-    final = {name: session.evaluate(session.counts, name) for name in metrics.EVALUATIONS}
+    final = {name: session.evaluate(session.place.counts, name) for name in metrics.EVALUATIONS}
     yield sentence("Exact: every item of the data has a label of its own, which the session has never seen.")
     lines = {metric: [Line(NAMES[name], rounds, curves[name][metric]) for name in curves] for metric in wanted[:2]}
     yield _figures([*(_drawn(TITLES[metric], lines[metric]) for metric in lines), share])

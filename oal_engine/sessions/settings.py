@@ -219,5 +219,5 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
 def whole(value: float, name: str, low: int) -> int:
     """A value as a whole number that is at least `low`, or a SessionError."""
     if not isinstance(value, (int, float, np.number)) or not low <= value < 2**53 or int(value) != value:
-        raise SessionError(f"{name} of a session must be a whole number >= {low}. Got {value}.")
+        raise SessionError(f"{name} of a session must be a whole number >= {low} and < 2^53. Got {value}.")
     return int(value)

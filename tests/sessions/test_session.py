@@ -384,6 +384,23 @@ def test_a_session_equals_a_replay(store, data, algorithm, more):
     assert counts.sum((1, 2, 3)).tolist() == rounds.tolist()
 
 
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_nothing_tells_of_an_item_before_its_answer(store, data, algorithm, more):
+    """Counts, curves and the pushed items hold the rounds before the question that waits, and nothing of its own."""
+    opened = begin(store, data, algorithm, **more)
+    for _ in range(25):
+        if not (asked := opened.place.asked):
+            break
+        place, (rounds, counts) = opened.place, opened.curve()
+        _, predicted, was_asked = (part[: asked.round] for part in opened.decided)
+        assert asked.round == place.counts.sum() == counts[-1].sum() == rounds[-1]
+        classes = opened.y[opened.order[: asked.round]] + (not opened.multiclass)
+        assert np.bincount(classes, minlength=place.counts.shape[1]).tolist() == place.counts.sum((0, 2)).tolist()
+        if not opened.multiclass:
+            assert ((predicted > 0) & ~was_asked).sum() == place.progress.pushed
+        say(opened, truth(opened))
+
+
 def test_audits_are_marked_and_their_number_is_exact(store):
     """Each question says whether it is a random check; exactly their share of the budget is spent on checks, a skip
     costs nothing, and after an undo the same check is asked again."""
@@ -410,7 +427,7 @@ def test_audits_are_marked_and_their_number_is_exact(store):
         ({"audit": 1}, "audit must be >= 0 and < 1: the share of the budget for random checks. Got 1."),
         ({"pace": 2}, "pace must be > 0 and <= 1: the share of the horizon to spend the budget in. Got 2."),
         ({"pace": 1, "algorithm": "Q_D"}, f"a pace needs a rule that draws: {', '.join(paceable())}. Got margin."),
-        ({"horizon": 0}, "horizon of a session must be a whole number >= 1. Got 0."),
+        ({"horizon": 0}, "horizon of a session must be a whole number >= 1 and < 2^53. Got 0."),
     ],
 )
 def test_an_invalid_plan_is_refused(store, more, sentence):
@@ -490,9 +507,9 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"budget": 0}, "budget of a session must be a whole number >= 1. Got 0."),
-        ({"budget": 2.5}, "budget of a session must be a whole number >= 1. Got 2.5."),
-        ({"seed": -1}, "seed of a session must be a whole number >= 0. Got -1."),
+        ({"budget": 0}, "budget of a session must be a whole number >= 1 and < 2^53. Got 0."),
+        ({"budget": 2.5}, "budget of a session must be a whole number >= 1 and < 2^53. Got 2.5."),
+        ({"seed": -1}, "seed of a session must be a whole number >= 0 and < 2^53. Got -1."),
         ({"positive_name": "Yes", "negative_name": " Yes "}, "a session needs two different class names."),
         ({"positive_name": "  "}, "a session needs two different class names."),
         ({"metric": "f1"}, "metric must be sum or cost. Got f1."),
@@ -523,8 +540,8 @@ def test_invalid_settings_are_refused(store, call, message):
     ("call", "message"),
     [
         ({"algorithm": "Nothing"}, r"^algorithm must be one of auto, .*\. Got Nothing\.$"),
-        ({"budget": float("nan")}, r"^budget of a session must be a whole number >= 1\. Got nan\.$"),
-        ({"budget": "many"}, r"^budget of a session must be a whole number >= 1\. Got many\.$"),
+        ({"budget": float("nan")}, r"^budget of a session must be a whole number >= 1 and < 2\^53\. Got nan\.$"),
+        ({"budget": "many"}, r"^budget of a session must be a whole number >= 1 and < 2\^53\. Got many\.$"),
         ({"rho": "auto"}, r"^rho must be .*laplace.*\. Got auto\.$"),
     ],
 )
