@@ -13,12 +13,13 @@ import streamlit as st
 
 from oal_engine import experiments
 from oal_engine.experiments import Comparison, figures, report
-from oal_engine.experiments.figures import AXES, ResultView, budget_name
+from oal_engine.experiments.figures import AXES, AXIS_TITLES, ResultView, budget_name
 from oal_engine.kernel import metrics
 from oal_engine.output.page import TABLE_STYLE
 from oal_engine.output.plots import METRICS, NAMES, STYLES, TITLES, drawn, number
 from oal_engine.store import Store
 
+from .meanings import listed
 from .page import note, small_note
 
 BANDS = 6  # lines; more bands are mud
@@ -78,8 +79,9 @@ def _view(result: Comparison) -> ResultView:
     lines = blocks[block]
     criteria = METRICS[bool(next(iter(lines.values())).classes)]
     metric = columns[1].selectbox(
-        "Metric", criteria, criteria.index(result.spec.criterion), format_func=TITLES.__getitem__, key="compare-shown"
-    )
+        "Metric", criteria, criteria.index(result.spec.criterion), format_func=TITLES.__getitem__, key="compare-shown",
+        help=listed(TITLES[each] for each in criteria),
+    )  # fmt: skip
     kinds = [*metrics.EVALUATIONS]
     evaluation = columns[2].selectbox(
         "Evaluation",
@@ -87,6 +89,7 @@ def _view(result: Comparison) -> ResultView:
         kinds.index(result.spec.evaluation),
         format_func=NAMES.__getitem__,
         key="compare-shown-evaluation",
+        help=listed(NAMES.values()),
     )
     axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.__getitem__, key="compare-axis")
     view = figures.view(result, *block, metric=metric, evaluation=evaluation, axis=axis)
@@ -202,9 +205,13 @@ def _curves(result: Comparison, view: ResultView) -> go.Figure:
             x=x, y=mean, mode="lines+markers", line={"color": color, "dash": dash, "width": 2},
             marker={"symbol": mark, "size": 7, "maxdisplayed": 8}, hovertemplate="%{y:.3f}", **shared,
         ))  # fmt: skip
+        traces.append(go.Scatter(
+            x=x[-1:], y=mean[-1:], mode="markers", marker={"symbol": mark, "size": 12, "color": color},
+            hoverinfo="skip", showlegend=False, cliponaxis=False, **shared,
+        ))  # fmt: skip
     return go.Figure(traces, {
-        "height": _height(view), "hovermode": "x unified", "xaxis": {"title": AXES[view.axis], "rangemode": "tozero"},
-        "yaxis": {"title": TITLES[view.metric]},
+        "height": _height(view), "hovermode": "x unified", "yaxis": {"title": TITLES[view.metric]},
+        "xaxis": {"title": AXIS_TITLES[view.axis], "rangemode": "tozero"},
     })  # fmt: skip
 
 

@@ -307,14 +307,18 @@ class Comparison:
         return measured[metric or self.spec.criterion]
 
     def curve(
-        self, line: Result, metric: str, evaluation: str
+        self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rounds and mean labels spent at each mark, and the mean and standard deviation of a metric over the runs."""
-        values = evaluate(self.spec, line.classes, line.setting, line.counts, evaluation)[metric]
-        items = line.counts[0].sum((-3, -2, -1))
-        asked = asked_of(line.counts).mean(0)
+        """Mean rounds and labels spent at each mark over the stream, and the mean and standard deviation of a metric
+        over the runs. axis: "labels" has marks over the labels instead, and then the end of the stream."""
+        counts = line.counts[:, line.label_marks :]
+        if axis == "labels":
+            spent = asked_of(counts).mean(0)
+            marks = line.counts[:, : line.label_marks or np.searchsorted(spent, spent[-1]) + 1]
+            counts = np.concatenate([marks, counts[:, -1:]], 1)
+        values = evaluate(self.spec, line.classes, line.setting, counts, evaluation)[metric]
         spread = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-        return items, asked, values.mean(0), spread
+        return counts.sum((-3, -2, -1)).mean(0), asked_of(counts).mean(0), values.mean(0), spread
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
         """The lines of each data set and budget, by the names that tell them apart there."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from . import Comparison
 
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
+AXIS_TITLES = AXES | {"labels": "labels spent (large mark: the end of the stream)"}
 LONG = 20  # letters of a name: a legend of longer ones stands below the axes, where it hides no line
 RANKS = (7.2, 2.4)  # inches of a critical-difference diagram
 WIDE = 20  # times the smallest value: an axis of larger ones is logarithmic
@@ -87,17 +88,15 @@ def styles(comparison: Comparison, lines: Mapping[str, Result]) -> dict[str, Sty
 def curves(
     comparison: Comparison, view: ResultView
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Style]]:
-    """(name, x, mean, low, high, style) of the curves of a view; over labels, as far as any were spent."""
+    """(name, x, mean, low, high, style) of the curves of a view; each ends with the value at the end of the stream."""
     lines = comparison.blocks()[view.data, view.budget]
     style_of = styles(comparison, lines)
     for name in view.names:
-        items, asked, mean, spread = comparison.curve(lines[name], view.metric, view.evaluation)
-        x = asked if view.axis == "labels" else items
-        upto = np.searchsorted(x, x[-1]) + 1
+        items, asked, mean, spread = comparison.curve(lines[name], view.metric, view.evaluation, view.axis)
         low, high = np.maximum(mean - spread, 0), mean + spread
         if view.metric != "cost":
             high = np.minimum(high, 1)
-        yield name, x[:upto], mean[:upto], low[:upto], high[:upto], style_of[name]
+        yield name, asked if view.axis == "labels" else items, mean, low, high, style_of[name]
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,10 @@ def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
     """The curves of a view with bands of one standard deviation."""
     for name, x, mean, low, high, (color, _, dash, _, mark) in curves(comparison, view):
         axes.plot(x, mean, color=color, linestyle=dash, marker=mark, markevery=0.15, markersize=4, label=plain(name))
+        axes.plot(x[-1], mean[-1], color=color, marker=mark, markersize=8)
         if view.bands:
             axes.fill_between(x, low, high, color=color, alpha=0.1, linewidth=0)
-    axes.set(xlabel=AXES[view.axis], ylabel=f"{TITLES[view.metric]} ({NAMES[view.evaluation]})")
+    axes.set(xlabel=AXIS_TITLES[view.axis], ylabel=f"{TITLES[view.metric]} ({NAMES[view.evaluation]})")
     axes.set_title(plain(f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
     if max(map(len, view.names), default=0) <= LONG:
         axes.legend(fontsize=8)

@@ -57,6 +57,7 @@ class Job(NamedTuple):
 
     part: what is streamed, and a seed of its order and of the draws: ("all", seed), ("tune", seed) or ("test", seed) of
     a 2:1 split, ("fold", seed) for all folds but one, ("held", seed) for the same stream, counted over that one after.
+    points: marks of the curves, at even distances over the labels and as many over the stream; 1: the end alone.
     """
 
     learner: str
@@ -126,20 +127,32 @@ def replayed(source: RowSource, jobs: Iterable[Job]) -> list[np.ndarray]:
 def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, float], job: Job) -> np.ndarray:
     visits, seed = order(y.size, job.part), job.part[1]
     strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
-    parts = strategy.build(table.columns, classes)
-    if prior:
-        stream.begin_with(parts[0], prior)
-    goal = stream.objective(job.theta, job.rho, job.ratio)
-    marks = np.linspace(0, visits.size, min(job.points, visits.size) + 1).astype(np.int64)[1:]
-    done = stream.replay(
-        table, y, visits, *parts, goal, budget=job.budget, seed=seed, averaged=job.average, marks=marks,
-        plan=spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters),
-    )  # fmt: skip
-    if job.part[0] != "held":
+    points = min(job.points, visits.size)
+    marks = np.linspace(0, visits.size, points + 1).astype(np.int64)[1:]
+
+    def fresh() -> tuple[Any, ...]:
+        learner, rule = strategy.build(table.columns, classes)
+        if prior:
+            stream.begin_with(learner, prior)
+        return learner, rule, stream.objective(job.theta, job.rho, job.ratio)
+
+    def replay(*parts: Any, marks: np.ndarray) -> stream.Replay:
+        return stream.replay(
+            table, y, visits, *parts, budget=job.budget, seed=seed, averaged=job.average, marks=marks, log=points > 1,
+            plan=spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters),
+        )  # fmt: skip
+
+    parts = fresh()
+    done = replay(*parts, marks=marks)
+    if job.part[0] == "held":
+        held, counts = stream.checked_order(folds(y.size, seed)[1], table), metrics.empty(classes)
+        stream.until_query(table, y, held, *parts, seed, 0, held.size, False, counts)
+        return counts[None]
+    if points == 1:
         return done.curve
-    held, counts = stream.checked_order(folds(y.size, seed)[1], table), metrics.empty(classes)
-    stream.until_query(table, y, held, *parts, goal, seed, 0, held.size, False, counts)
-    return counts[None]
+    spent = np.append(0, done.log[:, 0].astype(np.int64) + 1)  # the rounds done with each label
+    by_label = spent[np.linspace(0, done.queried, points + 1).round().astype(int)[1:]]
+    return np.concatenate([replay(*fresh(), marks=by_label).curve, done.curve])
 
 
 # ---- Tuned runs
@@ -171,7 +184,8 @@ class Result:
     """A setting of an algorithm on a data set with a budget, and what its runs counted.
 
     classes: the names of those distinguished, none for one against the rest. trials: what was tried when it was tuned,
-    as (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts).
+    as (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts). label_marks:
+    so many of the marks, the first, are over the labels, the others over the stream (0: a version before kept none).
     """
 
     data: str
@@ -182,6 +196,7 @@ class Result:
     trials: list[Trial]
     jobs: list[str]
     counts: np.ndarray = field(compare=False, repr=False)
+    label_marks: int = 0
 
     @property
     def name(self) -> str:
@@ -271,8 +286,9 @@ class TunedRun:
         [counts] = yield from self._over([best], self.shown, self.spec.points)
         keys = [job_key(self.source, self.job(best, part, self.spec.points)) for part in self.shown]
         return Result(
-            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, keys, counts
-        )
+            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, keys, counts,
+            counts.shape[1] // 2,
+        )  # fmt: skip
 
     def _over(
         self, choices: list[Setting], parts: list[Part], points: int = 1, budget: bool = True

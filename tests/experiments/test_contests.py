@@ -45,7 +45,7 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
             stream.objective(wanted.theta, rho, weights.ratio("sum")), budget=wanted.budgets[0], seed=seed,
             averaged=wanted.average, marks=[18, 36, 54, 72, 90],
         )  # fmt: skip
-        assert replay.curve.tolist() == line.counts[k].tolist()
+        assert replay.curve.tolist() == line.counts[k, line.label_marks :].tolist()
         assert replay.queried == line.asked[k]
 
 
@@ -54,12 +54,26 @@ def test_the_curve_is_over_the_runs(store):
     comparison = experiments.compare(spec(budgets=[10]), store)
     (line,) = comparison.lines
     items, asked, mean, std = comparison.curve(line, "sum", "push_query")
-    values = metrics.evaluate(line.counts, "push_query")["sum"]
+    values = metrics.evaluate(line.counts[:, line.label_marks :], "push_query")["sum"]
     assert [18, 36, 54, 72, 90] == items.tolist()
     assert 10 == asked[-1]
     assert (values.mean(0).tolist(), values.std(0, ddof=1).tolist()) == (mean.tolist(), std.tolist())
     assert values[:, -1].tolist() == comparison.values(line, "sum", "push_query").tolist()
     assert values[:, -1].mean() == comparison.as_json()["results"][0]["mean"]["push_query"]["sum"]
+
+
+@pytest.mark.parametrize("algorithm", ["OA3-diag", "PAA-I"])
+def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
+    """However early labels are spent, each mark is where a run had so many of them, and the last is the end."""
+    comparison = experiments.compare(spec(algorithms={algorithm: {}}, budgets=[10], points=5), store)
+    (line,) = comparison.lines
+    items, asked, mean, _ = comparison.curve(line, "sum", "push", "labels")
+    assert [2, 4, 6, 8, 10, 10] == asked.tolist()
+    assert ROUNDS == items[-1]
+    assert (np.diff(items) > 0).all()
+    assert comparison.values(line, "sum", "push").mean() == mean[-1]
+    again = experiments.load(store, comparison.name)
+    assert mean.tolist() == again.curve(again.lines[0], "sum", "push", "labels")[2].tolist()
 
 
 def test_several_classes(store):

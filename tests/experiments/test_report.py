@@ -215,13 +215,23 @@ def test_a_line_keeps_its_style_whichever_others_are_drawn():
         assert looks[name] == style
 
 
-def test_curves_over_labels_end_where_the_last_is_spent():
-    """Points after the last label are left out of a curve over labels, where they would share one x."""
+@pytest.mark.parametrize("axis", figures.AXES)
+def test_every_curve_ends_at_the_value_of_the_table(axis):
+    """The last point of a curve, over labels too, is the value at the end of the stream."""
+    comparison = made()
+    view = figures.view(comparison, axis=axis)
+    rows = {row.name: row.cells for row in report.table(comparison, view.data, view.budget, view.evaluation)}
+    for name, _, mean, *_ in figures.curves(comparison, view):
+        assert rows[name][view.metric][0] == mean[-1]
+
+
+def test_curves_over_labels_of_an_older_version_end_where_the_last_is_spent():
+    """Of marks over the stream alone those after the last label share one x: they are left out, except for the end."""
     comparison = made(budgets=(5,))
     line = comparison.lines[0]
     line.counts[:, 4:] = line.counts[:, 3:4]
     _, x, mean, low, high, _ = next(figures.curves(comparison, figures.view(comparison)))
-    assert (4, 4, 4, 4) == (x.size, mean.size, low.size, high.size)
+    assert (5, 5, 5, 5) == (x.size, mean.size, low.size, high.size)
     assert (low <= mean).all()
     assert (mean <= high).all()
     assert 0 <= low.min()
