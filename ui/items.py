@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from oal_engine.datasets import Dataset
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.kernel.rows import nonzero
-from oal_engine.sessions import outcome
+from oal_engine.sessions import outcome, top_terms
 from oal_engine.sessions.fold import Place, Progress, Run
 from oal_engine.sessions.log import StoredQuestion
 from oal_engine.sessions.settings import Settings
@@ -23,6 +24,7 @@ class Items:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._items: dict[int, dict[str, Any]] = {}
+        self._common = -1, np.empty(0, int)  # the terms too frequent to say much, after so many answers
 
     def question(self, asked: StoredQuestion, place: Place) -> dict[str, Any]:
         """A question at a place, as the browser shows it."""
@@ -53,9 +55,11 @@ class Items:
         return self._items[position]
 
     def _contributions(self, position: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """w_j x_j of each non-zero column of an item, relative to the largest, by column."""
+        """w_j x_j of each non-zero column of an item, relative to the largest, by column; 0 of the commonest terms."""
         columns, values = nonzero(self.run.dataset.rows, position)
-        parts = weights[columns] * values
+        if self._common[0] != (answers := len(self.run.state.lessons)):
+            self._common = answers, top_terms.common(self.run)
+        parts = np.where(np.isin(columns, self._common[1]), 0, weights[columns] * values)
         largest = np.abs(parts).max(initial=0)
         return columns, values, parts / largest if largest > 0 else parts
 
@@ -78,17 +82,30 @@ class Items:
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
     def _features(self, position: int, weights: np.ndarray) -> list[list]:
-        columns, values, shares = self._contributions(position, weights)
-        names = self.run.dataset.feature_names
-        first = np.argsort(-np.abs(values), kind="stable")[:SHOWN_FEATURES]
-        return [
-            [names[columns[k]] if names else f"column {columns[k] + 1}", f"{values[k]:.4g}", round(float(shares[k]), 3)]
-            for k in np.sort(first)
-        ]
+        columns, _, shares = self._contributions(position, weights)
+        share = dict(zip(columns.tolist(), shares.round(3).tolist()))
+        shown = file_numbers(self.run.dataset, position, SHOWN_FEATURES)
+        return [[name, value, share.get(column, 0.0)] for column, name, value in shown]
 
     def result(self, counts: np.ndarray) -> str:
         """The result in a sentence, for the end of the session."""
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
+
+
+def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> list[tuple[int, str, str]]:
+    """The numbers of a vector as its file has them: column, name and number in words; no more than `most`, those that
+    weigh most in its row."""
+    columns, values = dataset.numbers.of_item(position)
+    if most is not None and len(columns) > most:
+        row = dict(zip(*(part.tolist() for part in nonzero(dataset.rows, position))))
+        weight = np.array([abs(row.get(column, 0.0)) for column in columns.tolist()])
+        first = np.sort(np.argsort(-weight, kind="stable")[:most])
+        columns, values = columns[first], values[first]
+    names, digits = dataset.feature_names, 10 if dataset.numbers.kept else 4
+    return [
+        (column, names[column] if names else f"column {column + 1}", f"{value:.{digits}g}")
+        for column, value in zip(columns.tolist(), values.tolist())
+    ]
 
 
 def _score(margin: float) -> str:
@@ -103,7 +120,7 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     if getattr(QUERY_RULES[rule], "exhaustive", False):
         return "Every item is asked while the budget lasts."
     if rule == "positive":
-        return "The model would push this item."
+        return "The rule of this session asks for it."
     if not progress.labels:
         return "The model has no answer yet." if settings.prior else "The model knows nothing yet."
     if rule == "margin":

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows
-from . import formats, latent, scaling, vectorizer
+from . import formats, latent, numbers, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
@@ -188,6 +188,8 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         np.save(folder / "y.npy", made.y.astype(np.int8))
         if made.projection:
             np.save(folder / "projection.npy", made.projection.numbers.ravel())
+        if items.vectors is not None:
+            numbers.save(folder, items.vectors, made.rows)
         return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
@@ -351,7 +353,8 @@ class Dataset:
     def files(self) -> dict[Path, int]:
         """The files of its rows and labels, and how much of each counts, in bytes: what is behind came later."""
         kind = self.folder / rows.KIND_FILE
-        return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
+        own = {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
+        return own | self.numbers.files
 
     def check(self) -> None:
         """Refuse rows that are not as they were written: reads all of them."""
@@ -405,6 +408,11 @@ class Dataset:
     def feature_names(self) -> list[str]:
         """The names of the columns of vectors."""
         return json.loads(self.record["feature_names"] or "[]")
+
+    @property
+    def numbers(self) -> numbers.Numbers:
+        """The numbers of its vectors as their file has them."""
+        return numbers.Numbers(self.folder, self.rows, len(self.feature_names))
 
     def item(self, position: int) -> dict[str, Any]:
         """One item: id, text, label, y."""

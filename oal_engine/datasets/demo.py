@@ -43,6 +43,13 @@ DEMOS = {
             "budget": 300,
             "positive_name": "About life satisfaction",
             "negative_name": "Something else",
+            "guidelines": (
+                "About life satisfaction: the writers say how satisfied or dissatisfied they are with their own life "
+                "as a whole.\n"
+                "Something else: a good mood or a bad day, a loved dish, a dull job, somebody else's life, a quotation "
+                "or a joke, in however similar words.\n"
+                "In doubt, skip."
+            ),
         },
     ),
     "abstracts": Demo(
@@ -54,6 +61,13 @@ DEMOS = {
             "budget": 200,
             "positive_name": "Concerns the heart",
             "negative_name": "Something else",
+            "guidelines": (
+                "Concerns the heart: the study is about diseases of the heart or their treatment, such as infarction, "
+                "valves, rhythm, heart muscle, transplantation, arrest or devices.\n"
+                "Something else: stroke, pulmonary embolism, blood pressure, vessels outside the heart, a heart rate "
+                "measured on the side.\n"
+                "In doubt, skip."
+            ),
         },
     ),
 }

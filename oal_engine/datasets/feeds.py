@@ -75,6 +75,8 @@ def append(dataset: Dataset, items: formats.Items) -> Taken:
         kept = np.flatnonzero(fresh)
         written = rows.extend(rows.take(made, kept), dataset.folder, first)
         rows.write_behind(dataset.folder / "y.npy", items.y[kept], first)
+        if items.vectors is not None:
+            dataset.numbers.extend(items.vectors, kept)
         before = dataset.checksums
         checksums = {"checksums": json.dumps(before | rows.checksums(written | {"y": items.y[kept]}, before))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())

@@ -203,7 +203,7 @@ def _learned(session: Session) -> Iterator[str]:
     terms = {
         name: ", ".join(
             f"{top_terms.term(session.dataset, column)} ({weight:.3g})"
-            for column, weight in top_terms.strongest(weights, label, STRONGEST, session.dataset.latent)
+            for column, weight in top_terms.strongest(weights, label, STRONGEST, latent=session.dataset.latent)
         )
         for label, name in session.names.items()
     }

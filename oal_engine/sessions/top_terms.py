@@ -7,9 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..datasets import Dataset
+from ..kernel import rows
+from .fold import Run
 from .log import Entry
 
 NOISE = 1e-12  # times the largest weight: smaller differences from a mean are rounding errors
+# Terms as frequent as "the" say little of any text, in any language: more than this share of what all texts hold, each
+# term counted once a text, whether these are long or short; never more than so many of the terms. One of them that came
+# so many times as often with a class as with the others, among so many recent answers, does say something.
+COMMON, MOST_COMMON = 0.003, 0.02
+TELLING, RECENT = 3, 500
 
 
 @dataclass(frozen=True)
@@ -22,18 +29,42 @@ class Moved:
     new: float
 
 
-def moved(old: np.ndarray, new: np.ndarray, most: int = 8, latent: int = 0) -> list[Moved]:
-    """The weights that differ, the largest change first; the last `latent` ones, of similar wording, are one."""
+def common(run: Run) -> np.ndarray:
+    """The columns whose terms are too frequent to say much, and came about as often with the answers of each class."""
+    if run.dataset.vocabulary is None:
+        return np.empty(0, int)
+    texts = run.dataset.vocabulary.document_frequency
+    often = np.argsort(-texts, kind="stable")[: int(MOST_COMMON * texts.size)]
+    often = often[texts[often] > COMMON * texts.sum()]
+    answered = [(lesson.item, lesson.label) for lesson in run.state.lessons if lesson.label][-RECENT:]
+    items, labels = np.array(answered, int).reshape(-1, 2).T
+    held = rows.matrix(rows.take(run.dataset.rows, items))[:, often] != 0
+    telling = np.zeros(often.size, bool)
+    for label in set(labels.tolist()):
+        own, others = ((held[part].sum(axis=0) + 0.5) / (part.sum() + 1) for part in (labels == label, labels != label))
+        telling |= own >= TELLING * others
+    return often[~telling]
+
+
+def moved(
+    old: np.ndarray, new: np.ndarray, most: int = 8, without: Sequence[int] | np.ndarray = (), latent: int = 0
+) -> list[Moved]:
+    """The weights that differ, the largest change first, without those of some columns; the last `latent` ones, of
+    similar wording, are one."""
     old, new = _one_line(old, latent), _one_line(new, latent)
     classes = old.shape[1] if old.ndim == 2 else 1
+    change = np.abs(new - old)
+    change[np.asarray(without, int)] = 0
     return [
         Moved(k // classes, k % classes + 1 if old.ndim == 2 else None, float(old.ravel()[k]), float(new.ravel()[k]))
-        for k in _largest(np.abs(new - old).ravel(), most)
+        for k in _largest(change.ravel(), most)
     ]
 
 
-def strongest(weights: np.ndarray, label: int, most: int = 8, latent: int = 0) -> list[tuple[int, float]]:
-    """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)].
+def strongest(
+    weights: np.ndarray, label: int, most: int = 8, without: Sequence[int] | np.ndarray = (), latent: int = 0
+) -> list[tuple[int, float]]:
+    """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)]; without some.
 
     Of K classes a weight counts as far as it is above the mean of the classes' weights. The last `latent` columns, of
     similar wording, are one: a text that is as alike as can be adds so much.
@@ -41,7 +72,9 @@ def strongest(weights: np.ndarray, label: int, most: int = 8, latent: int = 0) -
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
     for_class = _one_line(for_class, latent)
     noise = NOISE * np.abs(weights).max()
-    return [(k, float(for_class[k])) for k in _largest(np.where(for_class > noise, for_class, 0), most)]
+    shown = np.where(for_class > noise, for_class, 0)
+    shown[np.asarray(without, int)] = 0
+    return [(k, float(for_class[k])) for k in _largest(shown, most)]
 
 
 def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:

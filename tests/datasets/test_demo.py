@@ -37,6 +37,13 @@ def items(committed):
     return list(csv.DictReader(io.StringIO(committed.decode("utf-8"))))
 
 
+@pytest.mark.parametrize("which", demo.DEMOS.values(), ids=demo.DEMOS)
+def test_a_demo_carries_its_guidelines(which):
+    """Its session says what counts as each of its classes."""
+    for name in ("positive_name", "negative_name"):
+        assert f"{which.session[name]}: " in which.session["guidelines"]
+
+
 def test_generator_reproduces_the_committed_file(name, committed):
     """The seeded generator writes each committed file bit for bit."""
     header, rows = make_demo["FILES"][name]

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oal_engine.kernel.rows import nonzero
 from oal_engine.sessions.session import Session
 
 from .. import messages
 from ..card_server import CardServer
+from ..items import file_numbers
 from . import component
 from .card import mounted
 
@@ -90,9 +90,5 @@ def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> d
 
 
 def _features(session: Session, position: int) -> str:
-    """The features of a vector that are not zero, one a line."""
-    names = session.dataset.feature_names
-    return "\n".join(
-        f"{names[j] if names else f'column {j + 1}'}: {value:.4g}"
-        for j, value in zip(*nonzero(session.dataset.rows, position))
-    )
+    """The numbers of a vector as its file has them, one a line."""
+    return "\n".join(f"{name}: {value}" for _, name, value in file_numbers(session.dataset, position))

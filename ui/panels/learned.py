@@ -56,14 +56,15 @@ def show(server: CardServer) -> None:
 
 def _look(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tuple[str, float]]]]:
     """The terms that moved, by answers; and the strongest, by class."""
-    now, latent = session.place.weights, session.dataset.latent
+    now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
         label: [
-            (top_terms.term(session.dataset, k), value) for k, value in top_terms.strongest(now, label, MOST, latent)
+            (top_terms.term(session.dataset, k), value)
+            for k, value in top_terms.strongest(now, label, MOST, common, latent)
         ]
         for label in session.names
     }
-    return {back: top_terms.moved(session.earlier(back), now, MOST, latent) for back in BACKS}, strongest
+    return {back: top_terms.moved(session.earlier(back), now, MOST, common, latent) for back in BACKS}, strongest
 
 
 def _name(session: Session, move: Moved) -> str:
