@@ -1,6 +1,7 @@
 """Home: sessions and data sets at a glance, one click to the demo."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -9,7 +10,8 @@ from oal_engine.datasets import demo
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui.forms import new_session
-from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns
+from ui.own_data import bring, look
+from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns, remove_after_asking
 from ui.page import store as open_store
 from ui.warm_up import is_warm
 
@@ -50,11 +52,9 @@ def show_session(store: Store, row: dict[str, Any], removable: bool) -> None:
 
 
 def remove(store: Store, row: dict[str, Any]) -> None:
-    labels = row["labels"] + row["skipped"]
-    sure = not labels or st.checkbox(f"Also delete its {counted(labels, 'answer')}", key=f"sure-{row['id']}")
-    if st.button("Remove this session", key=f"remove-{row['id']}", disabled=not sure):
-        store.remove_session(row["id"])
-        st.rerun()
+    if st.button("Remove this session", key=f"remove-{row['id']}"):
+        answers = counted(row["labels"] + row["skipped"], "answer")
+        remove_after_asking(f"the session {row['name']} with its {answers}", partial(store.remove_session, row["id"]))
 
 
 def show_dataset(row: dict[str, Any]) -> None:
@@ -88,11 +88,15 @@ with guarded():
             st.session_state["form"] = not st.session_state.get("form", False)
         if st.button("Import data", key="import"):
             st.switch_page("pages/4_Data.py")
+    bring(store)
 
     if datasets and st.session_state.get("form"):
         with st.container(border=True):
             st.header("New session", anchor=False)
+            sample = st.container()
             settings, sent = new_session(datasets)
+            with sample:
+                look(store, next(row for row in datasets if row["id"] == settings["dataset"]))
             if sent:
                 try:
                     start(create(store, **settings))

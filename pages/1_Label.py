@@ -7,7 +7,6 @@ import streamlit as st
 from ui.card_server import CardServer, card_server
 from ui.components.card import card
 from ui.ending import ending
-from ui.metric_table import describe
 from ui.page import chosen_session, guarded, heading, note, open_page
 from ui.page import store as open_store
 from ui.panels import guidelines, history, learned, progress, pushed
@@ -50,7 +49,7 @@ with guarded():
         st.stop()
     server = card_server(session)
     settings = server.session.settings
-    heading(settings.name, f"{describe(server.session.strategy)} on {settings.dataset_name}")
+    heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
     left, right = st.columns([5, 3], gap="large")
     with left:
         label(server)

@@ -142,7 +142,7 @@ with guarded():
     player.refresh()
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
-        heading(trace.settings.name, f"{describe(trace.strategy)} on {trace.settings.dataset_name}")
+        heading(trace.settings.name, f"{trace.settings.algorithm} on {trace.settings.dataset_name}")
         downloads(store, session, trace.multiclass)
     if trace.mismatch:
         complain(f"{trace.mismatch} It is shown as far as it verifies.")

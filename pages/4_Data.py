@@ -1,6 +1,7 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,18 @@ from oal_engine.datasets import formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS
 from oal_engine.store import Store
 from ui.access import files_folder, served_file
-from ui.page import complain, counted, entry, guarded, literal, note, one_row, open_page, owns
+from ui.page import (
+    complain,
+    counted,
+    entry,
+    guarded,
+    literal,
+    note,
+    one_row,
+    open_page,
+    owns,
+    remove_after_asking,
+)
 from ui.page import store as open_store
 
 UPLOAD, SERVER = "Upload", "File on the server"
@@ -212,12 +224,10 @@ def stored(store: Store) -> None:
                 help="A session uses it." if row["sessions"] else None,
             )
         if removed:
-            try:
-                datasets.remove(store, row["id"])
-            except PROBLEMS as error:
-                complain(error)
-            else:
-                st.rerun()
+            items = counted(row["items"], "item")
+            remove_after_asking(
+                f"the data set {row['name']} with its {items}", partial(datasets.remove, store, row["id"])
+            )
 
 
 open_page("Data")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, cast
 
 import streamlit as st
@@ -17,11 +18,29 @@ from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from . import messages
 from .items import SAVED, Items
+from .meanings import MEANINGS
 from .page import Removed, store, stored_settings
 
-KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; c and r are Streamlit's, g, h, n and z are the card's own
+KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
+STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
 MORE = "New items will appear here automatically."
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
+
+
+def keys_of(names: dict[int, str]) -> dict[int, list[str]]:
+    """The keys of each class by its label. A class that is named by one letter or digit has that key, and no other
+    class has it; the others have those of their place."""
+    own: dict[str, int] = {}
+    for label, name in names.items():
+        if len(name) == 1 and name.isalnum() and name.lower() not in STREAMLIT:
+            own.setdefault(name.lower(), label)
+    usual = {1: "a1", -1: "x0"} if -1 in names else dict(zip(names, KEYS))
+    spare = iter([key for key in KEYS[len(names) :] if key not in own])
+    keys = {
+        label: [key for key in own if own[key] == label] + [key for key in usual.get(label, "") if key not in own]
+        for label in names
+    }
+    return {label: each or [*islice(spare, 1)] for label, each in keys.items()}
 
 
 @st.cache_resource(max_entries=50, show_spinner="Opening the session. A learner new to this machine is compiled first.")
@@ -94,12 +113,14 @@ class CardServer:
     def _frame(self, problem: str | None, annotator: str, review: int | None) -> dict[str, Any]:
         with self._lock:
             session = self.session
+            keys = keys_of(session.names)
             frame = {
                 "session": self.name,
                 "error": problem,
                 "classes": [
-                    {"label": label, "name": name, "keys": self._keys(label)} for label, name in session.names.items()
+                    {"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()
                 ],
+                "pushed": MEANINGS["pushed"],
             }
             try:
                 settings = self.settings()
@@ -154,11 +175,6 @@ class CardServer:
         left = [asked for asked in self.session.skipped if asked.number > after]
         shown = [self._noted(asked, place, notes) for asked in left[:SKIPPED_AHEAD]]
         return {"after": after, "left": len(left), "questions": shown}
-
-    def _keys(self, label: int) -> list[str]:
-        if self.session.multiclass:
-            return list(KEYS[label - 1 : label])
-        return ["a", "1"] if label > 0 else ["x", "0"]
 
     @property
     def log(self) -> list[Entry]:

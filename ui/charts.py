@@ -14,6 +14,8 @@ from oal_engine.kernel.spending import Plan, expected
 from oal_engine.sessions.fold import Run
 from oal_engine.sessions.settings import SKIP
 
+from .meanings import explained
+
 POINTS = 200  # more cost time in the browser and show nothing more
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
 NAMES = {"push": "push", "push_query": "push-and-query"}
@@ -58,7 +60,7 @@ def of_session(session: Run) -> list[Chart]:
     done = np.maximum(rounds, 1)
     lines = [("asked", "#8d6fc0", counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
-        lines.append(("pushed", COLORS["push"], counts[:, 1].sum((1, 2)) / done))
+        lines.append(("pushed", COLORS["push"], metrics.pushed(counts) / done))
     charts.append(_chart("rates", "Share of the stream", rounds, lines, ".0%", session.rounds))
     if session.state.plan and session.state.plan.paced:
         charts.append(_pace(session, session.state.plan))
@@ -169,9 +171,9 @@ def _band(x: np.ndarray, color: str, low: np.ndarray, high: np.ndarray) -> dict[
         "type": "scatter",
         "x": np.concatenate((x, x[::-1])),
         "y": np.concatenate((high, low[::-1])),
+        "mode": "none",  # else a band of few points has a dot at each
         "fill": "toself",
         "fillcolor": f"rgba({', '.join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))}, 0.16)",
-        "line": {"width": 0},
         "hoverinfo": "skip",
     }
 
@@ -191,15 +193,15 @@ def show(chart: Chart) -> None:
     """Draw a chart under a line with its title and legend."""
     names = "".join(
         f'<span><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
-        f'vertical-align:middle;border-top:3px {"dotted" if chart.bands else "solid"} {color}"></i>{html.escape(name)} '
+        f'vertical-align:middle;border-top:3px {"dotted" if chart.bands else "solid"} {color}"></i>{explained(name)} '
         f'<b style="font-variant-numeric:tabular-nums">{now or ""}</b></span>'
         for (name, color), now in zip_longest(chart.legend, chart.now)
     )
     unit = "" if chart.bands else f"over {chart.unit}"
     st.html(
-        '<div style="display:flex;flex-wrap:wrap;gap:0 .8rem;justify-content:space-between;margin-bottom:-.7rem;'
-        'font-size:.85rem">'
-        f'<span><b style="font-size:.95rem">{chart.title}</b> <span style="opacity:.75">{unit}</span></span>'
+        '<div style="position:relative;display:flex;flex-wrap:wrap;gap:0 .8rem;justify-content:space-between;'
+        'margin-bottom:-.7rem;font-size:.85rem">'
+        f'<span><b style="font-size:.95rem">{explained(chart.title)}</b> <span style="opacity:.75">{unit}</span></span>'
         f'<span style="display:flex;flex-wrap:wrap;gap:0 .8rem">{names}</span></div>'
     )
     st.plotly_chart(_AsItIs(chart.figure), key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})

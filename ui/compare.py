@@ -12,7 +12,7 @@ from oal_engine.store import Store
 
 from .comparison_form import new_comparison
 from .comparison_result import show_result
-from .page import complain, entry, guarded, literal, note, one_row, owns
+from .page import complain, entry, guarded, literal, note, one_row, owns, remove_after_asking
 
 PAGE = "pages/2_Compare.py"
 STYLE = """<style>
@@ -64,7 +64,7 @@ def _list(store: Store) -> None:
                 details = html.escape(_details_line(row, state))
                 st.html(f'<div class="oal-entry"><span>{details}</span></div>')
             if removable:
-                _more_menu(store, row["id"])
+                _more_menu(store, row)
 
 
 def _details_line(row: dict[str, Any], state: str) -> str:
@@ -74,12 +74,14 @@ def _details_line(row: dict[str, Any], state: str) -> str:
     return " · ".join([STATES[state], data, when])
 
 
-def _more_menu(store: Store, comparison: int) -> None:
+def _more_menu(store: Store, row: dict[str, Any]) -> None:
+    def remove() -> None:
+        jobs.remove(store, row["id"])
+        st.query_params.pop("comparison", None)
+
     with st.popover("", icon=":material/more_horiz:", help="More"):
-        if st.button("Delete this comparison", key=f"compare-delete-{comparison}"):
-            jobs.remove(store, comparison)
-            st.query_params.pop("comparison", None)
-            st.rerun()
+        if st.button("Remove this comparison", key=f"compare-remove-{row['id']}"):
+            remove_after_asking(f"the comparison {row['name']} with its results", remove)
 
 
 def _one(store: Store, comparison: int) -> None:
@@ -97,7 +99,7 @@ def _one(store: Store, comparison: int) -> None:
             jobs.start(store, comparison)
             st.rerun()
         if owns():
-            _more_menu(store, comparison)
+            _more_menu(store, row)
     st.fragment(guarded()(_progress), run_every=1.0 if state == "running" else None)(store, comparison, state)
 
 

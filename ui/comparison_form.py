@@ -16,6 +16,7 @@ from oal_engine.output.plots import METRICS, NAMES, TITLES
 from oal_engine.store import Store
 
 from .forms import AIMS
+from .meanings import listed
 from .page import complain, literal, small_note
 
 FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
@@ -23,7 +24,7 @@ BUDGETS = "100, 300"
 WEIGHTS = {
     "alpha_p": ("Weight of sensitivity", "0.5"),
     "c_p": ("Cost of a miss", "0.9"),
-    "rho": ("Weight of positives in learning (ρ)", "auto"),
+    "rho": ("Weight of positives in learning (rho)", "auto"),
 }
 
 
@@ -46,6 +47,7 @@ def new_comparison(store: Store) -> int | None:
         criteria.index("macro_f1" if many else "f1"),
         format_func=TITLES.__getitem__,
         key=f"compare-criterion-{many}",
+        help=listed(TITLES[each] for each in criteria),
     )
     algorithms = st.multiselect(
         "Algorithms",
@@ -143,7 +145,9 @@ def _parameters(name: str, tune: str) -> dict[str, Any]:
 def _more(tune: str, many: bool) -> dict[str, Any]:
     left, middle, right = st.columns(3)
     settings = {
-        "evaluation": left.selectbox("Evaluation", NAMES, format_func=NAMES.__getitem__, key="compare-evaluation"),
+        "evaluation": left.selectbox(
+            "Evaluation", NAMES, format_func=NAMES.__getitem__, key="compare-evaluation", help=listed(NAMES.values())
+        ),
         "seed": middle.number_input("First seed", 0, 2**31, 0, key="compare-seed"),
         "average": right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="compare-average")
         == "Averaged weights",

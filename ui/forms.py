@@ -48,7 +48,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     left, middle, right = st.columns([3, 2, 2])
     dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
     name = middle.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
-    budget = right.number_input("Budget (labels)", 1, 10_000_000, 300, key="new-budget")
+    budget = right.number_input("Budget (labels)", value=300.0, step=1.0, format="%.0f", key="new-budget")
     promise = st.container()
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
@@ -60,9 +60,10 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         first = WHAT_COUNTS[counts]
         if rows[dataset]["kind"] == "text":
             classes["seed_words"] = _seed_words(rows[dataset], classes["positive_name"])
+    own = _demo_settings(rows[dataset]["name"]).get("guidelines", "")
     guidelines = st.text_area(
-        "Guidelines", placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
-        height=68, key="new-guidelines",
+        "Guidelines", own, placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
+        height=68, key="new-guidelines" + f"-{dataset}" * bool(own),
     )  # fmt: skip
     feed = st.container()
     with st.expander("For researchers: algorithm, random checks, order"):
@@ -73,9 +74,9 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     if plan["audit"] or plan["pace"] or spreads(rule):
         with feed:
             plan["horizon"] = _horizon(rows[dataset])
-    if not (plan["audit"] or _labelled(rows[dataset])):
+    if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
         with promise:
-            small_note(estimates.forecast(budget, many))
+            small_note(estimates.forecast(int(budget), many))
     sent = st.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
 
@@ -109,7 +110,9 @@ def _many_classes(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
-    positive, negative, rare = *_class_names(row["name"]), {}
+    own = _demo_settings(row["name"])
+    positive, negative = own.get("positive_name", "Relevant"), own.get("negative_name", "Not relevant")
+    rare: dict[str, str] = {}
     if row["classes"]:
         chosen = st.selectbox("Rare class", row["classes"], key=f"new-rare-{row['id']}")
         rare, positive, negative = {"positive_class": chosen}, chosen[:LONGEST], f"Not {chosen}"[:LONGEST]
@@ -128,11 +131,9 @@ def _seed_words(row: dict[str, Any], positive: str) -> list[str]:
     return given
 
 
-def _class_names(dataset: str) -> tuple[str, str]:
-    for demo in DEMOS.values():
-        if demo.name == dataset:
-            return demo.session["positive_name"], demo.session["negative_name"]
-    return "Relevant", "Not relevant"
+def _demo_settings(dataset: str) -> dict[str, Any]:
+    """What the form begins with where a data set of this name is a demo's; nothing for others."""
+    return next((demo.session for demo in DEMOS.values() if demo.name == dataset), {})
 
 
 def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str, Any]:
@@ -219,7 +220,7 @@ def _more(many: bool) -> dict[str, Any]:
         averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
         return {"shuffled": shuffled, "seed": seed, "averaged": averaged}
     theta = right.number_input(
-        "Threshold θ",
+        "Threshold",
         value=0.0,
         format="%g",
         step=None,

@@ -12,6 +12,8 @@ from oal_engine.output.plots import TITLES
 from oal_engine.sessions.estimates import Estimate
 from oal_engine.sessions.fold import Run
 
+from .meanings import explained
+
 SHOWN = {
     False: ("sum", "f1", "sensitivity", "specificity", "precision"),
     True: ("accuracy", "macro_f1", "macro_recall"),
@@ -43,9 +45,9 @@ def _interval(guess: Estimate | None) -> str:
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
     """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
-    head_cells = "".join(f'<th dir="auto">{html.escape(head)}</th>' for head in heads)
+    head_cells = "".join(f'<th dir="auto">{explained(head)}</th>' for head in heads)
     rows = "".join(
-        f'<tr><th dir="auto">{html.escape(title)}</th>' + "".join(f"<td>{_cell(value)}</td>" for value in values)
+        f'<tr><th dir="auto">{explained(title)}</th>' + "".join(f"<td>{_cell(value)}</td>" for value in values)
         + "</tr>"
         for title, *values in lines
     )  # fmt: skip
@@ -55,8 +57,9 @@ def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem"
         ".oal-result td,.oal-result thead th:not(:first-child)"
         "{text-align:right}.oal-result td,.oal-result th{padding:.18rem .3rem;"
         "border-bottom:1px solid rgba(128,128,128,.25)}"
-        ".oal-result thead{position:sticky;top:0;backdrop-filter:blur(9px)}"
-        f'</style><div style="max-height:{height};overflow-y:auto" tabindex="0"><table class="oal-result">'
+        ".oal-result thead{position:sticky;top:0;z-index:1;backdrop-filter:blur(9px)}"
+        f'</style><div style="position:relative;max-height:{height};overflow-y:auto" tabindex="0">'
+        f'<table class="oal-result">'
         f"<thead><tr>{head_cells}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

@@ -2,7 +2,7 @@
 
 import html
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -15,6 +15,7 @@ from oal_engine.store import StorageError, Store, StoreError
 
 from . import access
 from .components import text
+from .meanings import STYLE as EXPLAINED
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding: 1rem 2rem 2rem; max-width: 1500px; }
@@ -65,7 +66,7 @@ PAGES = {
 def open_page(title: str) -> None:
     """Begin a page: every page does, because a deep link runs no other script before it."""
     st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
-    st.html(STYLE)
+    st.html(STYLE + EXPLAINED)
     _let_in()
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
@@ -223,6 +224,27 @@ def entry(name: str, *details: str) -> str:
     """A name and a line of details under it, as HTML in which the words are literal."""
     below = html.escape(" · ".join(details))
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
+
+
+def remove_after_asking(what: str, remove: Callable[[], object]) -> None:
+    """Ask whether something, in words, is to be removed, and remove it where the answer is yes."""
+
+    def attempt() -> None:
+        try:
+            remove()
+        except (ValueError, OSError) as error:
+            st.session_state["remove-problem"] = error
+
+    @st.dialog("Remove")
+    def ask() -> None:
+        st.text(f"Remove {what}? It cannot be undone.")
+        sure = st.button("Remove", type="primary", key="remove-sure", on_click=attempt)
+        if problem := st.session_state.pop("remove-problem", None):
+            complain(problem)
+        elif sure:
+            st.rerun()
+
+    ask()
 
 
 def one_row(name: str) -> DeltaGenerator:

@@ -12,6 +12,7 @@ from oal_engine.store import Store
 
 from .components import component
 from .forms import fields
+from .meanings import MEANINGS
 from .page import guarded, store
 
 CLOUDS = "Two clouds (synthetic)"
@@ -96,6 +97,7 @@ def _record(dataset: int | None, lanes: tuple, budget: int, seed: int) -> dict[s
         "note": note,
         "items": {t: _words(data.item(int(order[t]))) for t in asked} if data else {},
         "means": races.MEAN_SUMS if usual else None,
+        "meanings": MEANINGS,
     }
 
 

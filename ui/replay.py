@@ -19,13 +19,14 @@ from oal_engine.sessions.log import Entry, StoredQuestion
 from . import charts, messages
 from .components import component
 from .items import Items
+from .meanings import MEANINGS
 from .metric_table import estimate_lines, metric_lines
 from .page import complain, store, stored_settings
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
 
-_mount = component("replay", ["dom.js", "page_exit.js", "replay.js"], ["card.css", "replay.css"])
+_mount = component("replay", ["dom.js", "page_exit.js", "replay.js"], ["explained.css", "card.css", "replay.css"])
 
 
 @st.cache_resource(max_entries=8)
@@ -79,6 +80,7 @@ class Player:
             "surprise": SURPRISE,
             "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
             "heads": ["Estimated so far" if self._estimates else "So far", *charts.NAMES.values()],
+            "meanings": MEANINGS,
             "charts": [
                 _drawn(chart) for chart in [*charts.estimated(trace, self._estimates), *charts.of_session(trace)]
             ],

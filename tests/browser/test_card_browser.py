@@ -321,7 +321,8 @@ def test_what_the_model_said_is_shown_after_the_answer(label, store):
         name = {1: "Relevant", -1: "Not relevant"}[last["predicted"]]
         score = f"{last['margin']:+.2f}".replace("-", "−")
         agreed = "agreed" if last["predicted"] == last["label"] else "disagreed"
-        expect(card("said")).to_have_text(f"Last item: the model said “{name}” ({score}); you {agreed}.")
+        words = store.item(store.session(session)["dataset"], last["item"])["text"]
+        expect(card("said")).to_have_text(f"{words}The model said “{name}” ({score}); you {agreed}.")
 
 
 ODD = (

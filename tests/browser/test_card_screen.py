@@ -319,18 +319,31 @@ def test_arrow_keys_scroll_a_long_text(script):
 
 
 def test_the_score_is_shown_after_the_answer(script):
-    """Nothing of it is on the screen before; afterwards the model's class, its score, and whether it was the same."""
+    """Nothing of it is on the screen before; afterwards, beside the item's first words, the model's class, its score,
+    and whether it was the same."""
     asked = [question(n, guess={"label": -1, "score": "-0.42"}) for n in range(1, 5)]
     script.give(asked[0], {n: dict.fromkeys((1, -1, 0), place(asked[n])) for n in (1, 2, 3)}, previous=9)
     assert "0.42" not in script("card").evaluate("card => card.outerHTML")
     sentences = []
     for key in ("a", "x", " "):
         script.press(key)
-        sentences.append(script("said").inner_text())
-    model = "Last item: the model said “No” (-0.42)"
-    assert sentences == [f"{model}; you disagreed.", f"{model}; you agreed.", f"{model}."]
+        sentences.append(script("said").locator("> *").all_inner_texts())
+    model = "The model said “No” (-0.42)"
+    said = [f"{model}; you disagreed.", f"{model}; you agreed.", f"{model}."]
+    assert sentences == [[f"item {n}", sentence] for n, sentence in enumerate(said, 1)]
     script.press("z")
     assert script("said").inner_text() == ""
+
+
+@pytest.mark.parametrize("way", ["hover", "focus"])
+def test_what_pushed_means_is_one_hover_or_tap_away(script, way):
+    """The counter's word shows its meaning while it is pointed at or has the focus, within the card."""
+    script.give(1, ALL, pushed="what it means")
+    meaning = script("tally").get_by_text("what it means")
+    assert not meaning.is_visible()
+    getattr(script("tally").get_by_text("pushed"), way)()
+    assert meaning.is_visible()
+    assert meaning.bounding_box()["width"] <= script("card").bounding_box()["width"]
 
 
 def test_a_model_without_an_opinion_is_not_quoted(script):

@@ -123,7 +123,7 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
         ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
         ("compare-c_p", "0.5, 0.9", "Several weights are a sweep, which needs parameters as given, not tuned."),
-        ("compare-rho", "much", "Weight of positives in learning (ρ) must be a number"),
+        ("compare-rho", "much", "Weight of positives in learning (rho) must be a number"),
         ("compare-algorithms-False", [], "algorithms of a comparison must be a table of at least one."),
         ("compare-data", [], "data of a comparison must be a list of at least one."),
     ],
@@ -195,7 +195,9 @@ def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
     at = run()
     text = words(at)
     assert text.index("lost its process") < text.index("not finished")
-    at.button(key=f"compare-delete-{first}").click().run()
+    at.button(key=f"compare-remove-{first}").click().run()
+    assert 2 == len(store.comparisons())
+    at.button(key="remove-sure").click().run()
     assert ["second"] == [row["name"] for row in store.comparisons()]
     at = run(comparison=second)
     assert jobs.LOST in words(at)

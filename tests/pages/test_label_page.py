@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.sessions import estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
@@ -18,9 +19,10 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from tests.harness.pages import BINARY, WAIT, listed, run, words
 from ui import charts, messages
-from ui.card_server import MORE, CardServer
+from ui.card_server import MORE, CardServer, keys_of
 from ui.components import item_list
 from ui.items import why
+from ui.meanings import MEANINGS
 from ui.panels import history, pushed, spending, stopping
 
 
@@ -61,6 +63,8 @@ def test_plotly_accepts_the_charts(work):
     points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in charts.NAMES}) for t in (10, 20)]
     figures = [*charts.of_session(session), *charts.estimated(session, points), charts._answers(session)]
     assert 6 == len(figures)
+    bands = [trace for chart in figures for trace in chart.figure["data"] if "fill" in trace]
+    assert ["none"] * 4 == [band["mode"] for band in bands]  # few points would have a dot each
     for chart in figures:
         assert chart.figure["data"]
         assert len(chart.figure["data"]) == len(go.Figure(chart.figure).data)
@@ -242,6 +246,16 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
 # What was pushed
 
 
+def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
+    """At every question the card counts as many pushed items as the tab lists."""
+    server = work(40)
+    for k in range(30):
+        total = re.search(r"(\d+)( items?|$)", pushed.page(server, view())["total"])[1]
+        assert int(total) == server.payload()["place"]["counters"]["pushed"]
+        asked = server.session.place.asked
+        server.session.answer(f"p{k}", asked.id, int(server.session.y[asked.item]))
+
+
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
     """The list has the rounds that were predicted positive and not asked, newest first, each with its margin."""
     server = work(60)
@@ -318,6 +332,30 @@ def test_similar_wording_is_one_line():
     assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
     moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
     assert moved == top_terms.moved(weights, later, latent=2)
+
+
+def test_words_of_every_text_lead_no_list(app_store, tmp_path):
+    """A term that most texts hold leads neither the strongest terms nor the highlight, unless it came with the answers
+    of one class far more often."""
+    path = tmp_path / "common.csv"
+    rare = [f"w{k}x{j}" for k in range(400) for j in range(2)]
+    lines = [f"the of to {'life' if k % 3 == 0 else 'the'} {rare[k % 380]} {rare[(k * 7) % 380]}" for k in range(600)]
+    path.write_text("text,label\n" + "".join(f"{line},{int(k % 3 == 0)}\n" for k, line in enumerate(lines)))
+    dataset = datasets.import_file(app_store, path, "common", formats.Columns(("text",), "label"))[0]
+    server = CardServer(create(app_store, dataset, learner="pa-i", rule="all", budget=200))
+    session = server.session
+    for k in range(90):
+        asked = session.place.asked
+        session.answer(f"e{k}", asked.id, int(session.y[asked.item]))
+    left_out = {top_terms.term(session.dataset, column) for column in top_terms.common(session)}
+    assert {"the", "of", "to"} == left_out
+    for label in session.names:
+        leading = top_terms.strongest(session.place.weights, label, 12, top_terms.common(session))
+        assert not left_out & {top_terms.term(session.dataset, column) for column, _ in leading}
+    leading = top_terms.strongest(session.place.weights, 1, 12, top_terms.common(session))
+    assert "life" == top_terms.term(session.dataset, leading[0][0])
+    parts = server.payload()["place"]["question"]["parts"]
+    assert not left_out & {text for text, weight in parts if weight}
 
 
 def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
@@ -470,6 +508,34 @@ def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(wor
 
 
 # Guidelines and settings
+
+
+@pytest.mark.parametrize(("names", "keys"), [
+    ({1: "Relevant", -1: "Other"}, {1: "a1", -1: "x0"}),
+    ({1: "X", -1: "a"}, {1: "x1", -1: "a0"}),
+    ({1: "joy", 2: "J", 3: "1", 4: "c"}, {1: "5", 2: "j2", 3: "13", 4: "4"}),
+    (dict(enumerate("3210", 1)), {1: "3", 2: "2", 3: "1", 4: "04"}),
+])  # fmt: skip
+def test_a_class_named_by_one_letter_has_that_key(names, keys):
+    """Such a key belongs to its class alone; C and R are Streamlit's, and every class has a key."""
+    assert {label: list(own) for label, own in keys.items()} == keys_of(names)
+
+
+def test_the_title_of_a_session_has_no_parameters(app_store, keep):
+    """A session is headed by its name, its algorithm and its data, without Greek letters, also spelled out."""
+    session = create(app_store, keep(), "OA3-diag")
+    for page in ("pages/1_Label.py", "pages/3_Replay.py"):
+        bodies = [str(element.proto.body) for element in run(page, session=str(session)).get("html")]
+        title = next(body for body in bodies if " on texts" in body)
+        assert "OA3-diag on texts" in title
+        assert not re.search("delta|eta|gamma|[α-ω]", title)
+
+
+def test_metrics_are_explained_where_they_stand(work):
+    """Each word of the table and of the legends has its meaning in the page, one hover or tap away."""
+    bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))
+    for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
+        assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies
 
 
 def test_the_form_plans_a_session(app_store, keep):

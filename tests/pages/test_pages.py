@@ -1,5 +1,6 @@
 """Home, Label and Data without a browser, and what all pages have in common."""
 
+import re
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager
@@ -7,7 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import demo, formats
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
 from oal_engine.sessions.session import Session
@@ -272,18 +273,78 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     assert "Weighted sum</b>" not in words(at)
 
 
-def test_a_session_with_answers_is_removed_only_after_a_confirmation(store, texts):
-    """The button works at once for a session without answers, and otherwise once the box beside it is checked."""
-    empty, answered = (create(store, texts, "PAA-I", budget=3) for _ in range(2))
-    opened = Session(store, answered)
+def test_a_session_is_removed_only_after_a_question(store, texts):
+    """The button asks, and says how many answers would be lost; only the second one removes."""
+    session = create(store, texts, "PAA-I", budget=3)
+    opened = Session(store, session)
     opened.answer("an event", opened.place.asked.id, 1)
     at = run("home.py")
-    at.button(key=f"remove-{empty}").click().run()
-    assert [answered] == [row["id"] for row in store.sessions()]
-    assert at.button(key=f"remove-{answered}").disabled
-    at.checkbox(key=f"sure-{answered}").check().run()
-    at.button(key=f"remove-{answered}").click().run()
+    at.button(key=f"remove-{session}").click().run()
+    assert [session] == [row["id"] for row in store.sessions()]
+    assert "with its 1 answer? It cannot be undone." in words(at)
+    at.button(key="remove-sure").click().run()
     assert [] == store.sessions()
+
+
+@pytest.mark.parametrize("budget", [0.0, -5.0, 2.5, 1e17])
+def test_a_budget_that_is_not_allowed_is_refused(store, texts, budget):
+    """No other budget takes its place: the sentence names it, and no session is made."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.number_input(key="new-budget").set_value(budget)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    assert f"budget of a session must be a whole number >= 1 and < 2^53. Got {budget}." in words(at)
+    assert [] == store.sessions()
+
+
+def test_the_form_of_a_demo_begins_with_its_guidelines(store):
+    """A new session on the data of a demo has the names and the guidelines of the demo."""
+    demo.dataset(store, "abstracts")
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.button(key="new-send").click().run()
+    session = store.session(store.sessions()[0]["id"])
+    expected = demo.DEMOS["abstracts"].session
+    assert {name: expected[name] for name in ("guidelines", "positive_name")} == {
+        name: session[name] for name in ("guidelines", "positive_name")
+    }
+
+
+def test_ten_random_items_are_shown_before_a_session_starts(store, texts):
+    """The form shows ten items of its data set, literally, and others on demand."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+
+    def shown():
+        return set(re.findall(r"<b>item</b> (\d+) ", words(at)))
+
+    first = shown()
+    at.button(key="look-again").click().run()
+    assert (10, 10) == (len(first), len(shown()))
+    assert first != shown()
+
+
+def test_pasted_texts_become_a_data_set(store):
+    """A line is a text; the form of a new session opens with them, under a name that is free."""
+    for name in ("Pasted texts", "Pasted texts 2"):
+        at = run("home.py")
+        at.text_area(key="pasted-0").set_value("a dog ran\n\na cat ran\nthe <b>dog</b> sat")
+        at.button(key="paste").click().run()
+        assert not at.exception
+        assert (name, 3) == (store.datasets()[0]["name"], store.datasets()[0]["items"])
+        assert at.selectbox(key="new-dataset").value == store.datasets()[0]["id"]
+        assert "the <b>dog</b> sat" in words(at)
+
+
+def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
+    """One sentence says why, nothing is kept, and other texts may follow."""
+    at = run("home.py")
+    at.text_area(key="pasted-0").set_value("one\ntwo")
+    at.button(key="paste").click().run()
+    assert not at.exception
+    assert "No term occurs in at least 2 of the 2 texts." in words(at)
+    assert [] == store.datasets()
 
 
 def test_names_are_never_markup(store, texts):
@@ -402,5 +463,8 @@ def test_a_data_set_in_use_cannot_be_removed(store, texts):
     store.remove_session(session)
     at = run("pages/4_Data.py")
     at.button(key=f"remove-{texts}").click().run()
+    assert "with its 60 items? It cannot be undone." in words(at)
+    assert [texts] == [row["id"] for row in store.datasets()]
+    at.button(key="remove-sure").click().run()
     assert store.datasets() == []
     assert not store.folder.exists() or list(store.folder.iterdir()) == []

@@ -7,6 +7,7 @@ const LINE = 13; // characters of a class's name that a button has room for in a
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
 const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
+const BEGINNING = 120; // characters of an item that stand beside what the model said of it
 const LONGEST_NOTE = 2000;
 const REMOVED = "removed"; // the end of a session that is gone
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
@@ -72,7 +73,7 @@ class Card {
         </div>
       </div>
       <div class="after">
-        <p part="said" class="said cut"></p><button part="offer" type="button" class="link bare"></button>
+        <p part="said" class="said"></p><button part="offer" type="button" class="link bare"></button>
       </div>
       <div class="below">
         <div part="counters" class="counters">
@@ -231,14 +232,18 @@ class Card {
     return answer ? answer.question : this.payload.previous;
   }
 
-  // What the model thought of the item is told only when it can no longer sway the answer.
+  // What the model thought of the item is told only when it can no longer sway the answer, beside the item's first words.
   judge(action, label) {
-    const guess = this.place.question?.guess;
-    const name = this.payload.classes.find((known) => known.label === guess?.label)?.name;
-    const verdict = action !== "label" ? "" : label === guess?.label ? "; you agreed" : "; you disagreed";
-    put(
-      this.said,
-      action === "undo" || !guess ? "" : `Last item: the model said “${name}” (${guess.score})${verdict}.`,
+    const { question } = this.place;
+    const guess = question?.guess;
+    this.said.replaceChildren();
+    if (action === "undo" || !guess) return;
+    const { name } = this.payload.classes.find((known) => known.label === guess.label);
+    const verdict = action !== "label" ? "" : label === guess.label ? "; you agreed" : "; you disagreed";
+    const words = question.parts.map(([text]) => text).join("").trim().slice(0, BEGINNING);
+    this.said.append(
+      h("q.cut", { dir: "auto" }, whole(words) || question.title?.trim() || `#${question.number}`),
+      h("span.cut", `The model said “${name}” (${guess.score})${verdict}.`),
     );
   }
 
@@ -480,14 +485,18 @@ class Card {
       ...few,
       [skipped, "skipped"],
       [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
-      ...(pushed === null ? [] : [[pushed, "pushed"]]),
+      ...(pushed === null ? [] : [[pushed, "pushed", this.payload.pushed]]),
     ];
     for (const button of this.classes.children) {
       put(button.querySelector(".count"), few.length ? "" : number(answers[button.dataset.answer]));
     }
     this.tally.replaceChildren(
-      ...tally.map(([value, name]) =>
-        h("div", h("dt.cut", { dir: "auto", title: name }, name), h("dd", number(value))),
+      ...tally.map(([value, name, meaning]) =>
+        h(
+          "div",
+          meaning ? h("dt", explained(name, meaning)) : h("dt.cut", { dir: "auto", title: name }, name),
+          h("dd", number(value)),
+        ),
       ),
     );
   }

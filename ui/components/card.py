@@ -22,7 +22,7 @@ BOOT = uuid4().hex  # new with every server process: the browser sends again wha
 KEPT = "It is kept here and sent again."
 
 _log = logging.getLogger(__name__)
-_mount = component("card", SCRIPTS, ["card.css"])
+_mount = component("card", SCRIPTS, ["explained.css", "card.css"])
 
 
 def card(key: str, handle: Callable, payload: Callable) -> None:

@@ -103,6 +103,12 @@ function parts(html, prefix = "") {
   return named;
 }
 
+// A word with its meaning one hover or tap away.
+/** @param {string} word @param {string} meaning */
+function explained(word, meaning) {
+  return h("span.explained", { tabindex: "0" }, word, h("span", { role: "tooltip" }, meaning));
+}
+
 function testid(name) {
   return { "data-testid": `oal-${name}` };
 }

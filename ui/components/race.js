@@ -36,6 +36,7 @@ class Race {
     this.listening = new AbortController();
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
+    this.root.addEventListener("fullscreenchange", () => this.full.setAttribute("aria-pressed", this.fills), { signal });
     this.root.addEventListener("transitionend", ({ target }) => target === this.root && this.repaint(), { signal });
     this.resizing = new ResizeObserver(() => this.repaint());
     for (const { plane } of this.lanes) this.resizing.observe(plane);
@@ -62,6 +63,7 @@ class Race {
         <input part="scrub" type="range" min="0" max="${this.rounds}" step="1" aria-label="Items streamed">
         <output part="clock" class="clock"></output>
         <select part="pace" data-testid="oal-speed" aria-label="Speed">${speeds}</select>
+        <button part="full" data-testid="oal-full" type="button" aria-pressed="false">Full screen</button>
       </div>
       <div class="story">
         <div part="steps" class="steps"></div>
@@ -69,7 +71,8 @@ class Race {
       </div>
       <div part="ground" class="lanes" tabindex="0" role="group" aria-label="Lanes"></div>
       <div class="curves">
-        <div part="choice" class="choice">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
+        <div part="choice" class="choice">${LEGEND}</div><p part="meaning" class="meaning"></p>
+        <canvas part="chart" class="chart" role="img"></canvas>
       </div>
       <p part="note" class="note"></p>
     </section>`;
@@ -80,6 +83,8 @@ class Race {
       this.pause();
       this.seek(Number(this.scrub.value));
     };
+    this.full.hidden = !document.fullscreenEnabled;
+    this.full.onclick = () => (this.fills ? document.exitFullscreen() : this.root.requestFullscreen());
     this.pace.value = USUAL_SPEED;
     this.pace.onchange = () => (this.speed = Number(this.pace.value));
     this.story = story(this);
@@ -114,6 +119,10 @@ class Race {
       return button;
     });
     return h("span.switch", { role: "group", "aria-label": label }, ...buttons);
+  }
+
+  get fills() {
+    return this.root.matches(":fullscreen");
   }
 
   // Time
@@ -203,6 +212,8 @@ class Race {
     for (const [index, tab] of this.tabs.entries()) tab.setAttribute("aria-current", index === step ? "step" : "false");
     put(this.said, this.story[step].said);
     put(this.facts, this.story[step].facts(done));
+    const { meanings } = this.record;
+    put(this.meaning, `${meanings[METRICS[this.metric]]} ${meanings[EVALUATIONS[this.evaluation]]}`);
     this.drawChart(done);
     if (!this.playing) this.showState();
   }

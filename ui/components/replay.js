@@ -561,14 +561,15 @@ function confusionTable(rows, { names, labelled }) {
   return table("confusion", heads, lines, `min-width:${5 + 3.25 * names.length}rem`);
 }
 
-function figuresTable(figures, { heads }) {
+function figuresTable(figures, { heads, meanings }) {
   if (!figures) return "";
   const intervals = figures.some(([, value]) => typeof value === "string");
   const cell = (value) => h("td", value.toFixed?.(3) ?? value);
-  const lines = figures.map(([title, ...values]) => [h("th", { dir: "auto" }, title), ...values.map(cell)]);
+  const word = (name) => (meanings[name] ? explained(name, meanings[name]) : name);
+  const lines = figures.map(([title, ...values]) => [h("th", { dir: "auto" }, word(title)), ...values.map(cell)]);
   return table(
     intervals ? "figures.intervals" : "figures",
-    heads.map((name) => h("th", name)),
+    heads.map((name) => h("th", word(name))),
     lines,
   );
 }

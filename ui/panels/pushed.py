@@ -12,6 +12,7 @@ from oal_engine.sessions.settings import SessionError
 
 from ..card_server import CardServer
 from ..components import item_list
+from ..meanings import MEANINGS
 from ..messages import View
 from ..page import annotator
 from .guidelines import may_edit
@@ -26,6 +27,8 @@ STORED = "Marks are only recorded; model and estimates stay as they are."
 def show(server: CardServer) -> None:
     """Show what was passed; call it in a fragment."""
     session = server.session
+    if not session.multiclass:
+        st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(MEANINGS["pushed"])}</p>')
     trains = not session.multiclass and _switch(server)
     item_list.show(
         server,
