@@ -8,6 +8,7 @@ from oal_engine.sessions.settings import create
 from tests.harness.browser import Card, running, warmed
 from tests.harness.scripted_card import ADDRESS, HTML, THEME, Script
 from ui.components import text
+from ui.components.card import STYLES
 
 COLUMNS = formats.Columns(text=("text",), label="label", id="id")
 
@@ -97,7 +98,7 @@ def label(visit, app, store, texts):
 def page(browser):
     """A page with the look of the card and nothing else, whose clock stands still."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
-    body = HTML % (style, text(["base.css", "card.css"]))
+    body = HTML % (style, text(["base.css", *STYLES]))
     with browser.new_context() as context:
         made = context.new_page()
         made.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))

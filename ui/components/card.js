@@ -240,7 +240,11 @@ class Card {
     if (action === "undo" || !guess) return;
     const { name } = this.payload.classes.find((known) => known.label === guess.label);
     const verdict = action !== "label" ? "" : label === guess.label ? "; you agreed" : "; you disagreed";
-    const words = question.parts.map(([text]) => text).join("").trim().slice(0, BEGINNING);
+    const words = question.parts
+      .map(([text]) => text)
+      .join("")
+      .trim()
+      .slice(0, BEGINNING);
     this.said.append(
       h("q.cut", { dir: "auto" }, whole(words) || question.title?.trim() || `#${question.number}`),
       h("span.cut", `The model said “${name}” (${guess.score})${verdict}.`),

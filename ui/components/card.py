@@ -18,11 +18,12 @@ from ..page import who_labels
 from . import Mount, component
 
 SCRIPTS = "dom.js", "page_exit.js", "outbox.js", "keys.js", "card.js"
+STYLES = "explained.css", "card.css"
 BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
 KEPT = "It is kept here and sent again."
 
 _log = logging.getLogger(__name__)
-_mount = component("card", SCRIPTS, ["explained.css", "card.css"])
+_mount = component("card", SCRIPTS, STYLES)
 
 
 def card(key: str, handle: Callable, payload: Callable) -> None:

@@ -36,7 +36,9 @@ class Race {
     this.listening = new AbortController();
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
-    this.root.addEventListener("fullscreenchange", () => this.full.setAttribute("aria-pressed", this.fills), { signal });
+    this.root.addEventListener("fullscreenchange", () => this.full.setAttribute("aria-pressed", this.fills), {
+      signal,
+    });
     this.root.addEventListener("transitionend", ({ target }) => target === this.root && this.repaint(), { signal });
     this.resizing = new ResizeObserver(() => this.repaint());
     for (const { plane } of this.lanes) this.resizing.observe(plane);
