@@ -18,7 +18,7 @@ from .page import complain, note
 SHOWN = 10  # items
 LONGEST, FEATURES = 300, 12  # characters, or numbers of a vector, that are shown of each
 STYLE = """<style>
-.oal-look { display: grid; gap: .35rem; margin: 0; padding-left: 2rem; }
+.oal-look { max-height: 13rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
 .oal-look li { unicode-bidi: plaintext; overflow-wrap: anywhere; }
 </style>"""
 
@@ -82,7 +82,9 @@ def look(store: Store, row: dict[str, Any]) -> None:
         draw, data = st.session_state.get("look", 0), Dataset(store, row["id"])
         places = Random(f"{data.id} {draw}").sample(range(row["items"]), min(SHOWN, row["items"]))
         items = store.items(data.id, places, texts=True)
-        st.html(f'{STYLE}<ol class="oal-look">{"".join(_line(data, items[place]) for place in places)}</ol>')
+        st.html(
+            f'{STYLE}<ol class="oal-look" tabindex="0">{"".join(_line(data, items[place]) for place in places)}</ol>'
+        )
         if st.button("Others", key="look-again"):
             st.session_state["look"] = draw + 1
             st.rerun()

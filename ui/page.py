@@ -28,7 +28,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 [data-testid="stFileUploader"] button:focus-visible {
   outline: 2px solid currentColor !important; outline-offset: -2px !important;
 }
-h2, h3 { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
+[data-testid="stMain"] :is(h2, h3) { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
 [data-testid="stMultiSelectTagsContainer"] { flex-wrap: wrap; overflow: visible; mask: none; height: auto; }
 :has(> [data-testid="stMultiSelectTagsContainer"]) { height: auto; max-height: none; }
 [data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; max-width: 100%; }

@@ -19,7 +19,7 @@ CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
 CLIPPED = 240  # characters of an item
 
-_mount = component("race", ["dom.js", "race.js"], ["race.css"])
+_mount = component("race", ["dom.js", "race.js"], ["explained.css", "race.css"])
 
 
 @st.fragment

@@ -46,6 +46,23 @@ def test_keys_answer_with_one_of_several_classes(visit, app, store, tmp_path):
     assert history(store, session["id"]) == [*pressed[:-1], (*pressed[-1][:2], False)]
 
 
+def test_counters_and_figures_change_with_the_answer_and_not_with_the_question(label, store):
+    """While an item waits that the model predicts as positive, nothing on the page has counted it."""
+    session, card = label(positive_name="Good")
+    while True:
+        *answered, waiting = store.answers(session)
+        if len(answered) > 5 and waiting["predicted"] > 0:
+            break
+        card.press("a" if store.item(store.session(session)["dataset"], waiting["item"])["y"] > 0 else "x")
+        card.saved()
+    hits = [(row["predicted"] > 0, row["label"] > 0) for row in answered]
+    f1 = 2 * hits.count((True, True)) / sum(map(sum, hits))
+    expect(card.page.locator(".oal-result")).to_contain_text(re.compile(f"F1.*?{f1:.3f}"))
+    expect(card("tally").locator("div").filter(has_text="pushed").locator("dd")).to_have_text("0")  # all were asked
+    tab(card.page, "Pushed")
+    expect(card.page.get_by_text("Nothing was pushed yet.")).to_be_visible()
+
+
 def test_the_logo_needs_neither_a_font_nor_a_network(visit, app):
     """It is a picture in the page, at its top and in the browser's tab."""
     page = visit(app)

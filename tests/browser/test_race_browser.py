@@ -9,6 +9,7 @@ from oal_engine.experiments import race
 from oal_engine.kernel import metrics, stream
 from tests.harness.browser import PATIENCE, PHONE
 from tests.harness.markup import MARKUP, RUN
+from ui.meanings import MEANINGS
 
 PAGE = "/Compare?view=race"
 LOST = [f"{word} {MARKUP}" for word in ("lost", "found", "sold", "torn", "new", "old", "worn")]
@@ -123,6 +124,38 @@ def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
     budget.fill("9")
     budget.press("Enter")
     expect(watched("used").first).to_contain_text("of 9 labels used")
+
+
+def test_a_full_screen_is_filled(visit, app):
+    """On 1920 x 1080 the race takes the whole screen without scrolling, its planes grow, and it goes back."""
+    watched = Watched(visit(app, PAGE, viewport={"width": 1920, "height": 1080}, reduced_motion="reduce"))
+    planes = watched.root.locator(".plane")
+    before = planes.first.bounding_box()["height"]
+    watched("full").click()
+    expect(watched("full")).to_have_attribute("aria-pressed", "true")
+    assert {"x": 0, "y": 0, "width": 1920, "height": 1080} == watched.root.bounding_box()
+    assert watched.root.evaluate("root => [root.scrollHeight, root.scrollWidth]") == [1080, 1920]
+    heights = [plane.bounding_box()["height"] for plane in planes.all()]
+    assert before * 1.5 < min(heights) == max(heights)
+    chart = watched("chart").bounding_box()
+    assert 1000 < chart["y"] + chart["height"] <= 1080
+    watched("full").click()
+    expect(watched("full")).to_have_attribute("aria-pressed", "false")
+    assert before == planes.first.bounding_box()["height"]
+
+
+def test_the_words_of_the_curves_are_explained(visit, app):
+    """What the chosen metric and evaluation mean is one hover away, and follows the choice."""
+    watched = Watched(visit(app, PAGE, reduced_motion="reduce"))
+    for metric, evaluation, names in (
+        ("sum", "push", ("Weighted sum", "push")),
+        ("f1", "push_query", ("F1", "push-and-query")),
+    ):
+        watched(f"metric-{metric}").click()
+        watched(f"evaluation-{evaluation}").click()
+        watched.root.get_by_text("what it means").hover()
+        for name in names:
+            expect(watched.root.get_by_role("tooltip")).to_contain_text(MEANINGS[name])
 
 
 def test_less_motion_stands_until_it_is_asked_and_then_jumps(visit, app):

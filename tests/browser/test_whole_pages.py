@@ -135,6 +135,54 @@ def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     expect(page.get_by_role("combobox", name="Data set")).to_have_value("moments")
 
 
+COUNT = """() => {
+  window.clicks = 0;
+  window.fields = new Set();
+  document.addEventListener("click", (event) => (clicks += event.isTrusted), true);
+  document.addEventListener("input", ({ target }) => target.type === "file" || fields.add(target), true);
+}"""
+
+
+@pytest.mark.parametrize("way", ["file", "drop", "paste"])
+def test_own_items_are_three_clicks_and_two_fields_from_their_first_question(visit, app, store, tmp_path, way):
+    """A file that is chosen or dropped, or pasted texts: the class is named, and the first item is on the screen."""
+    texts = [f"{'a dog ran' if k % 7 == 0 else 'news of today'} word{k % 13}" for k in range(60)]
+    path = tmp_path / f"{way}.csv"
+    path.write_text("text,kind\n" + "".join(f"{text},{'dog' if 'dog' in text else 'other'}\n" for text in texts))
+    page = visit(app)
+    button(page, "Try the demo").wait_for()
+    page.evaluate(COUNT)
+    if way == "file":
+        with page.expect_file_chooser() as chooser:
+            button(page, "Upload").click()
+        chooser.value.set_files(path)
+    elif way == "drop":
+        page.evaluate(DROP, [path.name, path.read_text()])
+    else:
+        button(page, "Paste texts").click()
+        page.get_by_role("textbox", name="Texts, one a line").fill("\n".join(texts))
+        button(page, "Use these texts").click()
+    expect(page.get_by_text("Look at 10 random items")).to_be_visible()
+    page.get_by_role("textbox", name="Name of the rare class").fill("About dogs")
+    button(page, "Start labeling").click()
+    card = Card(page)
+    expect(card("text")).to_have_text(texts[0])
+    expect(card("button-1").locator(".name")).to_have_text("About dogs")
+    clicks, fields = page.evaluate("[clicks, fields.size]")
+    assert ({"file": 2, "drop": 1, "paste": 3}[way], 1 + (way == "paste")) == (clicks, fields)
+    session = store.sessions()[0]
+    assert ("Pasted texts" if way == "paste" else way, 60) == (session["dataset_name"], session["stream"])
+
+
+DROP = """([name, text]) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([text], name, { type: "text/csv" }));
+  const zone = document.querySelector("[data-testid=stFileUploaderDropzone]");
+  for (const kind of ["dragenter", "dragover", "drop"]) {
+    zone.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer }));
+  }
+}"""
+
 PHASES = """() => {
   window.phases = new Set();
   new MutationObserver(() => {

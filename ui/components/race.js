@@ -73,8 +73,7 @@ class Race {
       </div>
       <div part="ground" class="lanes" tabindex="0" role="group" aria-label="Lanes"></div>
       <div class="curves">
-        <div part="choice" class="choice">${LEGEND}</div><p part="meaning" class="meaning"></p>
-        <canvas part="chart" class="chart" role="img"></canvas>
+        <div part="choice" class="choice">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
       </div>
       <p part="note" class="note"></p>
     </section>`;
@@ -103,7 +102,9 @@ class Race {
       this.switch("metric", "Metric", METRICS),
       " counting ",
       this.switch("evaluation", "Evaluation", EVALUATIONS),
+      explained("what it means", ""),
     );
+    this.meaning = this.choice.querySelector("[role=tooltip]");
     this.note.hidden = !this.record.note;
     put(this.note, this.record.note);
     if (this.lanes.length < 2) this.root.classList.add("alone");
