@@ -80,9 +80,9 @@ class FeatureTable:
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Rows of new texts, through the vocabulary and the scaling."""
+        """Rows of new texts, through the vocabulary, the scaling and the projection."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
-        return rows.as_rows(scaling.apply(self.scaling, matrix))
+        return _rows(scaling.apply(self.scaling, matrix), self.projection)
 
     def positions(self, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that there are, by their ids."""

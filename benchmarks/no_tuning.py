@@ -1,0 +1,152 @@
+"""What need not be tuned: `auto` and `auto-sum` beside published algorithms with their defaults and, in hindsight, with
+the best of their grids, each chosen for the stream, the budget and the features that it is judged on.
+
+Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of a
+table; "richer" ones are those that an import makes by itself.
+"""
+
+import json
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import table
+from seeds import FILES as TEXTS
+from seeds import SHARED
+
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats
+from oal_engine.experiments.replays import replay
+from oal_engine.kernel.algorithms import strategy
+
+BUDGETS = (100, 300, 1000)
+NEWS = {"text": ("text",), "label": "label"}
+STREAMS = {name: (file, columns) for name, (file, columns, _) in TEXTS.items()} | {
+    "autos": ("20news_bydate.jsonl.xz", NEWS | {"positive": ("rec.autos",)}),
+    "letter A": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr", "positive": ("A",)}),
+    "digit 0": ("usps_zip_train.csv.xz", {"label": "c1", "positive": ("0",)}),
+    "spambase": ("spambase.csv.xz", {"label": "spam", "positive": ("spam",)}),
+    "ijcnn1": ("ijcnn1_train.libsvm.xz", {}),
+    "cover 1": ("covtype_sample20k.csv.xz", {"label": "c55", "positive": ("1",)}),
+    "rain": ("weather.csv.xz", {"label": "target", "positive": ("1",)}),
+}
+TENS = [10.0**power for power in range(-3, 2)]
+STEPS = (0.1, 1.0, 10.0)
+GRIDS = {
+    "OAAL": {"delta_plus": TENS, "delta_minus": TENS},
+    "PAA-I": {"C": STEPS, "delta": TENS},
+    "CSPAA": {"C": STEPS, "delta": TENS},
+    "OA3-diag": {"eta": STEPS, "delta_plus": TENS[:4], "delta_minus": TENS[:4]},
+    "SOAL-diag": {"eta": STEPS, "delta": TENS},
+    "D-AMD": {"eta": STEPS, "b": TENS},
+}
+OWN = {"f1": "auto", "sum": "auto-sum"}
+
+
+def tables(name):
+    """The plain and the richer table of a stream, or nothing where its file is missing."""
+    if name == "tweets":
+        shown = demo.DEMOS["tweets"]
+        items = formats.read(demo.FOLDER / shown.file, shown.columns)
+    else:
+        file, columns = STREAMS[name]
+        if not (SHARED / file).is_file():
+            return
+        items = formats.read(SHARED / file, formats.Columns(**columns))
+    if items.texts is None:
+        yield "plain", datasets.table(items, "standardize+l2" if name != "ijcnn1" else "l2", features="plain")
+        yield "richer", datasets.table(items, "standardize+l2" if name != "ijcnn1" else "l2")
+    else:
+        yield "plain", datasets.table(items, features="words")
+        yield "richer", datasets.table(items)
+
+
+def score(data, budget, orders, first, algorithm, **values):
+    """The mean F1 and sum (push) of an algorithm in some orders, in points."""
+    chosen = strategy(algorithm, values=values)
+    mean = replay(chosen, data, rho="laplace", budget=budget, permutations=orders, seed=first)["mean"]["push"]
+    return {metric: 100 * mean[metric] for metric in OWN}
+
+
+def measured(data, budget, orders, first, quick):
+    """By metric: auto, the best of the published defaults, and the best of all settings in hindsight."""
+    defaults = [score(data, budget, orders, first, name) for name in GRIDS]
+    settings = [
+        (name, dict(zip(grid, values)))
+        for name, grid in GRIDS.items()
+        for values in list(product(*grid.values()))[:: 10 if quick else 1]
+    ]
+    tried = defaults + [score(data, budget, orders, first, name, **values) for name, values in settings]
+    return {
+        metric: {
+            "auto": score(data, budget, orders, first, own)[metric],
+            "default": max(each[metric] for each in defaults),
+            "best": max(each[metric] for each in tried),
+        }
+        for metric, own in OWN.items()
+    }
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="The demo only, and a tenth of the grids.")] = False,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 10,
+    first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
+    stream: Annotated[list[str] | None, typer.Option(help="Only these streams.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Measure the gap between what needs no tuning and the best that tuning could have given."""
+    names = ["tweets"] if quick else stream or [*STREAMS]
+    lines = []
+    for name in names:
+        for features, data in tables(name):
+            for budget in (60,) if quick else BUDGETS:
+                if budget <= data.y.size / 4:
+                    found = measured(data, budget, 2 if quick else orders, first, quick)
+                    lines.append({"stream": name, "features": features, "labels": budget} | found)
+                    print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps(lines))
+        return
+    print("\n".join([*report(lines), ""]))
+
+
+def report(lines):
+    """The table of every stream and budget, and the mean gaps, in Markdown."""
+    plain, richer = (
+        {(line["stream"], line["labels"]): line for line in lines if line["features"] == kind}
+        for kind in ("plain", "richer")
+    )
+    heads = ["stream", "labels"] + [
+        f"{metric}: {what}" for metric in ("F1", "sum") for what in ("default", "best", "auto", "best, richer")
+    ]
+    rows = []
+    for (name, labels), line in plain.items():
+        more = richer[name, labels]
+        figures = [
+            value
+            for metric in OWN
+            for value in (
+                line[metric]["default"], line[metric]["best"], more[metric]["auto"], more[metric]["best"]
+            )
+        ]  # fmt: skip
+        rows.append([name, labels, *(f"{figure:.1f}" for figure in figures)])
+    yield from table(heads, rows)
+    yield ""
+    for metric in OWN:
+        for kind, base in (("plain", plain), ("the same richer", richer)):
+            gaps = np.array([richer[key][metric]["auto"] - base[key][metric]["best"] for key in plain])
+            near = np.mean(gaps >= -1)
+            yield (
+                f"- {OWN[metric]}, {metric}: {gaps.mean():+.1f} points to the best in hindsight on {kind} features; "
+                + (f"within 1 point or above in {near:.0%}.")
+            )
+
+
+if __name__ == "__main__":
+    typer.run(main)
