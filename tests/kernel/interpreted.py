@@ -14,7 +14,11 @@ from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness.promises import assert_twins, data_for, fitting, mixed, replay, run
 
 assert config.DISABLE_JIT
-rows.prefetch_line = lambda array, index: None  # an instruction of the processor, none of Python
+# Instructions of the processor, none of Python.
+rows.prefetch_line = lambda array, index: None
+rows.lane_sum = lambda w, first, x, start, count, squares: sum(
+    w[first + k] * float(x[start + k]) ** (1 + squares) for k in range(count)
+)
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 

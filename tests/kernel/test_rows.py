@@ -27,10 +27,11 @@ def _products(table, w, s, sums):
 
 
 @pytest.mark.slow
-def test_products_are_those_of_the_whole_row():
+@pytest.mark.parametrize("columns", [2, 13, 32, 100])
+def test_products_are_those_of_the_whole_row(columns):
     """The inner product, the quadratic form, the square and the sum of mixed rows are those of dense ones."""
-    X, rng = table(), np.random.default_rng(1)
-    w, s, sums = rng.normal(size=13), rng.random(13), np.empty((40, 3))
+    X, rng = table(d=columns), np.random.default_rng(1)
+    w, s, sums = rng.normal(size=columns), rng.random(columns), np.empty((40, 3))
     expected, twin = np.empty((40, 3)), w.copy()
     for i, x in enumerate(X):
         expected[i] = twin @ x, x @ (s * x), x @ x

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_every_pair_equals_its_dense_twin():
-    """Every learner with every rule, on both kinds of rows and with other parameters, equals its twin in plain Python.
+    """Every learner with every rule, on every kind of rows and with other parameters, equals its twin in plain Python.
 
     Compiled code is tested for each learner and each rule (test_promises.py), and for the pairs below, whose rule reads
     the learner's state.
