@@ -73,7 +73,7 @@ def sources(quick):
     for name, (file, columns) in () if quick else FILES.items():
         if (SHARED / file).is_file():
             items = formats.read(SHARED / file, formats.Columns(**columns) if columns else None)
-            yield name, datasets.table(items)
+            yield name, datasets.table(items, tokenizer="words")
 
 
 def session(table, y, classes, chosen, plan, budget, seed):

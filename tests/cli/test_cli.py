@@ -74,6 +74,27 @@ def test_import_with_classes(ok, run, tmp_path):
     assert (1, "", f"error: {message}\n") == run(*arguments, "--name", "b", "--positive", "a")
 
 
+def test_import_features(ok, run, tweets, numbers):
+    """Texts become the features that are named, by default with similar wording; a tokenizer means words."""
+    labels = ("--label", "topics", "--positive", "mood", "--contains")
+    for name, options, tokenizer, similar in (
+        ("a", (), "rich", True),
+        ("b", ("--features", "rich"), "rich", False),
+        ("c", ("--features", "words"), "tweets", False),
+        ("d", ("--tokenizer", "words"), "words", False),
+    ):
+        ok("import", tweets, *labels, "--name", name, *options)
+        stored = datasets.Dataset(Store(), name)
+        assert (tokenizer, similar) == (stored.vocabulary.settings["tokenizer"], stored.latent > 0)
+    tokenizer = "a tokenizer is for the features words. Got words for rich."
+    for file, options, message in (
+        (tweets, (*labels, "--features", "x"), "features of texts must be one of rich+latent, rich, words. Got x."),
+        (tweets, (*labels, "--features", "rich", "--tokenizer", "words"), tokenizer),
+        (numbers, ("--features", "rich"), "the features rich are for texts. Got vectors."),
+    ):
+        assert (1, "", f"error: {message}\n") == run("import", file, "--name", "x", *options)
+
+
 def test_import_by_a_mesh_tree(ok, run, tmp_path):
     """A record with a heading under the tree number is positive; the two options need each other and exclude others."""
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
