@@ -145,7 +145,12 @@ def import_form(store: Store) -> None:
     features = None
     if columns.text:
         features = right.selectbox(
-            "Features", kinds, format_func=lambda key: f"{key}: {kinds[key]}", key="learned-from"
+            "Features",
+            kinds,
+            format_func=kinds.__getitem__,
+            key="learned-from",
+            help="Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
+            "together in these texts, so that a label also counts for texts with other words.",
         )
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ..store import Store
 
 TEXT_FEATURES = {
-    "rich+latent": "words, their beginnings, digits, capitals and punctuation, and similar wording",
-    "rich": "the same without similar wording",
-    "words": "words alone",
+    "rich+latent": "Words, parts, similar wording",
+    "rich": "Words and parts",
+    "words": "Words alone",
 }  # what rows are made of texts
 AT_MOST_EVERY = 0.001  # seconds between two looks at the length of mapped files
 
