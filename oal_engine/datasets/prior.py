@@ -14,7 +14,7 @@ from . import Dataset, FeatureTable
 from .readers import some
 from .sources import DataError
 
-TRUST = {"words": 6.0, "items": 3.0, "model": 6.0, "scores": 6.0}  # length of the weights of each; that of rows is 1
+TRUST = {"words": 6.0, "items": 3.0, "scores": 6.0}  # length of the weights of each; that of rows is 1
 MOST_COLUMNS = 10_000  # that a model may bring: those of its largest weights
 
 
@@ -76,7 +76,7 @@ def made(
     if items:
         total += TRUST["items"] * _mean(data.rows, _positions(data, items))
     if model:
-        total += TRUST["model"] * _of_model(data, *model)
+        total += _of_model(data, *model)
     if scores:
         total += TRUST["scores"] * _of_scores(data, scores)
     largest = np.argsort(-np.abs(total), kind="stable")[:MOST_COLUMNS]
@@ -107,7 +107,7 @@ def _of_model(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, 
     weights = np.array([by_feature.get(feature, 0.0) for feature in features])
     if not weights.any():
         raise DataError(f"the model of {name} has no feature that the data has.")
-    return _unit(weights)
+    return weights
 
 
 def _of_scores(data: Dataset | FeatureTable, scores: Mapping[str, float]) -> np.ndarray:

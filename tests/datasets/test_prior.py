@@ -63,11 +63,9 @@ def test_items_bring_their_rows(data):
 
 
 def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
-    """The weights of a model keep their ratio and their sign in the columns of the same names, the largest at most."""
+    """The weights of a model are taken as they are in the columns of the same names, the largest at most."""
     names = {"gym": 2.0, "cat": -1.0, "swim": 9.0}
-    assert by_term(data, prior.made(data, model=("sports", names))) == pytest.approx(
-        {"gym": 2 * prior.TRUST["model"] / np.sqrt(5), "cat": -prior.TRUST["model"] / np.sqrt(5)}
-    )
+    assert {"gym": 2.0, "cat": -1.0} == by_term(data, prior.made(data, model=("sports", names)))
     monkeypatch.setattr(prior, "MOST_COLUMNS", 1)
     assert {"gym"} == by_term(data, prior.made(data, model=("sports", names))).keys()
     with pytest.raises(DataError, match=r"^the model of sports has no feature that the data has\.$"):
