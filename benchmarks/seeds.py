@@ -1,4 +1,4 @@
-"""What it is worth to begin with what is known: F1 of `auto` with words, positive items, or scores, and with nothing.
+"""What it is worth to begin with what is known: F1 of `auto` with words, items, scores or a model, and with nothing.
 
 Every number is a mean over streams in several random orders. Seed items are drawn anew for each order and are not in
 it; the words were chosen by hand before anything was run; scores are the truth with normal noise, drawn anew too.
@@ -20,7 +20,7 @@ from common import table
 from oal_engine import datasets
 from oal_engine.datasets import demo, formats, prior
 from oal_engine.experiments.replays import replay
-from oal_engine.kernel import stream
+from oal_engine.kernel import spending, stream
 from oal_engine.kernel.algorithms import strategy
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -44,7 +44,8 @@ FILES = {  # the file, its columns, four words
                        "enalapril captopril lisinopril hypertension"),
 }  # fmt: skip
 DISTANCE = 1.19  # between the scores of both classes, in deviations of the noise: an AUC of 0.8
-WAYS = ("nothing", "1 item", "3 items", "1 word", "4 words", "scores")
+WAYS = ("nothing", "1 item", "3 items", "1 word", "4 words", "scores", "model")
+AUTO = strategy("auto")
 
 
 def sources(quick):
@@ -64,6 +65,11 @@ def known(data, way, words, seed):
     if way == "scores":
         noisy = np.random.default_rng(seed).normal(size=data.y.size) + DISTANCE * (data.y > 0)
         return prior.made(data, scores=dict(zip(data.items.ids, noisy.tolist()))), []
+    if way == "model":  # of a session with 300 labels on one half of the items; the other half measures
+        half, (learner, rule) = stream.shuffled(data.y.size, seed)[::2], AUTO.build(data.rows.columns)
+        plan = spending.plan(AUTO.rule, 300, half.size)
+        stream.replay(data.rows, data.y, half, learner, rule, stream.objective(), seed=seed, plan=plan)
+        return prior.made(data, model=("half", dict(zip(data.vocabulary.terms, learner.w.tolist())))), half
     count, _, kind = way.partition(" ")
     if kind.startswith("word"):
         return prior.made(data, words[: int(count)]), []
@@ -83,7 +89,7 @@ def measure(quick, orders, first):
                     begun, drawn = known(data, way, words, seed)
                     order = stream.shuffled(data.y.size, seed)
                     order = order[~np.isin(order, drawn)]
-                    done = replay(strategy("auto"), data, [order], rho="laplace", budget=budget, seed=seed, prior=begun)
+                    done = replay(AUTO, data, [order], rho="laplace", budget=budget, seed=seed, prior=begun)
                     scores.append(done["mean"]["push"]["f1"])
                 means[name, budget][way] = 100 * float(np.mean(scores))
     return means

@@ -75,7 +75,7 @@ def replay(
     learned = _weights(seed_model) if seed_model else None
     known = prior.made(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
     if known and known.unknown:
-        print(f"Unknown words: {', '.join(known.unknown)}.", file=sys.stderr)
+        print(f"Not in the data: {', '.join(known.unknown)}.", file=sys.stderr)
     result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
     print(json.dumps(result)) if as_json else _print(result)
 

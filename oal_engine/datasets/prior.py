@@ -50,7 +50,7 @@ def described(source: Mapping[str, Any]) -> str:
         f"the model of {source['model']}" if source["model"] else "",
         f"scores of {source['scores']:,} items" if source["scores"] else "",
     ]
-    unknown = f" Unknown: {', '.join(source['unknown'])}." if source["unknown"] else ""
+    unknown = f" Not in the data: {', '.join(source['unknown'])}." if source["unknown"] else ""
     return f"The model began with {' and '.join(filter(None, parts))}.{unknown}"
 
 

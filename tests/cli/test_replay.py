@@ -275,7 +275,7 @@ def test_replay_begins_with_words_and_items(run, ok, tweets):
         "replay", tweets, *TWEETS, *RUN, "--budget", 10, "--seed-words", "#happy, sad", "--seed-items", "2"
     )
     result = json.loads(out)
-    assert (0, "Unknown words: sad.\n") == (code, err)
+    assert (0, "Not in the data: sad.\n") == (code, err)
     assert {"words": ["#happy"], "items": ["2"], "model": None, "scores": 0, "unknown": ["sad"]} == result["prior"]
     assert "prior" not in plain
     assert figures(plain["runs"][0]) != figures(result["runs"][0])

@@ -44,7 +44,7 @@ def test_words_that_no_item_has_are_named(data):
     """Unknown words are kept apart from known ones, and refused by name where no word is known."""
     known = prior.made(data, ["gym", "swim", "run"])
     assert (("gym",), ("swim", "run")) == (known.words, known.unknown)
-    assert "The model began with the word gym. Unknown: swim, run." == prior.described(known.source)
+    assert "The model began with the word gym. Not in the data: swim, run." == prior.described(known.source)
     with pytest.raises(DataError, match=r"^seed words must be words that the data knows\. Got swim, run\.$"):
         prior.made(data, ["swim", "run"])
 

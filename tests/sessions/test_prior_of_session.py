@@ -100,7 +100,7 @@ def test_another_algorithm_begins_with_the_same(store):
 def test_the_report_says_what_a_session_began_with(store):
     """The report names the words and items, and the words that no item has."""
     page = report.page(answered(store)).decode()
-    assert "The model began with the word gym and the item i5. Unknown: swim." in page
+    assert "The model began with the word gym and the item i5. Not in the data: swim." in page
 
 
 def test_several_classes_have_no_seeds(store):
