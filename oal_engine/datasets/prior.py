@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel import rows
+from ..kernel import rows, stream
 from ..kernel.rows import Rows
 from . import Dataset, FeatureTable
 from .readers import some
@@ -104,7 +104,8 @@ def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:
 def _of_model(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, float]) -> np.ndarray:
     """The weights of a model in the columns of the same names."""
     features = data.vocabulary.terms if data.vocabulary else data.feature_names
-    weights = np.array([by_feature.get(feature, 0.0) for feature in features])
+    weights = np.zeros(data.rows.columns)
+    weights[: len(features)] = [by_feature.get(feature, 0.0) for feature in features]
     if not weights.any():
         raise DataError(f"the model of {name} has no feature that the data has.")
     return weights
@@ -116,10 +117,9 @@ def _of_scores(data: Dataset | FeatureTable, scores: Mapping[str, float]) -> np.
     if len(positions) < len(scores):
         missing = [id for id in scores if id not in positions]
         raise DataError(f"seed scores must be of ids of items. Got {some(missing, 5)}.")
-    weights = np.zeros(rows.length(data.rows))
-    weights[[*positions.values()]] = [scores[id] for id in positions]
-    weights[[*positions.values()]] -= np.mean([*scores.values()])
-    return _unit(rows.matrix(data.rows).T @ weights)
+    total, values = np.zeros(data.rows.columns), np.array([scores[id] for id in positions])
+    stream.add_rows(data.rows, np.array([*positions.values()], np.int64), values - values.mean(), total)
+    return _unit(total)
 
 
 def _mean(table: Rows, positions: Sequence[int]) -> np.ndarray:

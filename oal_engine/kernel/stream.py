@@ -17,7 +17,7 @@ from .jit import INLINE
 from .learners import Learner, begin, classes, count_index, dense_update, predict, put, score, update, variance, weight
 from .metrics import empty
 from .query_rules import needs_variance, observe, probability
-from .rows import Row, Rows, entry, length, prefetch, read_only, span
+from .rows import Row, Rows, add, entry, length, prefetch, read_only, span
 from .spending import Plan, chances, is_open, spend, teaches
 
 COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
@@ -189,6 +189,13 @@ def begin_with(learner: Learner, prior: Mapping[int, float]) -> None:
 def _begin_with(learner, columns, values):
     for k in range(columns.size):
         begin(learner, columns[k], values[k])
+
+
+@njit(**COMPILE)
+def add_rows(rows, items, factors, total):
+    """Add the rows `items`, each times its factor, to a vector."""
+    for k in range(items.size):
+        add(total, factors[k], Row(rows, items[k]))
 
 
 @njit(**COMPILE)
