@@ -101,6 +101,8 @@ def term(dataset: Dataset, column: int) -> str:
 
 
 def surprises(log: Sequence[Entry], theta: float = 0.0) -> list[Entry]:
-    """The confident mistakes: those with a margin further from the threshold than that of half of the questions."""
-    half = np.median([abs(entry.margin - theta) for entry in log]) if log else 0.0
+    """The confident mistakes: those with a margin further from the threshold than that of half of the questions; what
+    waits for its answer does not count."""
+    margins = [abs(entry.margin - theta) for entry in log if entry.label is not None]
+    half = np.median(margins) if margins else 0.0
     return [entry for entry in log if entry.mistake and abs(entry.margin - theta) > half]

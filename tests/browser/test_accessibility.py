@@ -176,7 +176,8 @@ CONTROLS = """([aside, keys]) => {
   const shown = (e) => e.getClientRects().length && !e.matches(":disabled") && !e.closest(aside)
     && e.checkVisibility({ opacityProperty: true, visibilityProperty: true });
   const whole = (e) => e.closest("[role=radiogroup], [role=tablist]") ?? e;
-  const name = (e) => `${e.localName} ${e.ariaLabel ?? e.title} ${e.innerText?.trim().slice(0, 30) ?? ""}`;
+  const words = (e) => e.innerText?.trim().match(/.*/)[0].slice(0, 30) ?? "";  // without a meaning that the focus opens
+  const name = (e) => `${e.localName} ${e.ariaLabel ?? e.title} ${words(e)}`;
   const look = (e) => {
     const colours = [];
     for (let up = 0; up < 4 && e; up += 1, e = e.parentElement) {
