@@ -182,11 +182,9 @@ def _horizon(row: dict[str, Any]) -> int | None:
     """How many items a live feed will bring, as far as is known; None where all items are there."""
     if not st.toggle("More items will come while I label (a live feed)", key=f"new-feed-{row['id']}"):
         return None
-    return st.number_input(
-        "How many items in all, roughly?", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}",
-        help="The labels are spread over the first part of so many items: with too small a number they are spent too "
-        "early, with too large a number too late.",
-    )  # fmt: skip
+    items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
+    small_note("Your labels are spread over the first part of so many items: with too few they are spent too early.")
+    return items
 
 
 def _plan(rule: str) -> dict[str, Any]:

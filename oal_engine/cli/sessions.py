@@ -14,7 +14,7 @@ from typer import Argument, Option
 from ..datasets import Dataset, formats
 from ..output import tables
 from ..output.jsonlines import JsonLinesError
-from ..sessions import bundle, look_back, model
+from ..sessions import bundle, estimates, look_back, model
 from ..sessions import export as exports
 from ..sessions.session import Session as Opened
 from ..store import Store
@@ -96,6 +96,8 @@ def add_labels(
     opened.add_labels(uuid4().hex, labels, horizon=horizon)
     progress = opened.place.progress
     print(f"{opened.settings.name}: {progress.labels:,} of {progress.budget:,} labels used.")
+    if not opened.labelled:
+        print(f"In all {estimates.forecast(progress.budget, opened.multiclass)}")
 
 
 def verify(session: Session, db: Db = None, as_json: Json = False) -> None:

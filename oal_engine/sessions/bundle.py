@@ -19,7 +19,7 @@ from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
-from .settings import Options, create
+from .settings import MOST_LABELS, Options, create
 
 FORMAT = 2
 DATASET = ("name", "items", "features")
@@ -88,8 +88,8 @@ MARK = {
     "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
 }  # fmt: skip
 ADDITION = {
-    "event": words(200), "labels": whole(1), "horizon": whole(1), "position": whole(0), "at_end": or_none(whole(0)),
-    "annotator": words(200), "added_at": time,
+    "event": words(200), "labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0),
+    "at_end": or_none(whole(0)), "annotator": words(200), "added_at": time,
 }  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {

@@ -31,7 +31,7 @@ from .log import (
     StoredQuestion,
     read_entries,
 )
-from .settings import SKIP, SessionError, Settings, whole
+from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take to be prepared
@@ -344,7 +344,7 @@ class Session(Run):
 
         horizon: the rounds that they are planned for (None: as before, but not fewer than the stream has).
         """
-        labels = whole(labels, "labels", 1)
+        labels = whole(labels, "labels", 1, MOST_LABELS)
         with self._event(event) as new:
             if not new:
                 return

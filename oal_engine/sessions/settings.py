@@ -18,6 +18,7 @@ from ..store import Row, Store
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
+MOST_LABELS = 10**9  # that can be added at a time
 
 
 class SessionError(ValueError):
@@ -216,8 +217,9 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     return {"positive_name": names[0], "negative_name": names[1], "classes": []}
 
 
-def whole(value: float, name: str, low: int) -> int:
-    """A value as a whole number that is at least `low`, or a SessionError."""
-    if not isinstance(value, (int, float, np.number)) or not low <= value < 2**53 or int(value) != value:
-        raise SessionError(f"{name} of a session must be a whole number >= {low} and < 2^53. Got {value}.")
+def whole(value: float, name: str, low: int, high: int | None = None) -> int:
+    """A value as a whole number in a range, or a SessionError."""
+    if not isinstance(value, (int, float, np.number)) or not low <= value <= (high or 2**53 - 1) or int(value) != value:
+        limit = f"<= {high:,}" if high else "< 2^53"
+        raise SessionError(f"{name} of a session must be a whole number >= {low} and {limit}. Got {value}.")
     return int(value)

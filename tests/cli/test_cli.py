@@ -223,7 +223,7 @@ def test_labels_are_added_to_a_budget(ok, run, labelled):
     """add-labels raises the budget of a session, says so, and refuses what is no number of labels."""
     assert "numbers: 1 of 350 labels used.\n" == ok("add-labels", labelled.id, 50)
     assert 350 == ok("sessions", "--json")["sessions"][0]["budget"]
-    assert (1, "", "error: labels of a session must be a whole number >= 1. Got 0.\n") == run(
+    assert (1, "", "error: labels of a session must be a whole number >= 1 and <= 1,000,000,000. Got 0.\n") == run(
         "add-labels", labelled.id, 0
     )
 

@@ -1,10 +1,12 @@
 """Labels that are added to a budget: the session asks on from where the budget was spent, and nothing else changes."""
 
 import io
+import json
 
 import numpy as np
 import pytest
 
+from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import bundle, estimates, look_back
 from oal_engine.sessions.session import DIGEST_EVERY, Session
 from oal_engine.sessions.settings import SessionError
@@ -77,6 +79,7 @@ def test_a_session_with_added_labels_is_rebuilt_from_its_log(store, other, data,
     assert trace.report.verified
     assert (opened.digest(), opened.place, facts(opened)) == (again.digest(), again.place, facts(again))
     assert opened.digest() == trace.state.digest()
+    assert opened.place.progress.budget == trace.step(trace.steps).place.progress.budget
     margins, predicted, asked = opened.decided
     rounds = [trace.round(t) for t in np.flatnonzero(~asked[: trace.reached]).tolist()]
     assert [(margins[each.round], predicted[each.round]) for each in rounds] == [
@@ -140,8 +143,8 @@ def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
         add(ended, 10)
     assert before == (ended.digest(), ended.place.progress)
     assert len(decided[0]) == len(ended.decided[0])
-    for labels in (0, -1, 2.5):
-        with pytest.raises(SessionError, match="labels of a session must be a whole number >= 1"):
+    for labels in (0, -1, 2.5, 10**10):
+        with pytest.raises(SessionError, match="labels of a session must be a whole number >= 1 and <= 1,000,000,000"):
             opened.add_labels(next(EVENTS), labels)
 
 
@@ -168,3 +171,26 @@ def test_added_labels_travel_with_a_published_session(tmp_path):
     assert (opened.digest(), facts(opened)) == (adopted.digest(), facts(adopted))
     assert text_of(here, opened.id).splitlines()[1:] == text_of(there, adopted.id).splitlines()[1:]
     assert look_back.verify(there, adopted.id).verified
+
+
+@pytest.mark.parametrize("change", [
+    {"labels": 10**9, "horizon": 2**53}, {"horizon": 1}, {"position": 0}, {"position": 15, "at_end": None},
+    {"position": 2**53}, {"at_end": 0}, {"at_end": 2**53}, {"labels": 10**9 + 1},
+])  # fmt: skip
+def test_an_altered_addition_does_no_harm(tmp_path, change):
+    """A published session whose addition was altered is refused, or it is stored and does not verify or does."""
+    store = database(tmp_path / "studio.db", "sparse")
+    opened = begin(store, "sparse", "auto", budget=15)
+    label_until_the_end(opened)
+    add(opened, 10)
+    say(opened, 1)
+    lines = [json.loads(line) for line in text_of(store, opened.id).splitlines()]
+    lines[next(k for k, line in enumerate(lines) if "added_at" in line)] |= change
+    store.remove_session(opened.id)
+    try:
+        adopted = bundle.adopt(store, io.StringIO("".join(json.dumps(line) + "\n" for line in lines)))
+    except JsonLinesError:
+        assert change == {"labels": 10**9 + 1}
+        return
+    assert isinstance(look_back.verify(store, adopted).verified, bool)
+    assert store.sessions()[0]["budget"] > 15
