@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from oal_engine.datasets import demo
+from oal_engine.datasets import demo, named_features
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui.forms import new_session
@@ -62,7 +62,7 @@ def show_dataset(row: dict[str, Any]) -> None:
         classes = f"{len(row['classes'])} classes"
     else:
         classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
-    st.html(entry(row["name"], counted(row["items"], "item"), classes, counted(row["features"], "feature")))
+    st.html(entry(row["name"], counted(row["items"], "item"), classes, counted(named_features(row), "feature")))
 
 
 open_page("Home")

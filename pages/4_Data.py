@@ -9,7 +9,7 @@ import streamlit as st
 
 from oal_engine import datasets
 from oal_engine.datasets import formats, imports, readers, sources
-from oal_engine.datasets.scaling import SCALINGS
+from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
 from ui.access import files_folder, served_file
 from ui.page import (
@@ -29,6 +29,11 @@ from ui.page import store as open_store
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
 NEW, MORE = "New data set", "Add to existing"
+FEATURES_HELP = {
+    "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go together "
+    "in these texts, so that a label also counts for texts with other words.",
+    "vectors": "Waves: cosines and sines of combinations of the columns, which separate what no plane does.",
+}
 File = tuple[Any, str]  # something to read, and its name
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
@@ -141,24 +146,23 @@ def import_form(store: Store) -> None:
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
     scale = middle.selectbox("Scaling", SCALINGS, format_func=lambda key: f"{key}: {SCALINGS[key]}", key="scale")
-    kinds = datasets.TEXT_FEATURES
-    features = None
-    if columns.text:
-        features = right.selectbox(
-            "Features",
-            kinds,
-            format_func=kinds.__getitem__,
-            key="learned-from",
-            help="Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
-            "together in these texts, so that a label also counts for texts with other words.",
-        )
+    kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
+    kind = "texts" if columns.text else "vectors"
+    features = right.selectbox(
+        "Features",
+        kinds,
+        format_func=lambda key: kinds[key] or key,
+        key=f"features-of-{kind}",
+        help=FEATURES_HELP[kind],
+    )
+    made_of = None if features == AUTOMATIC else features
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
     described = source, name, columns, reader, encoding
     if checked and (report := attempt(lambda bar: imports.check(*described, bar))):
         note(report)
-    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, scale, features, bar))):
+    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, scale, made_of, bar))):
         st.session_state["imported"] = f"{title}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()
@@ -203,7 +207,11 @@ def attempt(work: Callable[[Callable], Any]) -> Any:
 
 def show_dataset(row: dict[str, Any]) -> None:
     """A data set with its classes or their balance."""
-    st.html(entry(row["name"], row["source"], counted(row["items"], "item"), counted(row["features"], "feature")))
+    st.html(
+        entry(
+            row["name"], row["source"], counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
+        )
+    )
     labelled = row["positives"] + row["negatives"]
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")

@@ -54,18 +54,22 @@ class Items:
             self._items[position] = self.run.dataset.item(position)
         return self._items[position]
 
-    def _contributions(self, position: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """w_j x_j of each non-zero column of an item, relative to the largest, by column; 0 of the commonest terms."""
-        columns, values = nonzero(self.run.dataset.rows, position)
+    def _shares(self, position: int, weights: np.ndarray) -> dict[int, float]:
+        """w_j x_j of each non-zero column of an item, relative to the largest, by column; 0 of the commonest terms. Of
+        a vector with waves, their sum stands behind the columns that have a name."""
+        dataset = self.run.dataset
+        columns, values = nonzero(dataset.rows, position)
         if self._common[0] != (answers := len(self.run.state.lessons)):
             self._common = answers, top_terms.common(self.run)
         parts = np.where(np.isin(columns, self._common[1]), 0, weights[columns] * values)
+        if dataset.vocabulary is None and dataset.latent:
+            first = np.searchsorted(columns, dataset.named)
+            columns, parts = np.append(columns[:first], dataset.named), np.append(parts[:first], parts[first:].sum())
         largest = np.abs(parts).max(initial=0)
-        return columns, values, parts / largest if largest > 0 else parts
+        return dict(zip(columns.tolist(), (parts / largest if largest > 0 else parts).round(3).tolist()))
 
     def _parts(self, text: str, position: int, weights: np.ndarray) -> list[list]:
-        columns, _, shares = self._contributions(position, weights)
-        share = dict(zip(columns.tolist(), shares.round(3).tolist()))
+        share = self._shares(position, weights)
         vocabulary = self.run.dataset.vocabulary
         spans = vocabulary.spans(text) if vocabulary else []
         weight_of: dict[tuple[int, int], float] = {}
@@ -82,10 +86,10 @@ class Items:
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
     def _features(self, position: int, weights: np.ndarray) -> list[list]:
-        columns, _, shares = self._contributions(position, weights)
-        share = dict(zip(columns.tolist(), shares.round(3).tolist()))
-        shown = file_numbers(self.run.dataset, position, SHOWN_FEATURES)
-        return [[name, value, share.get(column, 0.0)] for column, name, value in shown]
+        dataset, share = self.run.dataset, self._shares(position, weights)
+        shown = file_numbers(dataset, position, SHOWN_FEATURES)
+        lines = [[name, value, share.get(column, 0.0)] for column, name, value in shown]
+        return lines + ([[top_terms.term(dataset, dataset.named), "", share[dataset.named]]] if dataset.latent else [])
 
     def result(self, counts: np.ndarray) -> str:
         """The result in a sentence, for the end of the session."""

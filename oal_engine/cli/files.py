@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from ..datasets import TEXT_FEATURES, formats, readers, sources
-from ..datasets.scaling import SCALINGS
+from ..datasets.scaling import SCALINGS, VECTOR_FEATURES
 from .terminal import number, pairs
 
 DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS).items())
@@ -71,7 +71,11 @@ class Importing(_Options):
     feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
     scale: Annotated[str | None, Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
     features: Annotated[
-        str | None, Option(help=f"What rows are made of texts: {', '.join(TEXT_FEATURES)} (default: the first).")
+        str | None,
+        Option(
+            help=f"What rows are made of: {', '.join(TEXT_FEATURES)} for texts (default: the first), "
+            f"{' or '.join(VECTOR_FEATURES)} for numbers (default: what suits the columns)."
+        ),
     ] = None
     tokenizer: Annotated[
         str | None, Option(help="For --features words: words, or tweets, which keeps #, @ and emoji (default: tweets).")
@@ -79,7 +83,7 @@ class Importing(_Options):
 
     @property
     def vectorizer(self) -> dict[str, Any]:
-        """How texts become rows, as far as it was said."""
+        """How items become rows, as far as it was said."""
         return {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
 
     def columns(self, path: Path | str, reading: Reading) -> formats.Columns:

@@ -86,7 +86,7 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
     items = formats.read(path, columns, **reading.arguments)
-    return datasets.table(items, importing.scale or "l2", **importing.vectorizer)
+    return datasets.file_table(items, importing.scale or "l2", **importing.vectorizer)
 
 
 def _stored(
@@ -100,7 +100,7 @@ def _stored(
             f"{name} sets one class against the rest: it needs an algorithm for two classes, and no --positive. "
             f"Got {chosen.algorithm}{' with --positive' * bool(importing.positive)}."
         )
-    scale = json.loads(data.record["scaling"])["name"]
+    scale = data.scaling["name"]
     if importing.scale not in (None, scale):
         raise ValueError(f"--scale of the data set {name} was set at its import: {scale}. Got {importing.scale}.")
     allowed = {"--scale"} | ({"--positive"} if data.classes and not chosen.multiclass else set())

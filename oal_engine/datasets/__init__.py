@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import json
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,7 +23,7 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows
-from . import formats, latent, numbers, scaling, vectorizer
+from . import formats, fourier, latent, numbers, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class FeatureTable:
     def transform(self, texts: Sequence[str]) -> Rows:
         """Rows of new texts, through the vocabulary, the scaling and the projection."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
-        return _rows(scaling.apply(self.scaling, matrix), self.projection)
+        return made_rows(self.scaling, matrix, self.projection)
 
     def positions(self, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that there are, by their ids."""
@@ -104,22 +104,36 @@ def table(
     """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
 
     Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given. features: one of
-    TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows.
+    TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows. Of
+    vectors one of VECTOR_FEATURES; None takes plain ones.
     """
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
             vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
         matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
-    elif features:
-        raise ValueError(f"the features {features} are for texts. Got vectors.")
+        scaled = scaling.fit(matrix, scale)
     else:
         matrix = cast(Matrix, items.vectors)
-    scaled = scaling.fit(matrix, scale)
-    matrix = scaling.apply(scaled, matrix)
-    projection = latent.fit(matrix, _phase(progress, "wording")) if features == "rich+latent" else None
-    made = _rows(matrix, projection)
+        scaled = scaling.fit(matrix, scale, features or "plain")
+    projection = None
+    if features == "rich+latent":
+        projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"))
+    made = made_rows(scaled, matrix, projection)
     return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection)
+
+
+def file_table(
+    items: formats.Items,
+    scale: str = "l2",
+    progress: PhaseProgress | None = None,
+    features: str | None = None,
+    **settings: Any,
+) -> FeatureTable:
+    """As `table`, where vectors get the features that suit them unless others are named."""
+    if features is None and items.vectors is not None:
+        features = scaling.usual_features(items.vectors, scale)
+    return table(items, scale, progress, features=features, **settings)
 
 
 def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -137,9 +151,11 @@ def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -
     return features, {"tokenizer": "rich"} | settings
 
 
-def _rows(matrix: Matrix, projection: latent.Projection | None) -> Rows:
-    """Rows of a scaled table, with the latent part of a projection if there is one."""
-    return projection.rows(matrix) if projection else rows.as_rows(matrix)
+def made_rows(scaled: scaling.Scaling, matrix: Matrix, projection: latent.Projection | None = None) -> Rows:
+    """Rows of a table under a scaling, with its waves or the latent part of a projection if there are such."""
+    if projection:
+        return projection.rows(scaling.apply(scaled, matrix))
+    return scaling.made_rows(scaled, matrix)
 
 
 def relabelled(
@@ -203,13 +219,15 @@ def import_file(
     reader: str | None = None,
     encoding: str = "utf-8",
     limits: Limits = LIMITS,
+    features: str | None = None,
     **settings: Any,
 ) -> tuple[int, formats.Items]:
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
     items = formats.read(
         path, columns, reader=reader, encoding=encoding, progress=_phase(progress, "reading"), limits=limits
     )
-    return add(store, name, table(items, scale, progress, **settings), path, items.columns), items
+    made = file_table(items, scale, progress, features, **settings)
+    return add(store, name, made, path, items.columns), items
 
 
 def remove(store: Store, dataset: int) -> None:
@@ -271,6 +289,11 @@ def _projection(folder: Path, made: Rows) -> latent.Projection | None:
     return latent.Projection(rows.mapped(folder / "projection.npy", np.float32, shape[0] * shape[1]).reshape(shape))
 
 
+def named_features(record: Mapping[str, Any]) -> int:
+    """How many features of a data set there are without its waves."""
+    return record["features"] - (2 * fourier.WAVES if "fourier" in json.loads(record["scaling"]) else 0)
+
+
 def fingerprint(rows: Rows, y: np.ndarray, classes: Sequence[str]) -> str:
     """A digest of rows, labels and the names of classes."""
     digest = hashlib.sha256(json.dumps([type(rows).__name__, rows.columns, classes]).encode())
@@ -301,7 +324,7 @@ class Dataset:
     def _map(self, items: int) -> None:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
-            self.projection = _projection(self.folder, self._rows)
+            self.projection = None if "fourier" in self.scaling else _projection(self.folder, self._rows)
         arrays = _arrays(self._rows, self._y, self.projection)
         self._extents = [rows.extent(array) for array in arrays.values()]
         self._looked = -inf
@@ -396,8 +419,13 @@ class Dataset:
 
     @property
     def latent(self) -> int:
-        """How many of the last columns are of similar wording."""
+        """How many of the last columns have no name: of similar wording, or waves."""
         return self._rows.width if isinstance(self._rows, rows.MixedRows) else 0
+
+    @property
+    def named(self) -> int:
+        """How many of the first columns have a name."""
+        return self._rows.columns - self.latent
 
     @cached_property
     def label_words(self) -> dict[str, int]:
@@ -414,6 +442,11 @@ class Dataset:
         """The numbers of its vectors as their file has them."""
         return numbers.Numbers(self.folder, self.rows, len(self.feature_names))
 
+    @cached_property
+    def scaling(self) -> scaling.Scaling:
+        """How tables of numbers become rows."""
+        return json.loads(self.record["scaling"])
+
     def item(self, position: int) -> dict[str, Any]:
         """One item: id, text, label, y."""
         return self.store.item(self.id, position)
@@ -422,7 +455,7 @@ class Dataset:
         """The positions of those items that there are, by their ids."""
         return self.store.positions(self.id, ids)
 
-    def transform(self, texts: Sequence[str]) -> Rows:
-        """Rows of new texts, through the stored vocabulary, scaling and projection."""
-        matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
-        return _rows(scaling.apply(json.loads(self.record["scaling"]), matrix), self.projection)
+    def transform(self, items: Sequence[str] | Matrix) -> Rows:
+        """Rows of new texts or vectors, through the stored vocabulary, scaling and projection."""
+        matrix = self.vocabulary.transform(cast(Sequence[str], items)) if self.vocabulary else items
+        return made_rows(self.scaling, cast(Matrix, matrix), self.projection)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernel import rows
-from . import formats, scaling
+from . import formats
 from .sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _digests(texts: Iterable[str] | None, made: rows.Rows, places: Iterable[int]
 
 def _rows(dataset: Dataset, items: formats.Items) -> rows.Rows:
     """Items as rows of the kind that the data set has, through its vocabulary and its scaling."""
-    kind, columns = dataset.record["kind"], dataset.rows.columns
+    kind, columns = dataset.record["kind"], dataset.named
     if (items.texts is None) != (kind == "vectors"):
         raise formats.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
     if items.texts is not None:
@@ -126,7 +126,7 @@ def _rows(dataset: Dataset, items: formats.Items) -> rows.Rows:
         matrix = sparse.csr_array(matrix)
     elif not dense:
         matrix = matrix.toarray()
-    return rows.as_rows(scaling.apply(json.loads(dataset.record["scaling"]), matrix))
+    return dataset.transform(matrix)
 
 
 def _counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def _import(
     from ..store import Store
 
     items = _items(file, progress, **settings)
-    made = datasets.table(items, scale, progress, features=features)
+    made = datasets.file_table(items, scale, progress, features=features)
     datasets.add(Store(database), title, made, settings["name"], _columns(settings["columns"]))
     return items.report()
 

@@ -104,7 +104,7 @@ def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:
 def _of_model(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, float]) -> np.ndarray:
     """The weights of a model in the columns of the same names."""
     features = data.vocabulary.terms if data.vocabulary else data.feature_names
-    weights = np.zeros(data.rows.columns)
+    weights = np.zeros(data.rows.columns)  # those of columns without a name stay 0
     weights[: len(features)] = [by_feature.get(feature, 0.0) for feature in features]
     if not weights.any():
         raise DataError(f"the model of {name} has no feature that the data has.")

@@ -115,8 +115,9 @@ COLUMNS: dict[str, type] = {each.name: list if each.name in SEVERAL else bool if
 
 
 def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
-    """The name of the data set that {name, file, scale, and columns as `formats.Columns` has them} is imported as."""
-    kinds: dict[str, type] = {"name": str, "file": str, "scale": str} | COLUMNS
+    """The name of the data set that {name, file, scale, features, and columns as `formats.Columns` has them} is
+    imported as."""
+    kinds: dict[str, type] = {"name": str, "file": str, "scale": str, "features": str} | COLUMNS
     values: dict[str, Any] = {
         key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in entry.items()
     }
@@ -135,7 +136,7 @@ def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
             key: tuple(value) if key in SEVERAL else value for key, value in values.items() if key in COLUMNS
         }
         guess = replace(formats.peek(path).guess, **columns)
-        datasets.import_file(store, path, name, guess, values.get("scale", "l2"))
+        datasets.import_file(store, path, name, guess, values.get("scale", "l2"), features=values.get("features"))
     return name
 
 

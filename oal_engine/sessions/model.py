@@ -3,8 +3,9 @@
 The first line says where the model is from and how an item becomes a row; each further line is one feature: its name,
 what its values are computed with (document frequency, or mean and deviation), and its weight, or one for each class.
 Where similar wording counts, the first line also has the means and weights of its columns, and each feature what it
-adds to them: little-endian float32 in base64. The file can be read with zcat. It is untrusted: every line is checked,
-and its size is bounded.
+adds to them: little-endian float32 in base64. Where waves stand beside the columns, the first line says how they turn,
+and the last lines are their weights. The file can be read with zcat. It is untrusted: every line is checked, and its
+size is bounded.
 """
 
 import base64
@@ -22,7 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import __version__
-from ..datasets import latent, scaling, vectorizer
+from ..datasets import fourier, latent, made_rows, scaling, vectorizer
 from ..datasets.readers import some
 from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
@@ -36,7 +37,7 @@ from .session import Session
 from .settings import MOST_CLASSES
 
 Rows = rows.Rows
-FORMAT, LATENT = 1, 2  # of a file without and with the columns of similar wording
+FORMAT, LATENT, WAVES = 1, 2, 3  # of a file without more, with the columns of similar wording, with waves
 MOST_WORDS = 20  # of a term: with more a file from elsewhere could take any time
 
 
@@ -47,8 +48,8 @@ class ModelError(ValueError):
 @dataclass(frozen=True, eq=False)
 class Model:
     """The head of a model file; for each feature its name and the numbers that its values are computed with; the
-    weights of the features and then of similar wording, shape (columns, 1), or (columns, K) where there are K classes;
-    and the projection of similar wording, if it counts."""
+    weights of the features and then of similar wording or waves, shape (columns, 1), or (columns, K) where there are K
+    classes; and the projection of similar wording, if it counts."""
 
     head: Row
     names: list[str]
@@ -94,8 +95,8 @@ class Model:
     def rows(self, items: Any) -> Rows:
         """The rows of texts, or of vectors whose columns are those of the model, as the session's own were made."""
         matrix = self._vocabulary.transform(items) if self._vocabulary else items
-        scaled = scaling.apply({"name": self.head["scaling"]} | self.numbers, matrix)
-        return self.projection.rows(scaled) if self.projection else rows.as_rows(scaled)
+        waves = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
+        return made_rows({"name": self.head["scaling"]} | self.numbers | waves, matrix, self.projection)
 
     def columns(self, matrix: Any) -> Any:
         """The columns of the model out of a matrix with numbered columns; columns that a sparse one lacks are zeros."""
@@ -146,16 +147,16 @@ def of_session(session: Session) -> Model:
             f"{settings.learner} predicts with a matrix over all pairs of features, which is no list of terms and "
             "weights: it has no model file. Publish the session instead."
         )
-    vocabulary, scaled = dataset.vocabulary, json.loads(dataset.record["scaling"])
+    vocabulary, scaled = dataset.vocabulary, dataset.scaling
     if vocabulary is None:
-        numbers = {key: scaled[key] for key in ("mean", "deviation") if key in scaled}
+        numbers: dict[str, Any] = {key: scaled[key] for key in ("mean", "deviation") if key in scaled}
     else:
         numbers = {"document_frequency": vocabulary.document_frequency}
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
     projection = dataset.projection
     head = {
-        "oal_model": LATENT if projection else FORMAT, "engine": __version__,
+        "oal_model": LATENT if projection else WAVES if "fourier" in scaled else FORMAT, "engine": __version__,
         "session": settings.name, "dataset": dataset.name,
         "algorithm": settings.algorithm, "learner": settings.learner, "labels": len(session.labels),
         "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
@@ -163,6 +164,8 @@ def of_session(session: Session) -> Model:
         "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
         "features": len(names), "offset": learners.offset(learner),
     }  # fmt: skip
+    if "fourier" in scaled:
+        head["fourier"] = scaled["fourier"]
     if projection:
         head["similar_means"] = projection.numbers[-1].tolist()
         head["similar_weights"] = weights[len(names) :].tolist()
@@ -223,8 +226,10 @@ def write(model: Model, file: IO[bytes]) -> None:
         columns["similar"] = map(_packed, model.projection.numbers)
     columns["weights"] = model.weights.tolist()
     features = (dict(zip(columns, line)) for line in zip(*columns.values()))
+    others = model.weights[len(model.names) :].tolist() if "fourier" in model.head else []
+    waves = ({"wave": k, "weights": line} for k, line in enumerate(others, 1))
     with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-        for line in (model.head, *features):
+        for line in (model.head, *features, *waves):
             packed.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
@@ -280,7 +285,7 @@ SIMILAR: dict[str, Check] = {
     "similar_weights": lambda value: isinstance(value, list),
 }  # fmt: skip
 HEAD: dict[str, Check] = {
-    "oal_model": whole(FORMAT, LATENT),
+    "oal_model": whole(FORMAT, WAVES),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
     "averaged": _is_bool, "multiclass": _is_bool, "labels": whole(0),
     "classes": lambda value: isinstance(value, list) and 2 <= len(value) <= MOST_CLASSES
@@ -289,9 +294,14 @@ HEAD: dict[str, Check] = {
     "vectorizer": lambda value: value is None or isinstance(value, dict),
     "calibration": lambda value: isinstance(value, dict), "offset": number,
 }  # fmt: skip
-NUMBERS: dict[str, Check] = {
-    "document_frequency": whole(0), "mean": number, "deviation": lambda value: number(value) and value > 0,
-}  # fmt: skip
+
+
+def _above_zero(value: Any) -> bool:
+    return number(value) and value > 0
+
+
+FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
+NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
 
 def read(path: Path | str) -> Model:
@@ -310,20 +320,23 @@ def read(path: Path | str) -> Model:
 def _read(entries: Iterator[tuple[int, Row]]) -> Model:
     nothing: Row = {}
     first = next(entries, (1, nothing))[1]
-    similar = isinstance(first, dict) and first.get("oal_model") == LATENT
+    similar, waved = (isinstance(first, dict) and first.get("oal_model") == kind for kind in (LATENT, WAVES))
     if isinstance(first, dict):
         first.setdefault("offset", 0.0)  # files of version 0.2.0 have none
-    head = checked(first, HEAD | (SIMILAR if similar else {}), 1, "head of a model")
+    more_of_head = SIMILAR if similar else {"fourier": lambda value: isinstance(value, dict)} if waved else {}
+    head = checked(first, HEAD | more_of_head, 1, "head of a model")
     checked(head["calibration"], CALIBRATION, 1, "calibration of a model")
     text, scaled = head["vectorizer"] is not None, head["scaling"] == "standardize+l2"
     if text:
         checked(head["vectorizer"], VECTORIZER, 1, "vectorizer of a model")
+    if waved:
+        checked(head["fourier"], FOURIER, 1, "head of waves")
     size = len(head["classes"]) if head["multiclass"] else 1
     means, more = head.get("similar_means", []), head.get("similar_weights", [])
     fitted = [head["calibration"][key] is None for key in ("slope", "intercept")]
     if (
         text != (head["documents"] is not None)
-        or (text and scaled)
+        or (text and (scaled or waved))
         or (similar and not text)
         or len(more) != len(means)
         or not all(map(_numbers(size), more))
@@ -331,23 +344,30 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
         or fitted != [head["calibration"]["reason"] is not None] * 2
     ):
         raise JsonLinesError("the parts of its first line do not fit together.")
-    wanted = ["document_frequency"] * text + ["mean", "deviation"] * scaled
-    feature: dict[str, Check] = {
-        "feature": words(10_000), **{key: NUMBERS[key] for key in wanted}, "weights": _numbers(size)
-    }  # fmt: skip
+    wanted = ["document_frequency"] * text + ["mean", "deviation"] * (scaled or waved)
+    weighed: dict[str, Check] = {"weights": _numbers(size)}
+    feature = {"feature": words(10_000), **{key: NUMBERS[key] for key in wanted}} | weighed
     if similar:
         feature["similar"] = _packed_numbers(len(means))
     features: dict[str, Row] = {}
+    waves: list[Row] = []
     for at, line in entries:
+        if waved and "wave" in line:
+            place = len(waves) + 1
+            waves.append(checked(line, {"wave": whole(place, place)} | weighed, at, "wave of this model"))
+            continue
         checked(line, feature, at, "feature of this model")
         if line["feature"] in features:
             raise JsonLinesError(f"line {at} names the feature {line['feature'][:40]} again.")
         features[line["feature"]] = line
-    if len(features) != head["features"]:
-        count = f"{len(features):,} of its {head['features']:,} features"
-        raise JsonLinesError(f"it has {count}: it is cut short or altered.")
+    for found, wanted_count, kind in (
+        (features, head["features"], "features"), (waves, 2 * fourier.WAVES * waved, "waves")
+    ):  # fmt: skip
+        if len(found) != wanted_count:
+            count = f"{len(found):,} of its {wanted_count:,} {kind}"
+            raise JsonLinesError(f"it has {count}: it is cut short or altered.")
     numbers = {key: np.array([line[key] for line in features.values()]) for key in wanted}
-    weights = np.array([*(line["weights"] for line in features.values()), *more], dtype=np.float64)
+    weights = np.array([*(line["weights"] for line in (*features.values(), *waves)), *more], dtype=np.float64)
     projection = None
     if similar:
         directions = [_unpacked(line["similar"]) for line in features.values()]

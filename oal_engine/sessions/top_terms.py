@@ -92,10 +92,12 @@ def _largest(sizes: np.ndarray, most: int) -> list[int]:
 
 
 def term(dataset: Dataset, column: int) -> str:
-    """The term or the name of a column of a data set."""
+    """The term or the name of a column of a data set; of all that have none, the same words."""
     if dataset.vocabulary:
         known = column < len(dataset.vocabulary.terms)
         return dataset.vocabulary.readable(column) if known else "similar wording"
+    if column >= dataset.named:
+        return "combinations of columns"
     names: Sequence[str] = dataset.feature_names
     return names[column] if names else f"column {column + 1}"
 

@@ -33,7 +33,7 @@ def test_import_and_lists(ok, numbers, tweets):
         "name": "numbers",
         "kind": "vectors",
         "items": 60,
-        "features": 5,
+        "features": 5 + 512,
         "positives": 15,
         "negatives": 45,
         "classes": None,

@@ -21,7 +21,7 @@ METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "r
 
 
 def table(path):
-    return datasets.table(formats.read(path))
+    return datasets.file_table(formats.read(path))
 
 
 def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weights=metrics.Weights(), **more):
@@ -229,7 +229,7 @@ def test_theta_budget_and_average(ok, numbers):
         data.rows,
         data.y,
         np.arange(ROWS),
-        *chosen.build(5),
+        *chosen.build(data.rows.columns),
         stream.objective(theta=0.4, rho=3),
         budget=10,
         averaged=True,

@@ -47,14 +47,14 @@ def test_numbers_of_a_sparse_file_are_those_that_it_names(store, tmp_path):
     """A row of svmlight keeps its columns with their numbers."""
     path = tmp_path / "rows.svm"
     path.write_text("1 2:4 7:0.5\n-1 1:3\n1 7:100\n")
-    data = Dataset(store, datasets.import_file(store, path, "rows")[0])
+    data = Dataset(store, datasets.import_file(store, path, "rows", features="plain")[0])
     assert [["4", "0.5"], ["3"], ["100"]] == shown(data)
     assert ["2", "7"] == [name for _, name, _ in file_numbers(data, 0)]
 
 
 def test_a_data_set_of_before_shows_its_rows(store, path):
     """Where an older version kept no numbers, what the rows hold is shown, and items are appended as before."""
-    data = Dataset(store, datasets.import_file(store, path, "vectors")[0])
+    data = Dataset(store, datasets.import_file(store, path, "vectors", features="plain")[0])
     (data.folder / numbers.NAME).unlink()
     assert [["0.8619", "0.507"], ["1", "-1.62e-06"], []] == shown(data)[:3]
     path.write_text("\n".join([LINES[0], "0,8,0,1"]))

@@ -374,6 +374,23 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
 
 
+@pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
+def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
+    """Numbers are imported with the features that suit them or those that are chosen; what is counted are columns."""
+    path = tmp_path / "table.csv"
+    path.write_text("a,b,c,label\n" + "\n".join(f"{k},{k % 7},{k % 5},{k % 2}" for k in range(40)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    if chosen:
+        at.selectbox(key="features-of-vectors").set_value(chosen).run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    assert columns == datasets.Dataset(store, "table").rows.columns
+    assert "3 features" in words(at)
+    assert "3 features" in words(run("home.py"))
+
+
 def test_each_label_word_becomes_a_class(store, tmp_path):
     """One choice makes every word a class: positive words are not asked for, and the data set lists its classes."""
     path = tmp_path / "kinds.csv"

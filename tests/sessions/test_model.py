@@ -248,7 +248,7 @@ def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A session over a table of named columns, each standardised."""
+    """A session over a table of named columns, each standardised, and their waves."""
     folder = tmp_path_factory.mktemp("table")
     rng = np.random.default_rng(5)
     X = rng.normal(3, 2, size=(120, 4)).round(6)
@@ -285,13 +285,24 @@ def test_columns_are_matched_by_name(table, predict):
     assert "error: short.csv has no column 'age, years'; its columns are id, b, c, d.\n" == stderr
 
 
+def test_waves_are_kept(table, tmp_path):
+    """A file names the columns alone, gives rows their waves, and is the same file when it is read and written."""
+    opened, folder = table
+    loaded, rows_of_file = model.read(folder / "m.gz"), np.random.default_rng(5).normal(3, 2, size=(120, 4)).round(6)
+    assert (folder / "m.gz").read_bytes() == content(loaded)
+    assert ["age, years", "b", "c", "d"] == loaded.names
+    assert np.array_equal(margins(opened, opened.dataset.rows), loaded.scores(loaded.rows(rows_of_file)))
+    *_, last = lines_of(content(loaded))
+    assert {"wave": 512, "weights": [learners.weights(opened.learner)[-1]]} == last
+
+
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
 def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix):
     """Columns without names are matched by position; an array with too few is refused, a sparse file is not."""
     opened = begin(store, "dense", "PAA-I")
     labelled(opened, 10)
     fitted = model.of_session(opened)
-    fitted = model.Model(fitted.head, [str(k + 1) for k in range(len(fitted.names))], fitted.numbers, fitted.weights)
+    fitted = replace(fitted, names=[str(k + 1) for k in range(len(fitted.names))])
     (tmp_path / "m.gz").write_bytes(content(fitted))
     X = rows.matrix(opened.dataset.rows)[:20].copy()
     X[:, -1] = 0  # a sparse file does not name the last column then
@@ -368,7 +379,7 @@ BAD = {
     "no JSON": lambda lines, whole: packed([lines[0], "hello\n"]),
     "a list": lambda lines, whole: packed([[1, 2]]),
     "deep": lambda lines, whole: packed(["[" * 200_000]),
-    "another version": lambda lines, whole: changed(lines, 0, "oal_model", 3),
+    "another version": lambda lines, whole: changed(lines, 0, "oal_model", 4),
     "fewer features": lambda lines, whole: packed(lines[:-1]),
     "a feature twice": lambda lines, whole: packed([*lines, lines[-1]]),
     "not a number": lambda lines, whole: changed(lines, 3, "weights", [float("nan")]),
@@ -392,13 +403,27 @@ BAD = {
     ),
     "more in the head": lambda lines, whole: changed(lines, 0, "__class__", "os.system"),
     "a scaling that is none": lambda lines, whole: changed(lines, 0, "scaling", ["l2"]),
+    "waves of texts": lambda lines, whole: changed(
+        [lines[0] | {"oal_model": 3}, *lines[1:]], 0, "fourier", {"seed": 0, "bandwidth": 1.0}
+    ),
+}
+BAD_WAVES = {
+    "fewer waves": lambda lines, _: packed(lines[:-1]),
+    "a wave more": lambda lines, _: packed([*lines, lines[-1] | {"wave": 513}]),
+    "waves in another order": lambda lines, _: changed(lines, -1, "wave", 1),
+    "no deviation": lambda lines, _: changed(lines, 1, "deviation", 0),
+    "no bandwidth": lambda lines, _: changed(lines, 0, "fourier", {"seed": 0, "bandwidth": 0.0}),
 }
 
 
-@pytest.mark.parametrize("damage", BAD.values(), ids=BAD)
-def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tmp_path, damage):
+@pytest.mark.parametrize(("kind", "damage"), [
+    *(pytest.param("texts", damage, id=name) for name, damage in BAD.items()),
+    *(pytest.param("waves", damage, id=name) for name, damage in BAD_WAVES.items()),
+])  # fmt: skip
+def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, table, tmp_path, kind, damage):
     """A bad model file ends with exit code 1 and one line, without a traceback."""
-    (tmp_path / "bad.gz").write_bytes(damage(lines_of(file.read_bytes()), file.read_bytes()))
+    whole = (file if kind == "texts" else table[1] / "m.gz").read_bytes()
+    (tmp_path / "bad.gz").write_bytes(damage(lines_of(whole), whole))
     (tmp_path / "new.txt").write_text("happy\n")
     code, stdout, stderr = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")
     assert (1, "") == (code, stdout)

@@ -1,0 +1,177 @@
+"""Waves over combinations of columns: as the formula says, the same bits everywhere, and the same for later rows."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats, fourier, prior, scaling
+from oal_engine.kernel import rows
+from oal_engine.sessions import top_terms
+from oal_engine.store import Store
+from tests.harness.sessions import begin, say, truth
+from ui.items import Items
+
+
+def numbers(n=200, d=4, seed=0):
+    return np.random.default_rng(seed).normal(3, 2, (n, d)).round(6)
+
+
+def items_of(X, ids=None):
+    n = X.shape[0]
+    y = np.where(np.arange(n) % 5, -1, 1).astype(np.int8)
+    ids = ids or [f"i{k}" for k in range(n)]
+    return formats.Items(ids, None, X, list("abcdefgh")[: X.shape[1]], ["word"] * n, y, {})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "studio.db")
+
+
+@pytest.fixture
+def waved(store):
+    """A data set of four columns with their waves."""
+    table = datasets.table(items_of(numbers()), "standardize+l2", features="fourier")
+    return Dataset(store, datasets.add(store, "waved", table, "made.npz"))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", scaling.SCALINGS)
+def test_waves_are_cosines_and_sines(make, scale):
+    """A row is its scaled columns and the cosines and sines of standardised ones, as numpy has them, weighed 3 : 7."""
+    X = make(numbers())
+    fitted = scaling.fit(X, scale, "fourier")
+    made, plain = (
+        rows.matrix(scaling.made_rows(json.loads(json.dumps(each)), X)) for each in (fitted, scaling.fit(X, scale))
+    )
+    made, plain = made.toarray(), plain.toarray() if sparse.issparse(plain) else plain
+    frequencies = fourier._frequencies(0, fitted["fourier"]["bandwidth"], 4)
+    angles = 2 * np.pi * ((numbers() - numbers().mean(axis=0)) / numbers().std(axis=0)) @ frequencies
+    waves = np.sqrt(0.7 / 256) * np.hstack([np.cos(angles), np.sin(angles)])
+    np.testing.assert_allclose(made[:, :4], np.sqrt(0.3) * plain, rtol=1e-12)
+    np.testing.assert_allclose(made[:, 4:], waves, atol=1e-8)
+
+
+def test_near_rows_have_like_waves():
+    """The product of two rows' waves falls with their distance as a Gauss curve of half the median distance does."""
+    X = numbers(400)
+    fitted = fourier.fit(X)
+    waves = fourier.waves(fitted, X)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    bandwidth = np.median(distances[np.triu_indices(400, 1)]) / 2
+    assert fitted["bandwidth"] == pytest.approx(bandwidth, rel=0.05)
+    np.testing.assert_allclose(waves @ waves.T / 0.7, np.exp(-((distances / bandwidth) ** 2) / 2), atol=0.25)
+
+
+def test_waves_have_the_same_bits_everywhere():
+    """A digest that every machine must come to."""
+    X = np.arange(60.0).reshape(20, 3) % 7 - 3
+    waves = fourier.waves(fourier.fit(X), X)
+    assert "abd988adae891d1f" == hashlib.sha256(waves.tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("X", "scale", "expected"),
+    [
+        (numbers(), "l2", "fourier"),
+        (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
+        (numbers(), "none", "plain"),
+        (numbers(9, scaling.FEW + 1), "l2", "plain"),
+        (numbers() > 3, "l2", "plain"),
+        (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
+    ],
+)
+def test_waves_are_usual_where_they_help(X, scale, expected):
+    """A few columns that are scaled and hold more than zeros and ones get waves."""
+    assert expected == scaling.usual_features(X, scale)
+
+
+def test_impossible_waves_are_refused(monkeypatch):
+    """The error says what is allowed: another name, rows that differ, a smaller table."""
+    with pytest.raises(ValueError, match=r"^features must be one of plain, fourier\. Got wavy\.$"):
+        scaling.fit(numbers(), "l2", "wavy")
+    with pytest.raises(
+        ValueError, match=r"^fourier features need rows that differ\. Got rows that are all the same\.$"
+    ):
+        scaling.fit(np.ones((9, 2)), "l2", "fourier")
+    monkeypatch.setattr(scaling, "USUAL_LIMIT", 10**5)
+    assert "plain" == scaling.usual_features(numbers(), "l2")
+    monkeypatch.setattr(scaling, "DENSE_LIMIT", 10**5)
+    with pytest.raises(ValueError, match=r"^fourier would fill a table of 200 x 4 numbers: .* Use plain\.$"):
+        scaling.fit(numbers(), "l2", "fourier")
+
+
+def test_later_rows_get_the_waves_of_the_import(store, waved):
+    """Rows of the file come out bit for bit, alone or together, and appended ones as if they had been transformed."""
+    X = numbers()
+    stored = [rows.content(waved.rows, k) for k in range(200)]
+    assert stored == [rows.content(waved.transform(X), k) for k in range(200)]
+    assert stored[:9] == [rows.content(waved.transform(X[[k]]), 0) for k in range(9)]
+    more = sparse.csr_array(np.vstack([numbers(3, seed=1), X[:2]]))
+    assert feeds.Taken(appended=3, duplicates=2) == feeds.append(waved, items_of(more, [""] * 5))
+    later = waved.transform(numbers(3, seed=1))
+    assert [rows.content(later, k) for k in range(3)] == [rows.content(waved.rows, 200 + k) for k in range(3)]
+    waved.check()
+    with pytest.raises(formats.DataError, match=r"^the data set waved has 4 features\. Got 5\.$"):
+        feeds.append(waved, items_of(numbers(3, 5), [""] * 3))
+
+
+def test_waves_are_one_line_beside_the_columns(store, waved):
+    """What was learned, and what an answer moved, names columns, and all waves together once."""
+    opened = begin(store, "waved")
+    before = opened.place.weights.copy()
+    while len(opened.labels) < 20:
+        say(opened, truth(opened))
+    now, names = opened.place.weights, [*"abcd", "combinations of columns"]
+    length = float(np.sqrt((now[4:] ** 2).sum()))
+    for label in (1, -1):
+        strongest = {
+            top_terms.term(waved, k): value for k, value in top_terms.strongest(now, label, 20, latent=waved.latent)
+        }
+        assert length == strongest.pop("combinations of columns")
+        assert {names[k]: label * now[k] for k in range(4) if label * now[k] > 0} == strongest
+    moved = top_terms.moved(before, now, 20, latent=waved.latent)
+    assert {"combinations of columns": length} | dict(zip(names, now[:4].tolist())) == {
+        top_terms.term(waved, each.column): each.new for each in moved
+    }
+
+
+def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
+    """The card has the numbers of the file, and what the waves of the item add to its score together."""
+    opened = begin(store, "waved")
+    for _ in range(20):
+        say(opened, truth(opened))
+    asked, place = opened.place.asked, opened.place
+    shown = Items(opened).question(asked, place)["features"]
+    assert [(name, float(value)) for name, value, _ in shown[:4]] == list(zip("abcd", numbers()[asked.item].tolist()))
+    row = rows.matrix(rows.take(waved.rows, np.array([asked.item]))).toarray()[0]
+    parts = np.append(place.weights[:4] * row[:4], place.weights[4:] @ row[4:])
+    assert ["combinations of columns", "", pytest.approx(parts[-1] / np.abs(parts).max(), abs=1e-3)] == shown[4]
+
+
+def test_a_model_of_columns_can_be_begun_with(waved):
+    """The weights of columns that an earlier model had are those of columns here, beside waves."""
+    assert {1: prior.TRUST["model"]} == prior.made(waved, model=("earlier", {"b": 2.0})).weights
+
+
+def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
+    """`import` makes waves of a few columns unless it is told otherwise; `replay` reads a file in the same way."""
+    path, db = tmp_path / "n.csv", ("--db", store.path)
+    lines = [",".join(map(str, [*x, int(x[0] > 4)])) for x in numbers()]
+    path.write_text("\n".join(["a,b,c,d,label", *lines]))
+    assert 0 == command("import", path, "--name", "usual", *db)[0]
+    assert 0 == command("import", path, "--name", "plain", "--features", "plain", *db)[0]
+    imported = [store.dataset(name) for name in ("usual", "plain")]
+    assert [(516, 4), (4, 4)] == [(each["features"], datasets.named_features(each)) for each in imported]
+    replayed = ("--algorithm", "PAA-I", "--json", *db)
+    figures = [
+        json.loads(command("replay", *source, *replayed)[1])["mean"]
+        for source in ((path,), ("usual",), (path, "--features", "plain"), ("plain",))
+    ]
+    assert figures[0] == figures[1] != figures[2] == figures[3]
+    code, _, error = command("import", path, "--name", "other", "--features", "wavy", *db)
+    assert (1, "error: features must be one of plain, fourier. Got wavy.\n") == (code, error)
