@@ -1,8 +1,8 @@
 """What need not be tuned: `auto` and `auto-sum` beside published algorithms with their defaults and, in hindsight, with
 the best of their grids, each chosen for the stream, the budget and the features that it is judged on.
 
-Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of a
-table; "richer" ones are those that an import makes by itself.
+Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
+a table; "richer" ones are those that an import makes by itself.
 """
 
 import json
@@ -60,8 +60,9 @@ def tables(name):
             return
         items = formats.read(SHARED / file, formats.Columns(**columns))
     if items.texts is None:
-        yield "plain", datasets.table(items, "standardize+l2" if name != "ijcnn1" else "l2", features="plain")
-        yield "richer", datasets.table(items, "standardize+l2" if name != "ijcnn1" else "l2")
+        scale = "standardize+l2" if isinstance(items.vectors, np.ndarray) else "l2"
+        yield "plain", datasets.table(items, scale, features="plain")
+        yield "richer", datasets.table(items, scale, features="fourier")
     else:
         yield "plain", datasets.table(items, features="words")
         yield "richer", datasets.table(items)

@@ -30,8 +30,8 @@ UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
 NEW, MORE = "New data set", "Add to existing"
 FEATURES_HELP = {
-    "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go together "
-    "in these texts, so that a label also counts for texts with other words.",
+    "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
+    "together in these texts, so that a label also counts for texts with other words.",
     "vectors": "Waves: cosines and sines of combinations of the columns, which separate what no plane does.",
 }
 File = tuple[Any, str]  # something to read, and its name

@@ -33,6 +33,8 @@ SEEDS = (
     "Separated by commas. The model begins with them instead of nothing, which helps most with few labels. They cost "
     "no label and count in no figure."
 )
+CHANGES = "What I look for may change while it runs"
+CHANGES_HELP = "Half of the labels are kept for later then, not only those of a large budget."
 OWN = "Own choice of learner and rule"
 FIRST = {False: "auto", True: "MD-AMD"}  # by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
@@ -74,6 +76,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     if plan["audit"] or plan["pace"] or spreads(rule):
         with feed:
             plan["horizon"] = _horizon(rows[dataset])
+            if spreads(rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
+                chosen["parameters"] |= {"early": 0}
     if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
         with promise:
             small_note(estimates.forecast(int(budget), many))

@@ -93,6 +93,16 @@ def test_seeds_are_measured():
     assert all(0 < line[way] < 100 for line in lines for way in seeds.WAYS)
 
 
+def test_what_needs_no_tuning_is_held_against_the_best_of_tuning():
+    """The best in hindsight is at least the best default, for both metrics and on plain and richer features."""
+    lines = run("no_tuning.py", "--quick")
+    assert [("tweets", "plain", 60), ("tweets", "richer", 60)] == [
+        (line["stream"], line["features"], line["labels"]) for line in lines
+    ]
+    assert all(0 < line[metric]["default"] <= line[metric]["best"] for line in lines for metric in ("f1", "sum"))
+    assert all(50 < line["f1"]["auto"] < 100 for line in lines)
+
+
 def test_estimates_are_held_against_the_truth():
     """The quick benchmark reports for each plan how many sessions show an estimate, its coverage and its width."""
     lines = run("estimates.py", "--quick", "--orders", "1")["By labels and plan"]
