@@ -1,10 +1,13 @@
 """Specifications: omitted settings take the usual values, and every error is one sentence."""
 
+import tomllib
+
 import pytest
 
 from oal_engine import experiments
 from oal_engine.experiments import specifications
 from oal_engine.experiments.specifications import specification
+from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import spec, stored
 
@@ -129,3 +132,11 @@ def test_the_specification_of_the_project_is_one():
     parsed = specification(specifications.contents(ROOT / "data" / "compare.toml"))
     assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(parsed.algorithms)
     assert (2, (100, 500), 10, "2:1") == (len(parsed.data), parsed.budgets, parsed.permutations, parsed.tune)
+
+
+def test_the_specification_that_comes_along_needs_nothing_else(tmp_path):
+    """All data of data/compare.toml are in the project: it runs on a fresh clone."""
+    spec = specification(tomllib.loads((ROOT / "data" / "compare.toml").read_text(encoding="utf-8")))
+    sources = experiments.sources(spec, Store(tmp_path / "studio.db"), ROOT / "data")
+    assert [4000, 1500] == [source.rounds for source in sources]
+    assert len(spec.algorithms) * len(spec.budgets) * 2 == len(experiments.planned_runs(spec, sources))
