@@ -57,7 +57,8 @@ def sources(quick):
         yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown)), words
     for name, (file, columns, words) in () if quick else FILES.items():
         if (SHARED / file).is_file():
-            yield name, datasets.table(formats.read(SHARED / file, formats.Columns(**columns))), words.split()
+            items = formats.read(SHARED / file, formats.Columns(**columns))
+            yield name, datasets.table(items, tokenizer="words"), words.split()
 
 
 def known(data, way, words, seed):

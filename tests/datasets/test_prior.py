@@ -15,7 +15,7 @@ TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and
 def data(request, tmp_path):
     """Five texts as they are read from a file, and as a stored data set."""
     ids, y = [f"i{k}" for k in range(5)], np.array([1, 1, -1, -1, -1], np.int8)
-    made = datasets.table(formats.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}))
+    made = datasets.table(formats.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}), tokenizer="words")
     if request.param == "table":
         return made
     store = Store(tmp_path / "studio.db")
