@@ -91,6 +91,30 @@ def test_words_and_items_add_up(data):
     assert sums == pytest.approx(prior.made(data, ["cat"], ["i2"]).weights)
 
 
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"words": ["gym"]},
+        {"items": ["i0"]},
+        {"model": ("sports", {"gym": 1.0})},
+        {"scores": {f"i{k}": float(k % 4 == 0) for k in range(40)}},
+    ],
+    ids=lambda known: next(iter(known)),
+)
+def test_what_is_known_fits_the_usual_features(known):
+    """Over the features that texts get unless others are chosen, items alike have a higher margin than others."""
+    texts = [f"{'gym workout' if k % 4 == 0 else 'cat dog'} day{k % 3} town{k % 5}" for k in range(40)]
+    items = formats.Items([f"i{k}" for k in range(40)], texts, None, [], ["word"] * 40, np.ones(40, np.int8), {})
+    made = datasets.table(items)
+    weights = prior.made(made, **known).weights
+    first, second = (
+        sum(weights.get(column, 0) * value for column, value in zip(*datasets.rows.nonzero(made.rows, row)))
+        for row in (4, 5)
+    )
+    assert first > second
+    assert max(weights) < made.rows.columns
+
+
 def test_vectors_have_no_words(vectors):
     """Seed items work with vectors, and seed words are refused with the way out."""
     assert {0: 0.6, 1: 0.8} == pytest.approx(
