@@ -1,5 +1,10 @@
 """Rows with a dense block behind sparse columns are one vector to every formula, and are kept, extended and checked."""
 
+import os
+import subprocess
+import sys
+from zlib import crc32
+
 import numpy as np
 import pytest
 from numba import njit
@@ -7,6 +12,7 @@ from scipy.sparse import csr_array
 
 from oal_engine.kernel import rows
 from oal_engine.kernel.rows import Row, add, beside, dot, quadratic, squared
+from tests.harness import ROOT
 from tests.harness.promises import mixed
 
 
@@ -39,6 +45,24 @@ def test_products_are_those_of_the_whole_row(columns):
     _products(mixed(X), w, s, sums)
     np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(w, twin, rtol=1e-12, atol=1e-15)
+
+
+def digest():
+    """The bits of the products of mixed rows."""
+    sums, rng = np.empty((40, 3)), np.random.default_rng(1)
+    w, s = rng.normal(size=100), rng.random(100)
+    _products(mixed(table(d=100)), w, s, sums)
+    return crc32(sums.tobytes() + w.tobytes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", [{"NUMBA_CPU_NAME": "generic"}, {"NUMBA_OPT": "1"}])
+def test_products_are_the_same_bits_on_every_machine(machine, tmp_path):
+    """A processor without wide registers and a weaker compiler give the same bits."""
+    command = [sys.executable, "-c", "from tests.kernel.test_rows import digest; print(digest())"]
+    environment = os.environ | machine | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert f"{digest()}\n" == done.stdout, done.stderr
 
 
 def test_mixed_rows_are_kept_and_extended(tmp_path):
