@@ -115,23 +115,29 @@ def _paced(plan, t, pi, left):
     return _eased(plan, pi, force[0], force[1])
 
 
-def extended(plan: Plan, more: Plan, t: int) -> Plan:
-    """A plan with more labels from round t on, spent over the rounds left as in a stream that begins there."""
-    return plan._replace(
+def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
+    """A plan with more labels from round t on, spent over the rounds left as in a stream that begins there; where the
+    reserve is being spent, they are spent with it."""
+    longer = plan._replace(
         budget=plan.budget + more.budget,
         audits=plan.audits + more.audits,
         horizon=max(plan.horizon, t + more.horizon),
-        paced=max(plan.paced, t + more.paced) if more.paced else 0,
     )
+    if not more.paced or (plan.reserve and t >= plan.paced and not all_spent):
+        return longer
+    reserve = more.reserve if all_spent else plan.reserve + more.reserve
+    return longer._replace(paced=max(plan.paced, t + more.paced), reserve=reserve)
 
 
 def expected(plan: Plan, rounds: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """How many checks and how many other labels a plan has spent after so many rounds, if all goes as planned; no other
     ones where it leaves them to the rule."""
-    t, others = np.asarray(rounds), plan.budget - plan.audits
-    first = min(plan.first, others)
-    paced = np.clip((t - first) / max(1, plan.paced - first), 0, 1) if plan.paced else 0 * t
-    return plan.audits * np.minimum(1, t / plan.horizon), np.minimum(t, first) + (others - first) * paced
+    t, early = np.asarray(rounds), plan.budget - plan.audits - plan.reserve
+    checks = plan.audits * np.minimum(1, t / plan.horizon)
+    if not plan.paced:
+        return checks, 0 * t
+    spent = (0, min(plan.first, early), early, early + plan.reserve)
+    return checks, np.interp(t, np.maximum.accumulate((0, min(plan.first, early), plan.paced, plan.horizon)), spent)
 
 
 def plan(

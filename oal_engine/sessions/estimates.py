@@ -25,10 +25,7 @@ SIDE = 5  # of these on each side where some items were not asked (of K classes:
 WORTH = 30  # answers of equal weight that those about items not pushed must be worth
 TAIL = 0.025  # of a 95 % interval
 FORECASTS = {  # by whether there are K classes: from so many labels on, whether there is a number, and its half-width
-    False: {
-        200: ("perhaps", 0.15), 300: ("probably", 0.11), 500: ("probably", 0.08), 1000: ("probably", 0.05),
-        2000: ("probably", 0.03),
-    },
+    False: {200: ("perhaps", 0.11), 300: ("probably", 0.10), 500: ("probably", 0.08), 2000: ("probably", 0.06)},
     True: {100: ("perhaps", 0.12), 300: ("perhaps", 0.07), 1000: ("probably", 0.03)},
 }  # as measured in docs/estimates.md  # fmt: skip
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")

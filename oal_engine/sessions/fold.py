@@ -271,7 +271,7 @@ class Run:
         t, counts = state.closed or (state.question.t, state.counts)
         state.budget += labels
         if state.plan and (more := self.settings.plan(labels, max(1, horizon - t))):
-            state.plan = spending.extended(state.plan, more, t)
+            state.plan = spending.extended(state.plan, more, t, all_spent=state.closed is not None)
         if not state.closed:
             return state
         state.counts, state.trail = counts.copy(), [point for point in state.trail if point[0] <= t]

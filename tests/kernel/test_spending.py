@@ -69,6 +69,33 @@ def test_a_plan_with_a_reserve_equals_its_twin():
     assert_twins(*data_for("dual", n=ROUNDS), "dual", "paced", plan=plan, **more)
 
 
+def test_labels_that_are_added_are_planned_for_the_rounds_left():
+    """They are spread over the first part of the rounds left, never less far than before; while a reserve is spent they
+    join it, and once all is spent they have a reserve of their own."""
+
+    def planned(budget, horizon, t=0, all_spent=False, before=None):
+        plan = spending.plan("paced", budget, horizon, audit=0.1, values={"early": 90})
+        plan = spending.extended(before, plan, t, all_spent) if before else plan
+        return plan.budget, plan.audits, plan.horizon, plan.paced, plan.reserve, plan
+
+    *whole, plan = planned(200, 8000)
+    assert [200, 20, 8000, 2000, 90] == whole
+    assert (300, 30, 9000, 2550, 90) == planned(100, 8600, 400, before=plan)[:5]
+    assert (300, 30, 8000, 2000, 90) == planned(100, 4000, 4000, before=plan)[:5]
+    assert (400, 40, 8000, 5500, 90) == planned(200, 2000, 5000, True, before=plan)[:5]
+
+
+def test_what_a_plan_expects_by_a_round():
+    """The first rounds are asked, then labels are used evenly over the paced part, the reserve over the rest, and checks
+    over the whole."""
+    plan = spending.plan("paced", 200, 8000, audit=0.1, values={"early": 90})
+    checks, others = spending.expected(plan, [0, 10, 1005, 2000, 5000, 8000, 9000])
+    assert [0, 10, 50, 90, 135, 180, 180] == others.tolist()
+    assert [0, 5, 20, 20] == checks[[0, 3, 5, 6]].tolist()
+    rule_alone = spending.plan("symmetric", 200, 8000, audit=0.1)
+    assert 0 == spending.expected(rule_alone, 100)[1]
+
+
 def test_audits_fall_on_every_round_alike():
     """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks there."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]

@@ -90,13 +90,24 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
     assert "The session asks on from item 20, where the budget was spent. In all 118 labels are too few" in words(at)
-    at.number_input(key="labels-to-add").set_value(7)
+    at.number_input(key="add-labels-labels").set_value(7)
     at.button(key="add-labels").click().run()
     assert not at.exception
     again = Session(app_store, spent.id)
     assert (25, 19, True) == (again.place.progress.budget, again.place.asked.round, again.place.progress.waiting)
     ended = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200).session
     assert not [each for each in run("pages/1_Label.py", session=str(ended.id)).button if each.key == "add-labels"]
+
+
+def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
+    """The panel with the settings adds labels while a question waits, which stays."""
+    session = work(5).session
+    at = run("pages/1_Label.py", session=str(session.id))
+    at.session_state["panel"] = "Guidelines"
+    at.run().button(key="add-labels-early").click().run()
+    assert not at.exception
+    again = Session(app_store, session.id)
+    assert (300, session.place.asked) == (again.place.progress.budget, again.place.asked)
 
 
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
@@ -123,7 +134,8 @@ def test_labels_used_are_drawn_beside_those_planned(work, keep):
     chart = next(chart for chart in charts.of_session(paced) if chart.key == "pace")
     planned, used = (trace["y"] for trace in chart.figure["data"])
     assert 27 == used[-1]  # of thirty answers three are skips
-    assert planned[-1] == pytest.approx(10 + 90 * (paced.place.progress.streamed - 10) / (paced.state.plan.paced - 10))
+    reached = chart.figure["data"][0]["x"][-1]
+    assert planned[-1] == pytest.approx(10 + 90 * (reached - 10) / (paced.state.plan.paced - 10))
     assert "pace" not in [chart.key for chart in charts.of_session(work(5, data).session)]
 
 
@@ -443,7 +455,7 @@ def test_the_budget_line_compares_with_the_plan():
 
 
 @pytest.mark.parametrize(("audit", "then"), [
-    (0, "then the model only predicts."), (0.25, "then random checks go on until item 10,000."),
+    (0, "then the model only predicts."), (0.25, "then random checks until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(audit, then):
     """With a pace the line names the item up to which questions come, and what follows."""

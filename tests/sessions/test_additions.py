@@ -23,6 +23,7 @@ UNPLANNED = [
 PLANNED = [
     ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
     ("sparse", "auto", {}),
+    ("sparse", "auto", {"parameters": {"early": 5}}),
 ]
 
 

@@ -62,7 +62,7 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
 def test_a_budget_is_forecast_in_a_sentence():
     """Too few labels name how many would probably do; more say how exact the numbers will be, and never less exact."""
     assert "100 labels are too few to show how good the model is; 300 would probably do." == forecast(100, False)
-    assert "250 labels will perhaps show how good the model is, to about ± 0.15." == forecast(250, False)
+    assert "250 labels will perhaps show how good the model is, to about ± 0.11." == forecast(250, False)
     assert "1,000 labels will probably show how good the model is, to about ± 0.03." == forecast(1000, True)
     for multiclass, steps in FORECASTS.items():
         widths = [half for _, half in steps.values()]

@@ -11,6 +11,7 @@ from oal_engine.store import StoreError
 from ..card_server import CardServer
 from ..forms import LONGEST_GUIDELINES
 from ..metric_table import describe, table
+from ..more_labels import more_labels
 from ..page import annotator, complain, logged_in, owns
 
 
@@ -29,6 +30,9 @@ def show(server: CardServer) -> None:
     if may_edit(owner, annotator()):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
+        if session.place.asked and session.askable:
+            with st.expander("Add labels to the budget"):
+                more_labels(session, "add-labels-early")
     elif owner:
         st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, settings), "none")

@@ -17,7 +17,8 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
         return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}. Since then the model only predicts."]
     rest = stream - progress.streamed
     if plan and progress.waiting and progress.streamed < plan.paced:
-        then = f"random checks go on until item {plan.horizon:,}" if plan.audits else "the model only predicts"
+        later = ["fewer questions"] * bool(plan.reserve) + ["random checks"] * bool(plan.audits)
+        then = f"{' and '.join(later)} until item {plan.horizon:,}" if later else "the model only predicts"
         left = f"{progress.left:,} labels left: questions come until about item {plan.paced:,}, then {then}."
     else:
         until = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
