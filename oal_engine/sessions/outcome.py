@@ -21,7 +21,7 @@ def summary(session: Session) -> list[str]:
     found = []
     if not session.multiclass and linear(session.learner):
         found = of_session(session).sentences(session.settings.positive_name)
-    return [*found, exact(session, session.counts) if session.labelled else _estimated(session)]
+    return [*found, exact(session, session.place.counts) if session.labelled else _estimated(session)]
 
 
 def exact(run: Run, counts: np.ndarray) -> str:

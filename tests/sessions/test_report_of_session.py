@@ -39,8 +39,9 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
     for k in range(15):
         say(opened, SKIP if k == 4 else truth(opened))
     text, page = shown(opened)
-    values = opened.evaluate(opened.counts, "push")
+    values = opened.evaluate(opened.place.counts, "push")
     assert f">{values['accuracy']:.3f}</td>" in text
+    assert outcome.exact(opened, opened.place.counts) in page.text
     assert "Exact: every item of the data has a label of its own" in page.text
     assert "14 of 40 labels used, 1 skipped" in page.text
     assert 4 == text.count("<svg")
