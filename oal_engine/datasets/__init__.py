@@ -114,6 +114,8 @@ def table(
         matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
         scaled = scaling.fit(matrix, scale)
     else:
+        if features in TEXT_FEATURES:
+            raise ValueError(f"the features {features} are for texts. Got vectors.")
         matrix = cast(Matrix, items.vectors)
         scaled = scaling.fit(matrix, scale, features or "plain")
     projection = None

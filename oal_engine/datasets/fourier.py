@@ -38,7 +38,7 @@ def fit(table: np.ndarray, seed: int = 0) -> Fourier:
 def waves(fourier: Fourier, table: np.ndarray) -> np.ndarray:
     """The cosines and sines of each row of a table of standardised columns: float32, of squared length SHARE.
 
-    They are not centred: their mean is the constant that learners without an intercept need.
+    They are not centred: their mean is a constant, which learners without an intercept need.
     """
     return _waves(table, _frequencies(fourier["seed"], fourier["bandwidth"], table.shape[1]))
 

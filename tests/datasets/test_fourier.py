@@ -155,7 +155,7 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
 
 def test_a_model_of_columns_can_be_begun_with(waved):
     """The weights of columns that an earlier model had are those of columns here, beside waves."""
-    assert {1: prior.TRUST["model"]} == prior.made(waved, model=("earlier", {"b": 2.0})).weights
+    assert {1: 2.0} == prior.made(waved, model=("earlier", {"b": 2.0})).weights
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
