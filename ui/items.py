@@ -105,7 +105,7 @@ def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> li
         weight = np.array([abs(row.get(column, 0.0)) for column in columns.tolist()])
         first = np.sort(np.argsort(-weight, kind="stable")[:most])
         columns, values = columns[first], values[first]
-    names, digits = dataset.feature_names, 10 if dataset.numbers.kept else 4
+    names, digits = dataset.feature_names, 4 if dataset.numbers.values is None else 10
     return [
         (column, names[column] if names else f"column {column + 1}", f"{value:.{digits}g}")
         for column, value in zip(columns.tolist(), values.tolist())

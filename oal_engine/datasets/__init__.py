@@ -180,6 +180,7 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
     if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
         raise formats.DataError(f"a data set named {name} exists already. Choose another name.")
     folder, items = store.folder / token_hex(8), made.items
+    own = None if items.vectors is None else numbers.flat(items.vectors, made.rows)
     vocabulary = made.vocabulary
     record = {
         "name": name,
@@ -197,7 +198,7 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         "documents": None if vocabulary is None else vocabulary.documents,
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
-        "checksums": json.dumps(rows.checksums(_arrays(made.rows, made.y, made.projection))),
+        "checksums": json.dumps(rows.checksums(_arrays(made.rows, made.y, made.projection, own))),
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
@@ -206,8 +207,8 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         np.save(folder / "y.npy", made.y.astype(np.int8))
         if made.projection:
             np.save(folder / "projection.npy", made.projection.numbers.ravel())
-        if items.vectors is not None:
-            numbers.save(folder, items.vectors, made.rows)
+        if own is not None:
+            np.save(folder / numbers.NAME, own)
         return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
@@ -239,10 +240,14 @@ def remove(store: Store, dataset: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _arrays(made: Rows, y: np.ndarray, projection: latent.Projection | None) -> dict[str, np.ndarray]:
-    """The arrays of rows, their labels and their projection by name, as their files are called."""
-    more = {"projection": projection.numbers} if projection else {}
-    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)} | more
+def _arrays(
+    made: Rows, y: np.ndarray, projection: latent.Projection | None, own: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The arrays of rows, their labels, their projection and the numbers of their file by name, as their files are
+    called."""
+    more = {"projection": projection.numbers if projection else None, "numbers": own}
+    named = {name: array for name, array in more.items() if array is not None}
+    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)} | named
 
 
 # Folders of rows that no data set has, for the process that wrote them was killed
@@ -327,7 +332,9 @@ class Dataset:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
             self.projection = None if "fourier" in self.scaling else _projection(self.folder, self._rows)
-        arrays = _arrays(self._rows, self._y, self.projection)
+            kept = "numbers" in json.loads(self.record["checksums"] or "{}")
+            self._numbers = numbers.mapped(self.folder, self._rows, len(self.feature_names)) if kept else None
+        arrays = _arrays(self._rows, self._y, self.projection, self._numbers)
         self._extents = [rows.extent(array) for array in arrays.values()]
         self._looked = -inf
 
@@ -372,20 +379,20 @@ class Dataset:
         """The checksums of the files of its rows and labels as they were written; as they are, where a version that
         kept none imported it."""
         kept = json.loads(self.record["checksums"] or "null")
-        return kept or rows.checksums(_arrays(self.rows, self.y, self.projection))
+        return kept or rows.checksums(_arrays(self.rows, self.y, self.projection, self._numbers))
 
     @property
     def files(self) -> dict[Path, int]:
         """The files of its rows and labels, and how much of each counts, in bytes: what is behind came later."""
         kind = self.folder / rows.KIND_FILE
-        own = {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
-        return own | self.numbers.files
+        return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
     def check(self) -> None:
         """Refuse rows that are not as they were written: reads all of them."""
         with self._readable():
             rows.check_columns(self.rows)
-            now, kept = rows.checksums(_arrays(self.rows, self.y, self.projection)), self.checksums
+            now = rows.checksums(_arrays(self.rows, self.y, self.projection, self._numbers))
+            kept = self.checksums
             wrong = [name for name in now if now[name] != kept[name]]
             if wrong:
                 raise ValueError(f"{wrong[0]}.npy is damaged: it does not hold what was written")
@@ -442,7 +449,7 @@ class Dataset:
     @property
     def numbers(self) -> numbers.Numbers:
         """The numbers of its vectors as their file has them."""
-        return numbers.Numbers(self.folder, self.rows, len(self.feature_names))
+        return numbers.Numbers(self._numbers, self.rows, len(self.feature_names))
 
     @cached_property
     def scaling(self) -> scaling.Scaling:

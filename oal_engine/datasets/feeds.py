@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernel import rows
-from . import formats
+from . import formats, numbers
 from .sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
 
 if TYPE_CHECKING:
@@ -75,8 +75,10 @@ def append(dataset: Dataset, items: formats.Items) -> Taken:
         kept = np.flatnonzero(fresh)
         written = rows.extend(rows.take(made, kept), dataset.folder, first)
         rows.write_behind(dataset.folder / "y.npy", items.y[kept], first)
-        if items.vectors is not None:
-            dataset.numbers.extend(items.vectors, kept)
+        if (own := dataset.numbers.values) is not None:
+            some: Any = items.vectors
+            written |= {"numbers": numbers.flat(some[kept], dataset.rows)}
+            rows.write_behind(dataset.folder / numbers.NAME, written["numbers"], own.size)
         before = dataset.checksums
         checksums = {"checksums": json.dumps(before | rows.checksums(written | {"y": items.y[kept]}, before))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())

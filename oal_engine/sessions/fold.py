@@ -70,6 +70,7 @@ class State:
     closed: tuple[int, np.ndarray] | None = None  # the first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
+    cell: tuple[int, int] = 0, 0  # of the counts, in which the waiting question stands
     seconds: float = 0.0  # from the last answer until the next question was found
 
     def arrays(self) -> list[np.ndarray]:
@@ -244,6 +245,8 @@ class Run:
                 t, stop, asking, state.counts,
             )  # fmt: skip
             t = question.t
+            if t < stop:
+                state.cell = count_index(state.learner, question.predicted, int(self.y[self.order[t]]))
             if t < stop or stop in (state.rounds, self._point(stop - 1)):
                 state.trail.append((t + (t < stop), state.counts.copy()))
             if t < stop or stop == state.rounds:
@@ -368,9 +371,8 @@ class Run:
 
     def _counts_before(self, state: State) -> np.ndarray:
         """The counts without the item whose question waits."""
-        counts, question = state.counts.copy(), state.question
-        cell = count_index(state.learner, question.predicted, int(self.y[self.order[question.t]]))
-        counts[*cell, 1] -= 1
+        counts = state.counts.copy()
+        counts[*state.cell, 1] -= 1
         return counts
 
     @property

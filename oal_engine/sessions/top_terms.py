@@ -3,6 +3,7 @@ answers that surprised it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,11 +36,11 @@ def common(run: Run) -> np.ndarray:
     if run.dataset.vocabulary is None:
         return np.empty(0, int)
     texts = run.dataset.vocabulary.document_frequency
-    often = np.argsort(-texts, kind="stable")[: int(MOST_COMMON * texts.size)]
-    often = often[texts[often] > COMMON * texts.sum()]
+    often = np.flatnonzero(texts > COMMON * texts.sum())
+    often = often[np.argsort(-texts[often], kind="stable")][: int(MOST_COMMON * texts.size)]
     answered = [(lesson.item, lesson.label) for lesson in run.state.lessons if lesson.label][-RECENT:]
     items, labels = np.array(answered, int).reshape(-1, 2).T
-    held = rows.matrix(rows.take(run.dataset.rows, items))[:, often] != 0
+    held: Any = rows.matrix(rows.take(run.dataset.rows, items))[:, often] != 0
     telling = np.zeros(often.size, bool)
     for label in set(labels.tolist()):
         own, others = ((held[part].sum(axis=0) + 0.5) / (part.sum() + 1) for part in (labels == label, labels != label))
