@@ -86,8 +86,8 @@ def test_labels_that_are_added_are_planned_for_the_rounds_left():
 
 
 def test_what_a_plan_expects_by_a_round():
-    """The first rounds are asked, then labels are used evenly over the paced part, the reserve over the rest, and checks
-    over the whole."""
+    """The first rounds are asked, then labels are used evenly over the paced part, the reserve over the rest, and
+    checks over the whole."""
     plan = spending.plan("paced", 200, 8000, audit=0.1, values={"early": 90})
     checks, others = spending.expected(plan, [0, 10, 1005, 2000, 5000, 8000, 9000])
     assert [0, 10, 50, 90, 135, 180, 180] == others.tolist()
