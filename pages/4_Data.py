@@ -80,7 +80,7 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
     features = None
     if not text and peek.numeric:
         features = left.multiselect(
-            "Features", list(peek.numeric), list(guess.features or peek.numeric), key="features"
+            "Columns of numbers", list(peek.numeric), list(guess.features or peek.numeric), key="features"
         )
     identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
     with right:
