@@ -316,8 +316,8 @@ class Session(Run):
 
     @property
     def _end(self) -> int | None:
-        """Where the stream has ended, or None while a question waits."""
-        return None if self._current else self.rounds
+        """Where the stream has ended, or None while a question waits, or would if there were a label left for it."""
+        return self.rounds if self.state.question.t >= self.state.rounds else None
 
     def _check_budget(self, what: str) -> None:
         """Refuse what costs a label where the budget has none left beside the one for the waiting question."""

@@ -346,6 +346,20 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
         opened.answer("stale", stale.id, POSITIVE)
 
 
+def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
+    """A skip at the end of a stream is taken back after its label went elsewhere: what is corrected then comes last."""
+    name, _ = growing(store, "sparse")
+    opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
+    for number in range(1, 21):
+        say(opened, SKIP if number in (5, 20) else truth(opened))
+    correct(opened, 4, POSITIVE)
+    take_back(opened)
+    assert opened.place.asked is None
+    correct(opened, 4, -1)
+    again = Session(other, opened.id)
+    assert (opened.labels, opened.digest()) == (again.labels, again.digest())
+
+
 def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
     """Answering it costs a label, but never the last one left for the current question; changing a label to a skip
     gives its cost back."""
