@@ -74,7 +74,8 @@ class Importing(_Options):
         str | None,
         Option(
             help=f"What rows are made of: {', '.join(TEXT_FEATURES)} for texts (default: the first), "
-            f"{' or '.join(VECTOR_FEATURES)} for numbers (default: what suits the columns)."
+            f"{' or '.join(VECTOR_FEATURES)} for numbers (default: what suits the columns). A replay of a file takes "
+            "words or plain columns, but for auto and auto-sum."
         ),
     ] = None
     tokenizer: Annotated[

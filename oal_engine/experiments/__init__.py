@@ -136,7 +136,8 @@ def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
             key: tuple(value) if key in SEVERAL else value for key, value in values.items() if key in COLUMNS
         }
         guess = replace(formats.peek(path).guess, **columns)
-        datasets.import_file(store, path, name, guess, values.get("scale", "l2"), features=values.get("features"))
+        features = values.get("features") or ("words" if guess.text else "plain")  # as the papers have it
+        datasets.import_file(store, path, name, guess, values.get("scale", "l2"), features=features)
     return name
 
 

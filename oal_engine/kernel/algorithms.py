@@ -145,6 +145,11 @@ class Strategy:
     rho: float | None
 
     @property
+    def tunes_itself(self) -> bool:
+        """Whether it is one of our own, which no paper has."""
+        return self.algorithm in ALGORITHMS and ALGORITHMS[self.algorithm].paper == OWN
+
+    @property
     def multiclass(self) -> bool:
         """Whether it tells K classes apart, not -1 from +1."""
         return learners.is_multiclass(self.learner)

@@ -21,7 +21,7 @@ METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "r
 
 
 def table(path):
-    return datasets.file_table(formats.read(path))
+    return datasets.table(formats.read(path))
 
 
 def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weights=metrics.Weights(), **more):
