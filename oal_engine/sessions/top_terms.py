@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset
-from ..datasets.latent import WEIGHT
 from ..kernel import rows
 from .fold import Run
 from .log import Entry
@@ -80,11 +79,11 @@ def strongest(
 
 
 def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:
-    """Weights whose last `latent` ones, of similar wording, are replaced by the most that these can add to a score."""
-    if not latent:
-        return weights
-    terms, similar = np.split(weights, [len(weights) - latent])
-    return np.concatenate([terms, np.sqrt(WEIGHT) * np.linalg.norm(similar, axis=0, keepdims=True)])
+    """Weights whose last `latent` ones are replaced by their length."""
+    terms = len(weights) - latent
+    return (
+        np.concatenate([weights[:terms], np.linalg.norm(weights[terms:], axis=0, keepdims=True)]) if latent else weights
+    )
 
 
 def _largest(sizes: np.ndarray, most: int) -> list[int]:

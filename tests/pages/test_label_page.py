@@ -336,14 +336,13 @@ def test_the_strongest_terms_speak_for_their_class():
 
 
 def test_similar_wording_is_one_line():
-    """The last columns, of similar wording, are one term with the most that they can add: their part of a row has the
-    length of the root of a fifth."""
+    """The last columns, of similar wording, are one term as strong as their weights together."""
     weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
-    most = pytest.approx(5 * 0.2**0.5)
-    assert [(2, most), (0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
-    assert [(2, most), (1, 2.0)] == top_terms.strongest(weights, -1, latent=2)
-    assert [(2, most), (1, 2.0)] == top_terms.strongest(np.column_stack([weights, -weights]), 2, latent=2)
-    moved = [top_terms.Moved(2, None, most, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
+    assert [(2, 5.0), (0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
+    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(weights, -1, latent=2)
+    many = np.column_stack([weights, -weights])
+    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
+    moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
     assert moved == top_terms.moved(weights, later, latent=2)
 
 
