@@ -82,7 +82,7 @@ def test_replay_of_classes_reports_each_of_them(run, ok, kinds):
     """Metrics of K classes name each class, the same for a file and a data set; any class can be the positive one."""
     results = [
         ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
-        for data in ([kinds], ["kinds.csv", "--label", "kind"])
+        for data in ([kinds], ["kinds.csv", "--label", "kind", "--features", "fourier"])
     ]
     assert all(scores.pop("seconds") > 0 for result in results for scores in result["runs"])
     result = results[0]
@@ -138,18 +138,30 @@ def test_replay_as_a_table(ok, numbers):
 
 
 def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
-    """Imported or read on the spot, vectors or texts, the same options give the same runs."""
-    ok("import", numbers, "--name", "numbers", "--json")
-    ok("import", tweets, "--name", "tweets", *TWEETS, "--json")
-    for name, path, options in (("numbers", numbers, ()), ("tweets", tweets, TWEETS)):
-        imported, read = ok("replay", name, *RUN), ok("replay", path, *RUN, *options)
-        assert figures(read["runs"][0]) == figures(imported["runs"][0])
+    """Imported or read on the spot, vectors or texts, the same features give the same runs: those that are named, and
+    for auto those that an import makes by itself."""
+    for path, named, own in (
+        (numbers, ("--features", "plain"), ()),
+        (tweets, ("--features", "words", *TWEETS), TWEETS),
+    ):
+        for options, algorithm in ((named, RUN), (own, ("--algorithm", "auto", "--budget", "20", "--json"))):
+            name = f"{path.stem}-{algorithm[1]}"
+            ok("import", path, "--name", name, *options, "--json")
+            imported, read = ok("replay", name, *algorithm), ok("replay", path, *algorithm, *options)
+            assert figures(read["runs"][0]) == figures(imported["runs"][0])
+
+
+def test_a_published_algorithm_has_the_features_of_its_paper(ok, numbers, tweets):
+    """Without a word on features a file is replayed on its columns or words, but for auto on those of an import."""
+    for path, named, options in ((numbers, "plain", ()), (tweets, "words", TWEETS)):
+        usual, plain = (ok("replay", path, *RUN, *options, *more) for more in ((), ("--features", named)))
+        assert figures(usual["runs"][0]) == figures(plain["runs"][0])
 
 
 def test_scale(ok, run, numbers):
     """A file is scaled as asked, l2 by default; an imported one as it was, and another scaling is refused."""
     for scale in ("none", "standardize+l2"):
-        ok("import", numbers, "--name", scale, "--scale", scale, "--json")
+        ok("import", numbers, "--name", scale, "--scale", scale, "--features", "plain", "--json")
         read = ok("replay", numbers, *RUN, "--scale", scale)
         assert figures(read["runs"][0]) == figures(ok("replay", scale, *RUN)["runs"][0])
         assert figures(read["runs"][0]) == figures(ok("replay", scale, *RUN, "--scale", scale)["runs"][0])

@@ -159,7 +159,7 @@ def test_a_model_of_columns_can_be_begun_with(waved):
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
-    """`import` makes waves of a few columns unless it is told otherwise; `replay` reads a file in the same way."""
+    """`import` makes waves of a few columns unless it is told otherwise."""
     path, db = tmp_path / "n.csv", ("--db", store.path)
     lines = [",".join(map(str, [*x, int(x[0] > 4)])) for x in numbers()]
     path.write_text("\n".join(["a,b,c,d,label", *lines]))
@@ -170,7 +170,7 @@ def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
     replayed = ("--algorithm", "PAA-I", "--json", *db)
     figures = [
         json.loads(command("replay", *source, *replayed)[1])["mean"]
-        for source in ((path,), ("usual",), (path, "--features", "plain"), ("plain",))
+        for source in ((path, "--features", "fourier"), ("usual",), (path,), ("plain",))
     ]
     assert figures[0] == figures[1] != figures[2] == figures[3]
     code, _, error = command("import", path, "--name", "other", "--features", "wavy", *db)
