@@ -8,14 +8,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 from streamlit import App
 
-from oal_engine.datasets import demo
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
 from oal_engine.store import Store
 
 from . import charts
+
+TEXTS = 40  # enough for similar wording
 
 _warm = threading.Event()
 
@@ -32,9 +36,17 @@ async def warm_up(app: App) -> AsyncIterator[None]:
     yield
 
 
+def _own_texts(store: Store, dataset: int) -> int:
+    """A data set of a few texts with the features of an import."""
+    texts = [store.item(dataset, position)["text"] for position in range(TEXTS)]
+    ids = [*map(str, range(TEXTS))]
+    items = formats.Items(ids, texts, None, [], [""] * TEXTS, np.zeros(TEXTS, np.int8), {})
+    return datasets.add(store, "own texts", datasets.table(items), "own.txt")
+
+
 def practise() -> None:
-    """Label and correct an item of a session as each demo begins it, in a database that nobody sees; then keep the
-    garbage collector off what stays loaded."""
+    """Label and correct an item of a session as each demo begins it, and of one over a file of texts as an import makes
+    them, in a database that nobody sees; then keep the garbage collector off what stays loaded."""
     try:
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             store = Store(Path(folder) / "practice.db")
@@ -42,7 +54,7 @@ def practise() -> None:
             sessions = [Session(store, create(store, dataset, **each.session)) for each in demo.DEMOS.values()]
             charts.of_session(sessions[0])
             _warm.set()
-            for session in sessions:
+            for session in (*sessions, Session(store, create(store, _own_texts(store, dataset), "auto"))):
                 if asked := session.place.asked:
                     session.answer("answer", asked.id, POSITIVE)
                     session.correct("correction", asked.id, NEGATIVE)
