@@ -18,7 +18,7 @@ from .page import complain, note
 SHOWN = 10  # items
 LONGEST, FEATURES = 300, 12  # characters, or numbers of a vector, that are shown of each
 STYLE = """<style>
-.oal-look { max-height: 13rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
+.oal-look { max-height: 16rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
 .oal-look li { unicode-bidi: plaintext; overflow-wrap: anywhere; }
 </style>"""
 

@@ -111,4 +111,4 @@ def margins(session: Session) -> np.ndarray:
     stream.predict_rounds(
         session.dataset.rows, order, made.learner, made.head["theta"], 0, order.size, margins, predicted
     )
-    return margins
+    return margins + made.head["offset"]

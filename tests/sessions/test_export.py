@@ -14,6 +14,7 @@ from pyarrow import parquet
 from oal_engine import datasets
 from oal_engine.cli import main as cli
 from oal_engine.datasets import formats, readers
+from oal_engine.kernel import stream
 from oal_engine.output import tables
 from oal_engine.sessions import export, model, outcome
 from oal_engine.sessions.session import Session
@@ -210,9 +211,11 @@ def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
     assert [*range(1, len(expected) + 1)] == [row["rank"] for row in positives]
 
 
-def test_the_outcome_by_hand(store):
-    """Labels, positives, and their share as if asked at random: each answer counts as one over its probability."""
-    opened = begin(store, "sparse", "PAA-I", shuffled=True)
+@pytest.mark.parametrize("algorithm", ["PAA-I", "auto"])
+def test_the_outcome_by_hand(store, algorithm):
+    """Labels, positives, and their share as if asked at random: each answer counts as one over its probability. The
+    list has what the learner predicts, with and without a bias, and what was answered."""
+    opened = begin(store, "sparse", algorithm, shuffled=True, budget=100)
     assert [] == outcome.of_session(opened).sentences("Good")
     for _ in range(30):
         say(opened, truth(opened))
@@ -222,6 +225,11 @@ def test_the_outcome_by_hand(store):
     positives = sum(entry.label > 0 for entry in log)
     assert (30, positives, pytest.approx(share)) == reached[:3]
     assert len(list(export.positives(opened)[0].rows)) == reached.listed.sum()
+    scores = np.empty((opened.rounds, 1))
+    stream.scores(opened.dataset.rows, opened.learner, 0.0, scores)
+    listed = scores[opened.order, 0] >= 0
+    listed[[entry.round for entry in log]] = [entry.label > 0 for entry in log]
+    assert listed.tolist() == reached.listed.tolist()
     first, second = reached.sentences("Good")
     assert first.startswith(
         f"{positives} of 30 answers are Good: {100 * positives / 30:.2g} in a hundred. Asked at random,"
