@@ -194,8 +194,8 @@ class Learner:
         positives = self.answers.count(1)
         trust = positives / (positives + 1)
         shares = np.exp(trust * (np.array(scores) - np.mean(scores)) / self.temperature)
-        shares /= shares.sum()
-        self.w = sum(a * w / (size or 1.0) for a, w, size in zip(shares, self.members, sizes))
+        shares /= np.where(sizes, sizes, 1.0)
+        self.w = sum(a * w for a, w in zip(shares / shares.sum(), self.members))
 
 
 class MulticlassLearner:

@@ -72,7 +72,7 @@ def _step(self, w, rows, k):
 
 @njit(**INLINE)
 def _combine(self):
-    """w = sum of a_m w_m / (mean |margin| of m), with a the softmax of the members' F1 over a temperature."""
+    """w is the mean of the members' w_m, weighted by exp(F1 / temperature) / (mean |margin|) of each."""
     mean = (_f1(self.records[0]) + _f1(self.records[1])) / MEMBERS
     trust = self.answers[1] / (self.answers[1] + 1)  # with few positives the members are alike
     self.w[:] = 0.0
@@ -80,9 +80,9 @@ def _combine(self):
     for m in range(MEMBERS):
         record, own = self.records[m], self.members[m]
         share = exp(trust * (_f1(record) - mean) / self.temperature)
-        total += share
         if record[SIZE] > SMALLEST:
             share *= record[SEEN] / record[SIZE]
+        total += share
         for j in range(self.w.size):
             self.w[j] += share * own[j]
     for j in range(self.w.size):
@@ -91,9 +91,9 @@ def _combine(self):
 
 class Pool(NamedTuple):
     """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and visit the
-    same earlier ones again, with positives weighed as in `dual`. The margin is the sum of theirs, each divided by its
-    mean size and weighted by the softmax of F1 / temperature over what was asked; `discount` is what an answer counts
-    for when one more has come."""
+    same earlier ones again, with positives weighed as in `dual`. Their weights are averaged by exp(F1 / temperature)
+    over what was asked, divided by the mean size of a member's margins; `discount` is what an answer counts for when
+    one more has come."""
 
     w: with_bias
     members: members
