@@ -40,8 +40,9 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     positive_class: the label that is positive of two (None: the second of `classes_`, which are sorted).
 
     Only auto and auto-sum have an intercept: append a column of ones for one. `fit` and `fit_stream` start anew,
-    `partial_fit` goes on. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows seen), and of the last `fit` or `fit_stream` counts_
-    (a table as in `metrics`) and, for every question in turn, queried_ (row numbers), margins_ and probabilities_.
+    `partial_fit` goes on. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows seen), and of the last `fit` or
+    `fit_stream` counts_ (a table as in `metrics`) and, for every question in turn, queried_ (row numbers), margins_ and
+    probabilities_.
     """
 
     def __init__(
