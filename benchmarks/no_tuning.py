@@ -107,7 +107,7 @@ def main(
                 if budget <= data.y.size / 4:
                     figures = measured(data, budget, 2 if quick else orders, first, grids)
                     lines.append({"stream": name, "features": features, "labels": budget} | figures)
-                    print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
+
     if as_json:
         print(json.dumps(lines))
         return

@@ -242,7 +242,7 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
     expect(page.locator(".head")).to_have_count(3)
     expect(text).to_be_focused()
     page.get_by_role("tab", name="Guidelines").click()
-    page.locator("summary").click()
+    page.locator("summary").filter(has_text="Write").click()
     draft = page.get_by_role("textbox", name="Guidelines")
     draft.fill("a draft")
     store.update_session(session, {"guidelines": "what another wrote"})

@@ -302,7 +302,7 @@ X, Y = data()
         ),
         (
             lambda: OnlineActiveClassifier("auto").partial_fit(X, Y, classes=[0, 1]),
-            r"dual has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\.",
+            r"pool has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\.",
         ),
         (
             lambda: OnlineActiveClassifier("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),

@@ -182,9 +182,12 @@ def test_machine_code_is_kept_apart_where_numba_was_imported_first():
     assert ("True\n", "") == (process.stdout, process.stderr)
 
 
-@pytest.mark.parametrize("name", [name for name in LEARNERS if not learners.is_multiclass(name)])
+@pytest.mark.parametrize(
+    "name", ["pa-i", "acog-ii-diag", *(n for n, kind in LEARNERS.items() if hasattr(kind, "begin"))]
+)
 def test_a_learner_begins_with_weights(name):
-    """A learner that begins with weights predicts with them, and an answer moves them from there."""
+    """A learner that begins with weights predicts with them, and an answer moves them from there: first and second
+    order, and those that begin in a way of their own."""
     X = np.array([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]])
     table, prior = rows.as_rows(X), {0: 0.5, 1: -0.5}
     learner, rule = learners.build(name, 3), query_rules.build("all", name)

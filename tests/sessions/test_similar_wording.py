@@ -59,8 +59,8 @@ def test_what_was_learned_has_one_line_for_similar_wording(store):
     session = Session(store, 1)
     now, dataset = session.place.weights, session.dataset
     for terms in (
-        [column for column, _ in top_terms.strongest(now, 1, 500, dataset.latent)],
-        [move.column for move in top_terms.moved(session.earlier(10), now, 500, dataset.latent)],
+        [column for column, _ in top_terms.strongest(now, 1, 500, latent=dataset.latent)],
+        [move.column for move in top_terms.moved(session.earlier(10), now, 500, latent=dataset.latent)],
     ):
         names = [top_terms.term(dataset, column) for column in terms]
         assert 1 == names.count("similar wording")
