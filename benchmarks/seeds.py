@@ -58,7 +58,7 @@ def sources(quick):
     for name, (file, columns, words) in () if quick else FILES.items():
         if (SHARED / file).is_file():
             items = formats.read(SHARED / file, formats.Columns(**columns))
-            yield name, datasets.table(items, tokenizer="words"), words.split()
+            yield name, datasets.table(items), words.split()
 
 
 def known(data, way, words, seed):
