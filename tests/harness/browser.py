@@ -241,11 +241,16 @@ def button(page, name):
 def choose(page, label, option):
     """Choose an option of a select box as a person does, once the page has come to rest."""
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-    field = page.get_by_role("combobox", name=label)
-    field.evaluate("field => field.scrollIntoView({block: 'center'})")  # a list at the window's edge closes at once
-    field.click()
-    field.press_sequentially(option)  # a long list has only the options in view; typing opens one that was closed
-    page.get_by_role("option", name=option, exact=True).click()
+    field, wanted = page.get_by_role("combobox", name=label), page.get_by_role("option", name=option, exact=True)
+    for last in (False, False, True):  # a page that moves, as where a part of it unfolds, closes an open list
+        field.evaluate("field => field.scrollIntoView({block: 'center'})")  # at the window's edge a list closes at once
+        field.click()
+        field.fill(option)  # a long list has only the options in view; typing opens one that was closed
+        try:
+            return wanted.click(timeout=None if last else 5000)
+        except TimeoutError:
+            if last:
+                raise
 
 
 def upload(page, path):
