@@ -18,7 +18,7 @@ from ..kernel.draws import draws
 from ..kernel.learners import Learner, is_multiclass, offset, weights
 from ..kernel.parameters import Values
 from ..kernel.query_rules import needs_variance, probability
-from ..kernel.rows import Matrix, Rows, as_rows, length, matrix, read_only
+from ..kernel.rows import Matrix, Rows, as_rows, length, matrix, read_only, take
 
 ROUNDS = 1500  # of a race: more cannot be watched
 POINTS = 250  # of a curve
@@ -160,7 +160,7 @@ def sampled(dataset: Dataset, seed: int) -> tuple[Rows, np.ndarray, np.ndarray]:
     y = read_only(dataset.y[chosen], np.int8)
     if len(y) < 10 or abs(y.sum(dtype=int)) == len(y):
         raise ValueError(f"a race needs 10 items or more, of both classes. {dataset.name} has {len(y)}.")
-    return as_rows(matrix(dataset.rows)[chosen]), y, chosen
+    return as_rows(matrix(take(dataset.rows, chosen))), y, chosen
 
 
 def run(rows: Rows, y: np.ndarray, chosen: Strategy, view: Plane, budget: int, seed: int = 0) -> Lane:

@@ -14,7 +14,20 @@ from numpy.typing import ArrayLike
 
 from .draws import draw, draws
 from .jit import INLINE
-from .learners import Learner, begin, classes, count_index, dense_update, predict, put, score, update, variance, weight
+from .learners import (
+    Learner,
+    begin,
+    classes,
+    count_index,
+    dense_update,
+    predict,
+    put,
+    score,
+    update,
+    variance,
+    weight,
+    weights,
+)
 from .metrics import empty
 from .query_rules import needs_variance, observe, probability
 from .rows import Row, Rows, add, entry, length, prefetch, read_only, span
@@ -182,6 +195,9 @@ def begin_with(learner: Learner, prior: Mapping[int, float]) -> None:
     """Give a fresh learner, which tells -1 from +1, the weights by column that it begins with."""
     if classes(learner):
         raise ValueError("a prior is for a positive and a negative class. Got several classes.")
+    wrong = [column for column in prior if not 0 <= column < weights(learner).size]
+    if wrong:  # the compiled loop would write beside the weights
+        raise ValueError(f"the columns of a prior must be >= 0 and < {weights(learner).size:,}. Got {wrong[0]:,}.")
     _begin_with(learner, np.array([*prior], np.int64), np.array([*prior.values()], np.float64))
 
 

@@ -50,8 +50,8 @@ def common(run: Run) -> np.ndarray:
 def moved(
     old: np.ndarray, new: np.ndarray, most: int = 8, without: Sequence[int] | np.ndarray = (), latent: int = 0
 ) -> list[Moved]:
-    """The weights that differ, the largest change first, without those of some columns; the last `latent` ones, of
-    similar wording, are one."""
+    """The weights that differ, the largest change first, without those of some columns; the last `latent` ones, whose
+    columns have no name, are one."""
     old, new = _one_line(old, latent), _one_line(new, latent)
     classes = old.shape[1] if old.ndim == 2 else 1
     change = np.abs(new - old)
@@ -67,8 +67,8 @@ def strongest(
 ) -> list[tuple[int, float]]:
     """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)]; without some.
 
-    Of K classes a weight counts as far as it is above the mean of the classes' weights. The last `latent` columns, of
-    similar wording, are one: a text that is as alike as can be adds so much.
+    Of K classes a weight counts as far as it is above the mean of the classes' weights. The last `latent` columns,
+    which have no name, are one, as strong as their weights are long together.
     """
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
     for_class = _one_line(for_class, latent)

@@ -199,6 +199,14 @@ def test_a_learner_begins_with_weights(name):
     assert (True, True) == (after[0] > 0.5, after[1] > -0.5)
 
 
+@pytest.mark.parametrize("column", [-1, 3])
+def test_a_prior_names_columns_that_there_are(column):
+    """Weights to begin with beside those of the features are refused, with and without a bias."""
+    for name in ("pa-i", "dual"):
+        with pytest.raises(ValueError, match=rf"the columns of a prior must be >= 0 and < 3\. Got {column}\."):
+            stream.begin_with(learners.build(name, 3), {0: 1.0, column: 1.0})
+
+
 def test_several_classes_have_no_prior():
     """A multi-class learner refuses weights to begin with."""
     with pytest.raises(ValueError, match="a prior is for a positive and a negative class"):

@@ -324,28 +324,6 @@ def test_a_mark_can_be_taken_back(app_store, work):
 # What was learned, and what to do
 
 
-def test_the_strongest_terms_speak_for_their_class():
-    """A term speaks for a class by the sign of its weight, or for several classes by being above their mean."""
-    weights = np.array([3.0, -2.0, 0.0, 1.0])
-    assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
-    assert [(1, 2.0)] == top_terms.strongest(weights, -1)
-    many = np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 6.0]])
-    assert [(0, 2.0)] == top_terms.strongest(many, 1)
-    assert [(2, 4.0)] == top_terms.strongest(many, 3)
-    assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
-
-
-def test_similar_wording_is_one_line():
-    """The last columns, of similar wording, are one term as strong as their weights together."""
-    weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
-    assert [(2, 5.0), (0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
-    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(weights, -1, latent=2)
-    many = np.column_stack([weights, -weights])
-    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
-    moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
-    assert moved == top_terms.moved(weights, later, latent=2)
-
-
 def test_words_of_every_text_lead_no_list(app_store, tmp_path):
     """A term that most texts hold leads neither the strongest terms nor the highlight, unless it came with the answers
     of one class far more often."""

@@ -1,0 +1,27 @@
+"""The terms that speak most for a class, and those that moved."""
+
+import numpy as np
+
+from oal_engine.sessions import top_terms
+
+
+def test_the_strongest_terms_speak_for_their_class():
+    """A term speaks for a class by the sign of its weight, or for several classes by being above their mean."""
+    weights = np.array([3.0, -2.0, 0.0, 1.0])
+    assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
+    assert [(1, 2.0)] == top_terms.strongest(weights, -1)
+    many = np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 6.0]])
+    assert [(0, 2.0)] == top_terms.strongest(many, 1)
+    assert [(2, 4.0)] == top_terms.strongest(many, 3)
+    assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
+
+
+def test_similar_wording_is_one_line():
+    """The last columns, of similar wording, are one term as strong as their weights together."""
+    weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
+    assert [(2, 5.0), (0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
+    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(weights, -1, latent=2)
+    many = np.column_stack([weights, -weights])
+    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
+    moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
+    assert moved == top_terms.moved(weights, later, latent=2)
