@@ -145,7 +145,8 @@ def import_form(store: Store) -> None:
     columns = choose_columns(peek)
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
-    scale = middle.selectbox("Scaling", SCALINGS, format_func=lambda key: f"{key}: {SCALINGS[key]}", key="scale")
+    scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
+    scale = middle.selectbox("Scaling", scalings, format_func=scalings.get, key="scale")
     kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
     kind = "texts" if columns.text else "vectors"
     features = right.selectbox(
@@ -155,14 +156,14 @@ def import_form(store: Store) -> None:
         key=f"features-of-{kind}",
         help=FEATURES_HELP[kind],
     )
-    made_of = None if features == AUTOMATIC else features
+    made_of = [None if choice == AUTOMATIC else choice for choice in (scale, features)]
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
     described = source, name, columns, reader, encoding
     if checked and (report := attempt(lambda bar: imports.check(*described, bar))):
         note(report)
-    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, scale, made_of, bar))):
+    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, *made_of, bar))):
         st.session_state["imported"] = f"{title}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()

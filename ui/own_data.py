@@ -58,7 +58,7 @@ def _imported(store: Store, file: Any, name: str) -> tuple[int, str]:
 
     def keep(columns: formats.Columns) -> str:
         return imports.import_file(
-            store, file, name, columns, None, "utf-8", title, "l2", None,
+            store, file, name, columns, None, "utf-8", title, None, None,
             lambda _, done, total: bar.progress(min(1.0, done / max(1, total)), "Importing…"),
         )  # fmt: skip
 

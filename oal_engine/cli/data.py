@@ -35,7 +35,7 @@ def import_(
     datasets.sweep(store)
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
-            store, file, name, columns, importing.scale or "l2", progress, **importing.vectorizer, **reading.arguments
+            store, file, name, columns, importing.scale, progress, **importing.vectorizer, **reading.arguments
         )  # fmt: skip
     if as_json:
         stored = store.dataset(dataset)

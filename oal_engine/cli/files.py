@@ -69,7 +69,10 @@ class Importing(_Options):
     mesh_number: Annotated[str | None, Option(help="Headings at or below this MeSH tree number are positive.")] = None
     id: Id = None
     feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
-    scale: Annotated[str | None, Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2).")] = None
+    scale: Annotated[
+        str | None,
+        Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2, for --features fourier standardize+l2)."),
+    ] = None
     features: Annotated[
         str | None,
         Option(

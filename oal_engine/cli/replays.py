@@ -88,7 +88,7 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     items, made_of = formats.read(path, columns, **reading.arguments), importing.vectorizer
     if not made_of and not chosen.tunes_itself:  # as the papers have it
         made_of = {"features": "plain" if items.texts is None else "words"}
-    return datasets.file_table(items, importing.scale or "l2", **made_of)
+    return datasets.file_table(items, importing.scale, **made_of)
 
 
 def _stored(

@@ -127,15 +127,16 @@ def table(
 
 def file_table(
     items: formats.Items,
-    scale: str = "l2",
+    scale: str | None = None,
     progress: PhaseProgress | None = None,
     features: str | None = None,
     **settings: Any,
 ) -> FeatureTable:
-    """As `table`, where vectors get the features that suit them unless others are named."""
-    if features is None and items.vectors is not None:
-        features = scaling.usual_features(items.vectors, scale)
-    return table(items, scale, progress, features=features, **settings)
+    """As `table`, where vectors get the features and the scaling that suit them unless others are named."""
+    if items.vectors is not None:
+        features = features or scaling.usual_features(items.vectors, scale)
+        scale = scale or scaling.USUAL.get(features)
+    return table(items, scale or "l2", progress, features=features, **settings)
 
 
 def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -217,7 +218,7 @@ def import_file(
     path: str | Path,
     name: str,
     columns: formats.Columns | None = None,
-    scale: str = "l2",
+    scale: str | None = None,
     progress: PhaseProgress | None = None,
     reader: str | None = None,
     encoding: str = "utf-8",

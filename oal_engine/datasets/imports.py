@@ -74,7 +74,7 @@ def import_file(
     reader: str | None,
     encoding: str,
     title: str,
-    scale: str,
+    scale: str | None,
     features: str | None,
     progress: PhaseProgress,
 ) -> str:
@@ -187,7 +187,7 @@ def _import(
     progress: PhaseProgress,
     database: str,
     title: str,
-    scale: str,
+    scale: str | None,
     features: str | None,
     **settings: Any,
 ) -> str:

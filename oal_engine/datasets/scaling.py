@@ -20,13 +20,15 @@ VECTOR_FEATURES = {
     "plain": "Columns alone",
     "fourier": "Columns and waves",
 }
+USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # the scaling that suits the features of vectors
 FEW = 256  # columns: so many were tried
 DENSE_LIMIT = 2**31  # bytes of a table that standardising or waves would fill
 USUAL_LIMIT = 2**30  # bytes that waves may take unasked: an import needs half as much again
 
 
-def usual_features(matrix: Matrix, scale: str) -> str:
-    """The features that suit a table under a scaling: waves where a few columns hold more than zeros and ones."""
+def usual_features(matrix: Matrix, scale: str | None = None) -> str:
+    """The features that suit a table under a scaling (None: a usual one): waves where a few columns hold more than
+    zeros and ones."""
     held = matrix.data if sparse.issparse(matrix) else matrix
     fits = matrix.shape[1] <= FEW and _size(matrix, "fourier") <= USUAL_LIMIT
     return "fourier" if fits and scale != "none" and not np.isin(held, (0, 1)).all() else "plain"

@@ -137,7 +137,7 @@ def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
         }
         guess = replace(formats.peek(path).guess, **columns)
         features = values.get("features") or ("words" if guess.text else "plain")  # as the papers have it
-        datasets.import_file(store, path, name, guess, values.get("scale", "l2"), features=features)
+        datasets.import_file(store, path, name, guess, values.get("scale"), features=features)
     return name
 
 

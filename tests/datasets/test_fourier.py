@@ -90,6 +90,15 @@ def test_waves_are_usual_where_they_help(X, scale, expected):
     assert expected == scaling.usual_features(X, scale)
 
 
+@pytest.mark.parametrize(
+    ("features", "scale", "expected"),
+    [(None, None, "standardize+l2"), ("plain", None, "l2"), ("fourier", "l2", "l2"), (None, "none", "none")],
+)
+def test_the_scaling_suits_the_features(features, scale, expected):
+    """Unless a scaling is named, waves stand beside standardised columns, and columns alone are made of unit length."""
+    assert expected == datasets.file_table(items_of(numbers()), scale, features=features).scaling["name"]
+
+
 def test_impossible_waves_are_refused(monkeypatch):
     """The error says what is allowed: another name, rows that differ, a smaller table."""
     with pytest.raises(ValueError, match=r"^features must be one of plain, fourier\. Got wavy\.$"):

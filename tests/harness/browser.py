@@ -26,7 +26,14 @@ ARGUMENTS = (
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
 PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
 # Streamlit's deep links, and what it and the browser say of a server that is killed.
-CALM = ("favicon", "/_stcore/", "disconnected from server", "server is not responding", "net::ERR_")
+CALM = (
+    "favicon",
+    "/_stcore/",
+    "disconnected from server",
+    "server is not responding",
+    "net::ERR_",
+    "dynamically imported module: ",  # where the server lives a script that is missing is an error of its own, a 404
+)
 
 UPGRADE = {
     "Connection": "Upgrade",
@@ -148,7 +155,7 @@ class Visitors:
         page.set_viewport_size(viewport)
         page.emulate_media(**media)
         page.set_default_timeout(1000 * PATIENCE)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("pageerror", lambda error: self._hear("error", str(error)))
         page.on("console", lambda message: self._hear(message.type, f"{message.text} {message.location['url']}"))
         page.goto(server.url(path))
         return page

@@ -21,16 +21,25 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 )
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
+FITTING = [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
 
 
 def away_from_defaults(kind):
     return {name: 3 if spec.whole else 0.75 for name, spec in parameters(kind).items()}
 
 
-@pytest.mark.parametrize(("learner", "rule"), PAIRS)
-@pytest.mark.parametrize("matrix", [csr_array, np.asarray, mixed])
+@pytest.mark.parametrize(
+    ("matrix", "learner", "rule"),
+    [(csr_array, *pair) for pair in PAIRS]
+    + [
+        (rows, *pair)
+        for rows in (np.asarray, mixed)
+        for pair in dict.fromkeys([*FITTING, *((name, "symmetric") for name in LEARNERS)])
+    ],
+)
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
-    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas."""
+    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas; on other
+    rows than sparse ones every learner and every rule."""
     X, y, order = data_for(learner)
     X = X.astype(np.float32).astype(np.float64)  # as a block holds them
     assert_twins(X, y, order, learner, rule, matrix=matrix)
@@ -44,7 +53,7 @@ def test_parameters_reach_the_formulas(learner, rule):
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
 
 
-@pytest.mark.parametrize(("learner", "rule"), [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)])
+@pytest.mark.parametrize(("learner", "rule"), FITTING)
 def test_a_plan_equals_its_twin(learner, rule):
     """Audits, trained on or not, and a pace, if the rule can have one, ask and learn as the formulas say."""
     X, y, order = data_for(learner, seed=3, n=200)
