@@ -13,7 +13,7 @@ from oal_engine.kernel import draws, learners, query_rules, rows, stream
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import ROOT, naive
-from tests.harness.promises import assert_twins, data, data_for, run
+from tests.harness.promises import assert_twins, built, data, data_for, run
 
 pytestmark = pytest.mark.slow
 
@@ -198,6 +198,19 @@ def test_a_learner_begins_with_weights(name):
     stream.replay(table, [1], [0], learner, rule, stream.objective(rho=1))
     after = learners.weights(learner)
     assert (True, True) == (after[0] > 0.5, after[1] > -0.5)
+
+
+def test_a_pool_says_how_much_each_member_is_heard():
+    """The weights are the mean of the members', by the shares that it names; before its first answer it names none."""
+    X, y, order = data(seed=4, huge=1)
+    pool = run(csr_array(X), y, order, "pool", "symmetric", budget=60).learner
+    shares = learners.heard(pool)
+    np.testing.assert_allclose(pool.w, [*shares.values()] @ pool.members, atol=1e-12)
+    assert (1.0, {}, {}) == (
+        pytest.approx(sum(shares.values())),
+        learners.heard(built("pool", 3)),
+        learners.heard(built("pa-i", 3)),
+    )
 
 
 @pytest.mark.parametrize("column", [-1, 3])

@@ -12,6 +12,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import formats
+from oal_engine.kernel import learners
 from oal_engine.sessions import estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
@@ -373,6 +374,17 @@ def test_the_page_proves_that_learning_acts(work):
     assert 0 < server.session.state.seconds < 60
     assert "Speaks for" in text
     assert "good" in text
+
+
+def test_the_page_says_how_much_each_learner_is_heard(work):
+    """Where several learners are averaged, the page names them, each with its share."""
+    server = work(5, algorithm="auto")
+    at = run("pages/1_Label.py", session=str(server.session.id))
+    at.session_state["panel"] = "Learned"
+    text = words(at.run())
+    assert not at.exception
+    for name, share in learners.heard(server.session.state.learner).items():
+        assert re.search(f">{name}<.*>{share:.0%}<", text)
 
 
 def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from oal_engine.datasets import prior
+from oal_engine.kernel import learners
 from oal_engine.sessions import top_terms
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
@@ -37,6 +38,9 @@ def show(server: CardServer) -> None:
     if not session.labels:
         note("Nothing is learned yet.")
         return
+    if heard := learners.heard(session.state.learner):
+        _heading("How much each of its learners is heard")
+        _terms([(name, share, f"{share:.0%}") for name, share in heard.items()])
     back = st.segmented_control(
         "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
         key="learned-back",
@@ -49,8 +53,8 @@ def show(server: CardServer) -> None:
         label = st.selectbox("Strongest terms of", names, format_func=names.__getitem__, key="learned-class")
         return _terms([(term, value, _figure(value)) for term, value in strongest[label]])
     for column, (label, name) in zip(st.columns(2), names.items()):
-        column.html(f'<b style="font-size:.92rem">Speaks for <span dir="auto">{html.escape(name)}</span></b>')
         with column:
+            _heading(f"Speaks for {name}")
             _terms([(term, label * value, _figure(label * value)) for term, value in strongest[label]])
 
 
@@ -96,6 +100,10 @@ def _ago(moment: str) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit} ago"
     return f"{seconds:.0f} s ago"
+
+
+def _heading(words: str) -> None:
+    st.html(f'<b dir="auto" style="font-size:.92rem">{html.escape(words)}</b>')
 
 
 def _terms(lines: list[tuple[str, float, str]]) -> None:

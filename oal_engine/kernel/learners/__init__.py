@@ -74,6 +74,11 @@ def offset(learner: Learner) -> float:
     return float(learner.w[-1] * learner.bias) if hasattr(learner, "bias") else 0.0
 
 
+def heard(learner: Learner) -> dict[str, float]:
+    """How much each member of a pool is heard, by name: shares of 1; nothing before its first answer, and of others."""
+    return getattr(learner, "heard", {})
+
+
 def linear(learner: Learner) -> bool:
     """Whether the margin is the inner product of those weights and the row, and an offset."""
     return not hasattr(learner, "margin") or hasattr(learner, "weights")

@@ -14,7 +14,8 @@ from .dual import BIAS, EXPONENT, MEMORY, REVISITED, C, answered, answers, biase
 from .first_order import SMALLEST
 
 MEMBERS = 2
-HIT, ALARM, MISS, SIZE, SEEN = range(5)  # of a record: discounted counts, the sum of |margin|, and what they are out of
+HIT, ALARM, MISS, SIZE, SEEN, SHARE = range(6)  # of a record: discounted counts, the sum of |margin|, of how many, and
+# how much the member is heard
 
 
 @from_parameters
@@ -32,7 +33,7 @@ def variances(features):
 @from_parameters
 def records():
     """How each member did on the rows that were answered, before it learned them."""
-    return np.zeros((MEMBERS, SEEN + 1))
+    return np.zeros((MEMBERS, SHARE + 1))
 
 
 @njit(**INLINE)
@@ -40,7 +41,7 @@ def _judge(self, x, y):
     """Count in every record what its member predicted of a row whose label is known now."""
     for m in range(MEMBERS):
         record, p = self.records[m], biased(self.members[m], x, self.bias)
-        for k in range(record.size):
+        for k in range(SHARE):
             record[k] *= self.discount
         record[SIZE] += abs(p)
         record[SEEN] += 1
@@ -82,6 +83,7 @@ def _combine(self):
         share = exp(trust * (_f1(record) - mean) / self.temperature)
         if record[SIZE] > SMALLEST:
             share *= record[SEEN] / record[SIZE]
+        record[SHARE] = share
         total += share
         for j in range(self.w.size):
             self.w[j] += share * own[j]
@@ -114,6 +116,11 @@ class Pool(NamedTuple):
     revisits = True
     dense_update = always
     margin, weights = dual.margin, dual.weights
+
+    @property
+    def heard(self):
+        shares = self.records[:, SHARE]
+        return dict(zip(("dual", "ACOG-II, diagonal"), (shares / shares.sum()).tolist())) if shares.any() else {}
 
     def begin(self, j, value):
         self.w[j] = self.members[0, j] = self.members[1, j] = value
