@@ -16,7 +16,7 @@ from typer import Argument, Option
 from .. import datasets
 from ..datasets import feeds, formats
 from ..store import Store
-from .files import Importing, Label, Reading, Text
+from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
 from .terminal import Db, Json, given, progress_bar, undamaged
 
@@ -35,7 +35,8 @@ def import_(
     datasets.sweep(store)
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
-            store, file, name, columns, importing.scale, progress, **importing.vectorizer, **reading.arguments
+            store, file, name, columns, importing.scale, progress, vectors=importing.beside(reading),
+            **importing.vectorizer, **reading.arguments,
         )  # fmt: skip
     if as_json:
         stored = store.dataset(dataset)
@@ -51,6 +52,7 @@ def append(
     text: Text = None,
     label: Label = None,
     identity: Annotated[str | None, Option("--id", help="The column of ids.")] = None,
+    vectors: Vectors = None,
     reading: Reading,
     db: Db = None,
     as_json: Json = False,
@@ -66,10 +68,15 @@ def append(
     taken = feeds.Taken()
     with progress_bar() as progress, _stoppable() as stopped:
         if file == "-":
+            if vectors:
+                raise ValueError(f"--vectors is for files: lines of standard input bring their own. Got {vectors}.")
             lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
             lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.arguments)
         else:
-            lots = feeds.append_file(dataset, file, columns, progress=progress, stopped=stopped, **reading.arguments)
+            beside = formats.read_vectors(vectors, limits=reading.limits) if vectors else None
+            lots = feeds.append_file(
+                dataset, file, columns, progress=progress, stopped=stopped, vectors=beside, **reading.arguments
+            )
         for lot in lots:
             taken += lot
             if file == "-" and lot.skipped:

@@ -14,6 +14,10 @@ DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS)
 Text = Annotated[list[str] | None, Option("--text", help="A column of text; repeat it to join several.")]
 Label = Annotated[str | None, Option("--label", help="The column of labels.")]
 Id = Annotated[str | None, Option("--id", help="The column of ids (default: detected; empty: the line number).")]
+Vectors = Annotated[
+    Path | None,
+    Option(help="A .npy or Parquet file of vectors that stand beside the texts, one for each row of the file."),
+]
 Texts = Annotated[bool, Option("--texts", help="Add the text of each item.")]
 
 
@@ -68,7 +72,13 @@ class Importing(_Options):
     mesh_tree: Annotated[Path | None, Option(help="A file with lines of DESCRIPTOR;TREE NUMBER.")] = None
     mesh_number: Annotated[str | None, Option(help="Headings at or below this MeSH tree number are positive.")] = None
     id: Id = None
-    feature: Annotated[list[str] | None, Option(help="A numeric column; repeatable (default: all).")] = None
+    feature: Annotated[
+        list[str] | None,
+        Option(
+            help="A numeric column; repeatable (default: all). With --text: a column of numbers, or of lists of them, "
+            "that stands beside the texts (default: none)."
+        ),
+    ] = None
     scale: Annotated[
         str | None,
         Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2, for --features fourier standardize+l2)."),
@@ -81,6 +91,7 @@ class Importing(_Options):
             "words or plain columns, but for auto and auto-sum."
         ),
     ] = None
+    vectors: Vectors = None
     tokenizer: Annotated[
         str | None, Option(help="For --features words: words, or tweets, which keeps #, @ and emoji (default: tweets).")
     ] = None
@@ -89,6 +100,10 @@ class Importing(_Options):
     def vectorizer(self) -> dict[str, Any]:
         """How items become rows, as far as it was said."""
         return {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
+
+    def beside(self, reading: Reading) -> formats.Vectors | None:
+        """The vectors that stand beside the texts, if a file holds them."""
+        return formats.read_vectors(self.vectors, limits=reading.limits) if self.vectors else None
 
     def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
         """The columns that were named, completed by those that are detected in the file."""

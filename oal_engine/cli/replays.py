@@ -85,7 +85,8 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     columns = importing.columns(path, reading)
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
-    items, made_of = formats.read(path, columns, **reading.arguments), importing.vectorizer
+    items = formats.read(path, columns, vectors=importing.beside(reading), **reading.arguments)
+    made_of = importing.vectorizer
     if not made_of and not chosen.tunes_itself:  # as the papers have it
         made_of = {"features": "plain" if items.texts is None else "words"}
     return datasets.file_table(items, importing.scale, **made_of)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import numpy as np
 
 from ..kernel import rows
-from ..kernel.rows import Matrix, Rows
-from . import formats, fourier, latent, numbers, scaling, vectorizer
+from ..kernel.rows import Matrix, Rows, SparseRows
+from . import beside, formats, fourier, latent, numbers, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class FeatureTable:
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Rows of new texts, through the vocabulary, the scaling and the projection."""
+        """Rows of new texts, through the vocabulary, the scaling and the projection; no vectors stand beside them."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
         return made_rows(self.scaling, matrix, self.projection)
 
@@ -105,14 +105,19 @@ def table(
 
     Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given. features: one of
     TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows. Of
-    vectors one of VECTOR_FEATURES; None takes plain ones.
+    vectors one of VECTOR_FEATURES; None takes plain ones. Vectors beside texts go behind their terms.
     """
+    vectors = None
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
             vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
         matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
-        scaled = scaling.fit(matrix, scale)
+        scaled, vectors = scaling.fit(matrix, scale), cast("np.ndarray | None", items.vectors)
+        if vectors is not None:
+            if scale != "l2":
+                raise ValueError(f"vectors beside texts need the scaling l2. Got {scale}.")
+            scaled["beside"] = beside.fit(vectors)
     else:
         if features in TEXT_FEATURES:
             raise ValueError(f"the features {features} are for texts. Got vectors.")
@@ -121,7 +126,7 @@ def table(
     projection = None
     if features == "rich+latent":
         projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"))
-    made = made_rows(scaled, matrix, projection)
+    made = made_rows(scaled, matrix, projection, vectors)
     return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection)
 
 
@@ -133,8 +138,8 @@ def file_table(
     **settings: Any,
 ) -> FeatureTable:
     """As `table`, where vectors get the features and the scaling that suit them unless others are named."""
-    if items.vectors is not None:
-        features = features or scaling.usual_features(items.vectors, scale)
+    if items.texts is None:
+        features = features or scaling.usual_features(cast(Matrix, items.vectors), scale)
         scale = scale or scaling.USUAL.get(features)
     return table(items, scale or "l2", progress, features=features, **settings)
 
@@ -154,11 +159,28 @@ def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -
     return features, {"tokenizer": "rich"} | settings
 
 
-def made_rows(scaled: scaling.Scaling, matrix: Matrix, projection: latent.Projection | None = None) -> Rows:
-    """Rows of a table under a scaling, with its waves or the latent part of a projection if there are such."""
+def made_rows(
+    scaled: scaling.Scaling,
+    matrix: Matrix,
+    projection: latent.Projection | None = None,
+    vectors: np.ndarray | None = None,
+) -> Rows:
+    """Rows of a table under a scaling, with its waves, or with the latent part of a projection and the vectors beside
+    texts if there are such; vectors that are not given are zeros."""
+    given = scaled.get("beside")
+    if not (projection or given):
+        return scaling.made_rows(scaled, matrix)
+    terms = scaling.apply(scaled, matrix)
+    blocks, rest = [], 1.0
     if projection:
-        return projection.rows(scaling.apply(scaled, matrix))
-    return scaling.made_rows(scaled, matrix)
+        weight = beside.SIMILAR if given else latent.WEIGHT
+        blocks, rest = [projection.columns(terms, weight)], rest - weight
+    if given:
+        vectors = np.zeros((np.shape(terms)[0], len(given["means"]))) if vectors is None else vectors
+        blocks, rest = [*blocks, beside.columns(given, vectors)], rest - beside.WEIGHT
+    sparse = cast(SparseRows, rows.as_rows(terms))
+    sparse = sparse._replace(values=rows.read_only(np.sqrt(rest) * sparse.values, np.float64))
+    return rows.beside(sparse, np.hstack(blocks))
 
 
 def relabelled(
@@ -181,7 +203,7 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
     if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
         raise formats.DataError(f"a data set named {name} exists already. Choose another name.")
     folder, items = store.folder / token_hex(8), made.items
-    own = None if items.vectors is None else numbers.flat(items.vectors, made.rows)
+    own = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), made.rows)
     vocabulary = made.vocabulary
     record = {
         "name": name,
@@ -192,7 +214,7 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         "positives": 0 if made.classes else int((made.y > 0).sum()),
         "negatives": int((made.y < 0).sum()),
         "positive": " or ".join(columns.positive) if columns else "",
-        "columns": columns and json.dumps({"text": columns.text, "label": columns.label, "id": columns.id}),
+        "columns": columns and json.dumps(_kept_columns(columns)),
         "classes": json.dumps(items.counts()) if made.classes else None,
         "scaling": json.dumps(made.scaling),
         "vectorizer": None if vocabulary is None else json.dumps(vocabulary.settings),
@@ -213,6 +235,12 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
+def _kept_columns(columns: formats.Columns) -> dict[str, Any]:
+    """The columns that later items are read from, as stored."""
+    kept = {"text": columns.text, "label": columns.label, "id": columns.id}
+    return kept | ({"features": columns.features} if columns.text and columns.features else {})
+
+
 def import_file(
     store: Store,
     path: str | Path,
@@ -224,11 +252,18 @@ def import_file(
     encoding: str = "utf-8",
     limits: Limits = LIMITS,
     features: str | None = None,
+    vectors: formats.Vectors | None = None,
     **settings: Any,
 ) -> tuple[int, formats.Items]:
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
     items = formats.read(
-        path, columns, reader=reader, encoding=encoding, progress=_phase(progress, "reading"), limits=limits
+        path,
+        columns,
+        reader=reader,
+        encoding=encoding,
+        progress=_phase(progress, "reading"),
+        limits=limits,
+        vectors=vectors,
     )
     made = file_table(items, scale, progress, features, **settings)
     return add(store, name, made, path, items.columns), items
@@ -289,12 +324,18 @@ def mapped(folder: Path | str, items: int) -> tuple[Rows, np.ndarray]:
     return rows.load(folder, items), rows.mapped(Path(folder) / "y.npy", np.int8, items)
 
 
-def _projection(folder: Path, made: Rows) -> latent.Projection | None:
+def _projection(folder: Path, made: Rows, scaled: scaling.Scaling) -> latent.Projection | None:
     """The projection that made the latent part of stored rows, mapped into memory; None where they have none."""
-    if not isinstance(made, rows.MixedRows):
+    if not isinstance(made, rows.MixedRows) or "fourier" in scaled or made.width == _width(scaled):
         return None
-    shape = made.columns - made.width + 1, made.width
+    width = made.width - _width(scaled)
+    shape = made.columns - made.width + 1, width
     return latent.Projection(rows.mapped(folder / "projection.npy", np.float32, shape[0] * shape[1]).reshape(shape))
+
+
+def _width(scaled: scaling.Scaling) -> int:
+    """How many numbers stand beside each text."""
+    return len(scaled.get("beside", {}).get("means", ()))
 
 
 def named_features(record: Mapping[str, Any]) -> int:
@@ -332,7 +373,7 @@ class Dataset:
     def _map(self, items: int) -> None:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
-            self.projection = None if "fourier" in self.scaling else _projection(self.folder, self._rows)
+            self.projection = _projection(self.folder, self._rows, self.scaling)
             kept = "numbers" in json.loads(self.record["checksums"] or "{}")
             self._numbers = numbers.mapped(self.folder, self._rows, len(self.feature_names)) if kept else None
         arrays = _arrays(self._rows, self._y, self.projection, self._numbers)
@@ -429,8 +470,13 @@ class Dataset:
 
     @property
     def latent(self) -> int:
-        """How many of the last columns have no name: of similar wording, or waves."""
+        """How many of the last columns have no name: of similar wording and vectors beside texts, or waves."""
         return self._rows.width if isinstance(self._rows, rows.MixedRows) else 0
+
+    @property
+    def beside(self) -> int:
+        """How many numbers of those who import stand beside each text."""
+        return _width(self.scaling)
 
     @property
     def named(self) -> int:
@@ -465,7 +511,8 @@ class Dataset:
         """The positions of those items that there are, by their ids."""
         return self.store.positions(self.id, ids)
 
-    def transform(self, items: Sequence[str] | Matrix) -> Rows:
-        """Rows of new texts or vectors, through the stored vocabulary, scaling and projection."""
+    def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
+        """Rows of new texts, with vectors beside them (None: zeros), or of vectors, through the stored vocabulary,
+        scaling and projection."""
         matrix = self.vocabulary.transform(cast(Sequence[str], items)) if self.vocabulary else items
-        return made_rows(self.scaling, cast(Matrix, matrix), self.projection)
+        return made_rows(self.scaling, cast(Matrix, matrix), self.projection, vectors)

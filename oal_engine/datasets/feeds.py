@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import blake2b
 from queue import Empty, Queue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 from scipy import sparse
@@ -117,7 +117,7 @@ def _rows(dataset: Dataset, items: formats.Items) -> rows.Rows:
     if (items.texts is None) != (kind == "vectors"):
         raise formats.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
     if items.texts is not None:
-        return dataset.transform(items.texts)
+        return dataset.transform(items.texts, cast("np.ndarray | None", items.vectors))
     matrix: Any = items.vectors
     dense = isinstance(matrix, np.ndarray)
     if not dense and matrix.shape[1] < columns:  # the last columns are zero
@@ -156,17 +156,28 @@ def append_file(
     progress: PhaseProgress | None = None,
     stopped: Event | None = None,
     limits: Limits = LIMITS,
+    vectors: formats.Vectors | None = None,
 ) -> Iterator[Taken]:
     """Append the items of a file in any format, some thousands at a time: yields what became of each lot.
 
     named: columns {"text": (...), "label": ..., "id": ...} that go before those of the import. progress: a function of
-    (phase, done, total). stopped: an Event that ends it after a lot.
+    (phase, done, total). stopped: an Event that ends it after a lot. vectors: those beside the texts, where no
+    column holds them.
     """
+    if vectors and not dataset.beside:
+        raise formats.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
     head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
     kept = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id} | _kept(dataset)
     kept |= {key: None for key in ("label", "id") if kept[key] not in head.columns}
     if head.reader == "txt":
         kept["text"] = ("text",)
+    if vectors:
+        kept["features"] = ()
+    elif dataset.beside and (missing := [each for each in kept["features"] if each not in head.columns]):
+        raise formats.DataError(
+            f"the data set {dataset.name} has vectors beside its texts: the file must have the column "
+            f"{', '.join(missing)}, or vectors must come in a file of their own (--vectors)."
+        )
     items = formats.read(
         path,
         _columns(dataset, {**kept, **(named or {})}),
@@ -176,6 +187,8 @@ def append_file(
         progress=progress and partial(progress, "reading"),
         known=dataset.label_words,
         limits=limits,
+        vectors=vectors,
+        width=dataset.beside,
     )
     skipped, total = items.skipped, len(items.ids)
     for first in range(0, max(1, total), CHUNK):
@@ -207,7 +220,7 @@ def _kept(dataset: Dataset) -> dict[str, Any]:
 def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
     """Columns as readers take them."""
     if dataset.record["kind"] == "text":
-        return formats.Columns(tuple(named["text"]), named["label"], named["id"], ())
+        return formats.Columns(tuple(named["text"]), named["label"], named["id"], tuple(named.get("features", ())))
     return formats.Columns((), named["label"], named["id"], tuple(dataset.feature_names))
 
 
@@ -240,7 +253,7 @@ def append_lines(
             columns = _feed_columns(dataset, named or {}, as_json)
         if lines:
             read = formats.read_lines(
-                lines, columns or formats.Columns(features=()), dataset.label_words, bool(as_json)
+                lines, columns or formats.Columns(features=()), dataset.label_words, bool(as_json), dataset.beside
             )
             yield append(dataset, read)
 
@@ -251,6 +264,10 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
         if kind != "text":
             raise formats.DataError(
                 f"the data set {dataset.name} holds {kind}: its feed must be lines of JSON objects."
+            )
+        if dataset.beside:
+            raise formats.DataError(
+                f"the data set {dataset.name} has vectors beside its texts: its feed must be lines of JSON objects."
             )
         return formats.Columns(("text",), features=())
     kept = {"text": (), "label": None, "id": None, **_kept(dataset), **named}

@@ -8,10 +8,10 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from math import isfinite
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,7 @@ from .readers import (
     NON_FINITE,
     READERS,
     Cells,
+    Line,
     ParsedFile,
     check_reader,
     first_rows,
@@ -45,10 +46,13 @@ PAIRS = (
     ("included", "excluded"),
 )  # (positive, negative)
 EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-numeric row", "half a character"
-OVERLONG = "overlong line"
+OVERLONG, OTHER_LENGTH = "overlong line", "other-length vector"
+VECTORS = "vectors"  # the column of those that come in a file of their own
 LARGEST = 1e150  # of a number to append: it is scaled by its square, and a table that is there must stay finite
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
+FEWEST = 3  # numbers of a list that is taken for a vector: fewer may be labels
+SEPARATORS = re.compile(r"[\[\],|]")  # of the numbers of a list as a word
 LABEL_NAMES = (
     r"(is_)?(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)(_.*)?"
 )
@@ -65,6 +69,7 @@ class Columns:
     """Which columns hold what, and which label words are positive.
 
     `text` columns are joined by a newline; `features` are numbers (None: every numeric column where there is no text).
+    Beside a text a cell of them may be a list, such as [0.5, -1]; all together are the vector of the text.
     With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive. With
     `headings` it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its
     qualifiers; not every positive word need occur. In both an empty cell is negative, else its label is unknown. With
@@ -86,7 +91,8 @@ class Items:
     """What a file holds: `labels` are its own words ("" = none), `y` is int8 +1, -1 or 0 = unknown.
 
     Where each word is a class, `classes` are their names in order and `y` is 1..K or 0 = unknown.
-    `vectors` is (items, features) float64, sparse or dense; `columns` are those that were asked for or guessed.
+    `vectors` is (items, features) float64, sparse or dense, beside texts dense or None; `columns` are those that were
+    asked for or guessed.
     """
 
     ids: list[str]
@@ -123,6 +129,14 @@ class Peek(NamedTuple):
     rows: list[dict[str, str]]
     guess: Columns
     numeric: tuple[str, ...]
+    lists: tuple[str, ...] = ()  # columns of lists of numbers, of one length
+
+
+class Vectors(NamedTuple):
+    """The vectors of a file, to stand beside the texts of another: one for each of its rows, or why there is none."""
+
+    name: str
+    rows: list[Sequence[float] | np.ndarray | str]
 
 
 @contextmanager
@@ -187,11 +201,13 @@ def peek(
             for at, row in enumerate(preview):
                 values = sparse.coo_array(parsed.vectors[[at]])
                 row["features"] = " ".join(f"{k + 1}:{value:g}" for k, value in zip(values.col[:12], values.data))
-        return Peek(reader, parsed.columns, preview, _guess(words, numeric), numeric)
+        lists = tuple(column for column, cells in words.items() if _are_lists(cells))
+        return Peek(reader, parsed.columns, preview, _guess(words, numeric), numeric, lists)
 
 
 def _guess(words: Words, numeric: Collection[str]) -> Columns:
-    """What the columns seem to be, by their names and their words in the first rows."""
+    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing."""
+    words = {column: cells for column, cells in words.items() if not _are_lists(cells)}
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
     prose = [
         column for column in letters if sum(" " in cell.strip() for cell in words[column]) > len(words[column]) / 2
@@ -205,6 +221,22 @@ def _guess(words: Words, numeric: Collection[str]) -> Columns:
     if not texts and not features and rest:
         texts = (max(rest, key=letters.__getitem__),)
     return Columns(texts, label, id, None if texts else features)
+
+
+def _are_lists(cells: Sequence[str]) -> bool:
+    """Whether words are lists of numbers, all of one length."""
+    try:
+        lengths = {len(_numbers(cell)) for cell in cells if cell}
+    except ValueError:
+        return False
+    return len(lengths) == 1 and lengths.pop() >= FEWEST
+
+
+def _numbers(cell: Any) -> list[float]:
+    """The numbers of a cell: one, or those of a list."""
+    if isinstance(cell, str) and ("[" in cell or "|" in cell):  # not 1,5
+        cell = SEPARATORS.sub(" ", cell).split()
+    return [*map(float, cell)] if isinstance(cell, list | tuple | np.ndarray) else [float(cell)]
 
 
 def _guess_id(words: Words, prose: list[str]) -> str | None:
@@ -251,12 +283,15 @@ def open_entries(
     encoding: str = "utf-8",
     progress: Progress | None = None,
     limits: Limits = LIMITS,
+    vectors: Vectors | None = None,
+    width: int = 0,
 ) -> Iterator[tuple[ParsedFile, Iterator[tuple[int, Entry | str, int]]]]:
     """A parsed file and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its
     place among the vectors.
 
     path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
-    those texts are taken that the first rows suggest.
+    those texts are taken that the first rows suggest. width: how many numbers stand beside each text, in the features
+    or in `vectors` of another file.
     """
     opened: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
     if isinstance(path, str | Path):
@@ -268,11 +303,13 @@ def open_entries(
             columns = Columns(id="id" if "id" in parsed.columns else None, features=())
         else:
             guess = _guess(words, _numeric(words) if source.ahead > 1 else ())
-            text = columns.text or (() if columns.features else guess.text)
+            text = columns.text or (guess.text if width or not columns.features else ())
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
             if not text and not columns.features:
                 raise DataError(f"{source.name} has no text that is known by itself: name its column.")
-        yield parsed, _entries(parsed, _selector(parsed.columns, columns, source.name, str))
+        if vectors:
+            parsed = _beside(parsed, vectors, source.name)
+        yield parsed, _entries(parsed, _selector(parsed.columns, columns, source.name, str, width))
 
 
 def _parsed_live(
@@ -310,21 +347,75 @@ def read(
     progress: Progress | None = None,
     known: dict[str, int] | None = None,
     limits: Limits = LIMITS,
+    vectors: Vectors | None = None,
+    width: int = 0,
 ) -> Items:
     """The items of a file (a path, or an open binary file and its name), without those that must be skipped.
 
     Without `columns` those that `peek` guesses are taken; `progress` gets (bytes done, bytes in all). `known` is what
     label words mean in the data set that the items are appended to: then there may be none, an id may be "" or come
-    twice, and other words are no labels.
+    twice, and other words are no labels. `vectors` of another file stand beside the texts, the k-th beside the k-th
+    row, whatever is skipped. `width`: how many numbers must stand beside each text (0: as many as beside the first).
     """
     with _parsed(path, name, reader, encoding, limits, progress) as (source, _, parsed, words):
         numeric = _numeric(words)
         wanted = columns or _guess(words, numeric)
+        if vectors:
+            if not wanted.text:
+                raise DataError(f"{vectors.name} must stand beside texts. {source.name} has none: name its text.")
+            wanted = replace(wanted, features=(*(wanted.features or ()), VECTORS))
+            parsed = _beside(parsed, vectors, source.name)
         complete = _completed(wanted, parsed, numeric)
         _check_columns(complete, parsed, source.name)
         if parsed.vectors is not None and known is not None:
             complete = replace(complete, text=(), features=())
-        return replace(_items(parsed, complete, source.name, known, limits), columns=wanted)
+        return replace(_items(parsed, complete, source.name, known, limits, width), columns=wanted)
+
+
+def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = LIMITS) -> Vectors:
+    """The vectors of a .npy file, or of the columns of a Parquet file, to stand beside the texts of another."""
+    with _parsed(path, name, None, "utf-8", limits) as (source, reader, parsed, _):
+        if reader not in ("npy", "parquet"):
+            raise DataError(f"vectors must be a .npy or Parquet file. Got {source.name}.")
+        dense = iter(() if parsed.vectors is None else parsed.vectors)
+        rows = [
+            cells if isinstance(cells, str) else _flat(cells) if parsed.vectors is None else next(dense)
+            for _, cells in parsed.rows
+        ]
+    return Vectors(source.name, rows)
+
+
+def _flat(cells: Cells, lists: bool = True) -> list[float] | str:
+    """The numbers of cells, which may be lists, or the reason to skip them."""
+    try:
+        numbers = [number for cell in cells for number in _numbers(cell)] if lists else [*map(float, cells)]
+        return numbers or NON_NUMERIC
+    except (ValueError, TypeError):
+        return NON_NUMERIC
+    except OverflowError:  # a whole number beyond all floats
+        return NON_FINITE
+
+
+def _beside(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile:
+    """A parsed file with vectors as its last column."""
+
+    def rows() -> Iterator[Line]:
+        count = 0
+        for line, vector in zip_longest(parsed.rows, vectors.rows):
+            if line is None or vector is None:
+                count += line is not None
+                continue
+            count += 1
+            number, cells = line
+            reason = next((part for part in (cells, vector) if isinstance(part, str)), None)
+            yield number, reason or [*cells, vector]
+        if count != len(vectors.rows):
+            raise DataError(
+                f"{vectors.name} must have one vector for each of the {count:,} rows of {name}, also for those that "
+                f"are skipped. Got {len(vectors.rows):,}."
+            )
+
+    return ParsedFile([*parsed.columns, VECTORS], rows())
 
 
 def _completed(columns: Columns, parsed: ParsedFile, numeric: tuple[str, ...]) -> Columns:
@@ -353,12 +444,14 @@ def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
         raise DataError(f"{what} need a label column; {name} has {some(parsed.columns) or 'none'}.")
 
 
-def read_lines(lines: Iterable[tuple[int, str]], columns: Columns, known: dict[str, int], as_json: bool) -> Items:
+def read_lines(
+    lines: Iterable[tuple[int, str]], columns: Columns, known: dict[str, int], as_json: bool, width: int = 0
+) -> Items:
     """The items to append of some lines (number, content): each a JSON object with these columns, or else a text; and
-    of lines that are too long, which have no content."""
+    of lines that are too long, which have no content. width: as in `read`."""
     wanted = [column for column in (*columns.text, columns.label, columns.id, *(columns.features or ())) if column]
     parsed = ParsedFile(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
-    return _items(parsed, columns, "the feed", known)
+    return _items(parsed, columns, "the feed", known, width=width)
 
 
 def _cells(line: str, wanted: list[str], as_json: bool) -> Cells | str:
@@ -400,16 +493,21 @@ class _Kept:
 
 
 def _items(
-    parsed: ParsedFile, columns: Columns, name: str, known: dict[str, int] | None, limits: Limits = LIMITS
+    parsed: ParsedFile,
+    columns: Columns,
+    name: str,
+    known: dict[str, int] | None,
+    limits: Limits = LIMITS,
+    width: int = 0,
 ) -> Items:
     kept, seen = _Kept(), set()
-    select = _selector(parsed.columns, columns, name, str if known is None else lambda line: "")
+    select = _selector(parsed.columns, columns, name, str if known is None else lambda line: "", width)
     for line, entry, row in _entries(parsed, select):
         if isinstance(entry, str):
             kept.skip(line, entry)
         elif known is None and entry[0] in seen:
             kept.skip(line, DUPLICATE)
-        elif known is not None and any(abs(value) > LARGEST for value in entry[3]):
+        elif (columns.text or known is not None) and any(abs(value) > LARGEST for value in entry[3]):
             kept.skip(line, NON_FINITE)
         else:
             seen.add(entry[0])
@@ -425,7 +523,8 @@ def _items(
         names = [str(number) for number in range(1, vectors.shape[1] + 1)]
         vectors = vectors if len(kept.rows) == vectors.shape[0] else vectors[kept.rows]
     elif names:
-        vectors = np.frombuffer(kept.numbers).reshape(len(kept.rows), len(names))
+        size = len(kept.numbers) // len(kept.rows) if kept.rows else width or len(names)
+        vectors = np.frombuffer(kept.numbers).reshape(len(kept.rows), size)
     return Items(
         kept.ids,
         kept.texts if columns.text else None,
@@ -446,8 +545,9 @@ def _meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: 
     return {word: numbered[_written(word)] for word in words}
 
 
-def _selector(available: list[str], columns: Columns, name: str, made: Callable[[int], str]) -> Select:
-    """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids."""
+def _selector(available: list[str], columns: Columns, name: str, made: Callable[[int], str], width: int = 0) -> Select:
+    """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids.
+    width: how many numbers stand beside a text (0: as many as beside the first)."""
     features = columns.features or ()
     for column in (*columns.text, columns.label, columns.id, *features):
         if column is not None and column not in available:
@@ -457,6 +557,7 @@ def _selector(available: list[str], columns: Columns, name: str, made: Callable[
     label_at, id_at = (place[column] if column else None for column in (columns.label, columns.id))
 
     def select(line: int, cells: Cells | str) -> Entry | str:
+        nonlocal width
         if isinstance(cells, str):
             return cells
         try:
@@ -466,14 +567,13 @@ def _selector(available: list[str], columns: Columns, name: str, made: Callable[
             return BROKEN
         if text_at and not text:
             return EMPTY
-        try:
-            numbers = [float(cells[at]) for at in features_at]
-        except (ValueError, TypeError):
-            return NON_NUMERIC
-        except OverflowError:  # a whole number beyond all floats
-            return NON_FINITE
+        numbers = _flat([cells[at] for at in features_at], lists=bool(text_at)) if features_at else []
+        if isinstance(numbers, str):
+            return numbers
         if not all(map(isfinite, numbers)):
             return NON_FINITE
+        if len(numbers) != (width := width or len(numbers)):
+            return OTHER_LENGTH
         if not is_whole(f"{id}{text}{label}"):
             return SURROGATE
         return id or made(line), text, label, numbers

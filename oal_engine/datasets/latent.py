@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from ..kernel import rows, truncated_svd
-from ..kernel.rows import Matrix, MixedRows, SparseRows
+from ..kernel.rows import Matrix, SparseRows
 from .sources import Progress
 
 WEIGHT = 0.2  # of the latent part in the squared length of a row
@@ -27,19 +27,17 @@ class Projection:
 
     numbers: np.ndarray
 
-    def rows(self, terms: Matrix) -> MixedRows:
-        """Rows of terms of unit length, with their latent part behind them; that of a row of zeros is zero."""
-        sparse = cast(SparseRows, rows.as_rows(terms))
-        block = np.empty((rows.length(sparse), self.numbers.shape[1]), np.float32)
-        for first in range(0, len(block), CHUNK):
+    def columns(self, terms: Matrix, weight: float = WEIGHT) -> np.ndarray:
+        """The latent part of rows of terms of unit length, of squared length `weight`, float32; that of zeros is 0."""
+        made = np.empty((np.shape(terms)[0], self.numbers.shape[1]), np.float32)
+        for first in range(0, len(made), CHUNK):
             some = slice(first, first + CHUNK)
-            block[some] = np.sqrt(WEIGHT) * self._project(cast(SparseRows, rows.as_rows(terms[some])))
-        values = rows.read_only(np.sqrt(1 - WEIGHT) * sparse.values, np.float64)
-        return rows.beside(sparse._replace(values=values), block)
+            made[some] = np.sqrt(weight) * self._project(cast(SparseRows, rows.as_rows(terms[some])))
+        return made
 
     def _project(self, terms: SparseRows) -> np.ndarray:
-        alike = _unit(truncated_svd.multiply(terms, self.numbers[:-1]))
-        return _unit(np.where(alike.any(axis=1, keepdims=True), alike - self.numbers[-1], 0))
+        alike = unit(truncated_svd.multiply(terms, self.numbers[:-1]))
+        return unit(np.where(alike.any(axis=1, keepdims=True), alike - self.numbers[-1], 0))
 
 
 def fit(terms: Matrix, progress: Progress | None = None) -> Projection | None:
@@ -53,13 +51,13 @@ def fit(terms: Matrix, progress: Progress | None = None) -> Projection | None:
     sparse = cast(SparseRows, rows.as_rows(terms[np.arange(size) * texts // size]))
     directions = truncated_svd.strongest(sparse, min(MOST, size // 4, 1 + terms.shape[1] // 4))
     directions = directions.astype(np.float32)
-    alike = _unit(truncated_svd.multiply(sparse, directions))
+    alike = unit(truncated_svd.multiply(sparse, directions))
     if progress:
         progress(1, 1)
     return Projection(rows.read_only(np.vstack([directions, alike.cumsum(axis=0)[-1] / size]), np.float32))
 
 
-def _unit(table: np.ndarray) -> np.ndarray:
+def unit(table: np.ndarray) -> np.ndarray:
     """The rows of a table at length 1; rows of zeros stay."""
     lengths = np.sqrt((table * table).cumsum(axis=1)[:, -1:])  # a sum in a fixed order, with the same bits everywhere
     return table / np.where(lengths > 0, lengths, 1)

@@ -95,8 +95,9 @@ def _largest(sizes: np.ndarray, most: int) -> list[int]:
 def term(dataset: Dataset, column: int) -> str:
     """The term or the name of a column of a data set; of all that have none, the same words."""
     if dataset.vocabulary:
-        known = column < len(dataset.vocabulary.terms)
-        return dataset.vocabulary.readable(column) if known else "similar wording"
+        if column >= dataset.named:
+            return "similar meaning" if dataset.beside else "similar wording"
+        return dataset.vocabulary.readable(column)
     if column >= dataset.named:
         return "combinations of columns"
     names: Sequence[str] = dataset.feature_names

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from oal_engine import datasets
@@ -20,7 +21,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
-from tests.harness.command_line import TWEETS
+from tests.harness.command_line import ROWS, RUN, TWEETS
 
 # Import and lists
 
@@ -93,6 +94,22 @@ def test_import_features(ok, run, tweets, numbers):
         (numbers, ("--features", "rich"), "the features rich are for texts. Got vectors."),
     ):
         assert (1, "", f"error: {message}\n") == run("import", file, "--name", "x", *options)
+
+
+def test_vectors_beside_texts(ok, run, tweets, tmp_path):
+    """A file of vectors goes with an import, an append and a replay; lines of standard input bring their own."""
+    labels = ("--label", "topics", "--positive", "mood", "--contains")
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(ROWS, 3)))
+    imported = ok("import", tweets, *labels, "--name", "a", "--vectors", "v.npy", "--json")
+    assert (3, imported["features"]) == ((stored := datasets.Dataset(Store(), "a")).beside, stored.rows.columns)
+    more = tweets.with_name("more.csv")
+    more.write_text("title,body\nnew,happy words\nnewer,other words\n")
+    np.save(tmp_path / "w.npy", np.eye(3)[:2])
+    assert "a: appended 2, dropped 0 exact duplicates.\n" == ok("append", "a", more, "--vectors", "w.npy")
+    message = "--vectors is for files: lines of standard input bring their own. Got w.npy."
+    assert (1, "", f"error: {message}\n") == run("append", "a", "-", "--vectors", "w.npy")
+    plain, beside = (ok("replay", tweets, *labels, *options, *RUN) for options in ((), ("--vectors", "v.npy")))
+    assert plain["mean"] != beside["mean"]
 
 
 def test_import_by_a_mesh_tree(ok, run, tmp_path):

@@ -1,0 +1,257 @@
+"""Vectors beside texts: part of the rows as they are told, never shifted, and the same for items that come later."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, beside, feeds, formats
+from oal_engine.kernel import rows
+from oal_engine.sessions import top_terms
+from oal_engine.store import Store
+from tests.harness.examples import topics
+
+pytestmark = pytest.mark.slow
+
+TEXTS, WIDTH = topics(60), 4
+TABLE = np.random.default_rng(1).normal(2, 3, (60, WIDTH)).round(3)
+LIST = formats.Columns(("text",), "label", "id", ("v",))
+PLAIN = formats.Columns(("text",), "label", "id")
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "studio.db")
+    yield store
+    store.close()
+
+
+def lines(first=0, last=60, **more):
+    """Lines of JSON: an id, a text, a label and a vector each."""
+    return [
+        {"id": f"i{k}", "text": TEXTS[k], "label": int(k % 3 == 0), "v": TABLE[k].tolist()} | more
+        for k in range(first, last)
+    ]
+
+
+def written(path, entries):
+    path.write_text("".join(json.dumps(each) + "\n" for each in entries))
+    return path
+
+
+def parts(made, latent):
+    """The terms, similar wording and vectors of rows, as dense tables."""
+    dense = rows.matrix(made).toarray()
+    ends = made.columns - made.width, made.columns - made.width + latent
+    return np.split(dense, ends, axis=1)
+
+
+def expected(table, means_of):
+    """The vectors of a table as rows hold them, by their formula, with the means of another."""
+
+    def unit(table):
+        lengths = np.linalg.norm(table, axis=1, keepdims=True)
+        return table / np.where(lengths > 0, lengths, 1)
+
+    given = table.any(axis=1, keepdims=True)
+    return np.sqrt(0.2) * unit(np.where(given, unit(table) - unit(means_of).mean(axis=0), 0))
+
+
+def test_rows_hold_terms_wording_and_vectors(tmp_path):
+    """The squared length of a row is .7 of terms, .1 of similar wording and .2 of the vector at length 1, centred."""
+    made = datasets.table(formats.read(written(tmp_path / "a.jsonl", lines()), LIST))
+    terms, similar, given = parts(made.rows, made.projection.numbers.shape[1])
+    squares = np.column_stack([(part**2).sum(axis=1) for part in (terms, similar, given)])
+    np.testing.assert_allclose(squares, np.tile([0.7, 0.1, 0.2], (60, 1)), rtol=1e-5)
+    np.testing.assert_allclose(given, expected(TABLE, TABLE), atol=1e-6)
+
+
+@pytest.mark.parametrize("features", ["rich", "words"])
+def test_rows_without_similar_wording(tmp_path, features):
+    """Beside terms alone the vector has a fifth of the squared length."""
+    made = datasets.table(formats.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
+    terms, _, given = parts(made.rows, 0)
+    np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
+    np.testing.assert_allclose(given, expected(TABLE, TABLE), atol=1e-6)
+
+
+def test_a_vector_of_zeros_stays_zero():
+    """A text whose vector is zero is like no other, and one that is the mean is no direction."""
+    table = np.array([[3.0, 0], [0, 0], [0, 2], [-1, 0]])
+    np.testing.assert_allclose(beside.columns(beside.fit(table), table), expected(table, table), atol=1e-7)
+
+
+def as_csv(path, entries):
+    path.write_text("id,text,label,v\n" + "".join(f'{e["id"]},{e["text"]},{e["label"]},"{e["v"]}"\n' for e in entries))
+    return path, LIST, None
+
+
+def as_numpy_words(path, entries):
+    cells = (f'{e["id"]},{e["text"]},{e["label"]},"{" ".join(map(str, e["v"]))}"' for e in entries)
+    path.write_text("id,text,label,v\n" + "".join(re.sub(r'"(.*)"', r'"[\1]"', cell) + "\n" for cell in cells))
+    return path, LIST, None
+
+
+def as_columns(path, entries):
+    path.write_text(
+        "id,text,label,a,b,c,d\n"
+        + "".join(f"{e['id']},{e['text']},{e['label']},{','.join(map(str, e['v']))}\n" for e in entries)
+    )
+    return path, formats.Columns(("text",), "label", "id", ("a", "b", "c", "d")), None
+
+
+def as_parquet(path, entries):
+    parquet.write_table(pyarrow.Table.from_pylist(entries), path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet"), LIST, None
+
+
+def as_npy(path, entries):
+    np.save(path.with_suffix(".npy"), np.array([e["v"] for e in entries]))
+    return written(path.with_suffix(".jsonl"), entries), PLAIN, path.with_suffix(".npy")
+
+
+def as_list_file(path, entries):
+    table = pyarrow.table({"v": pyarrow.array([e["v"] for e in entries], pyarrow.list_(pyarrow.float64()))})
+    parquet.write_table(table, path.with_suffix(".pq"))
+    return written(path.with_suffix(".jsonl"), entries), PLAIN, path.with_suffix(".pq")
+
+
+def as_number_file(path, entries):
+    parquet.write_table(pyarrow.table(dict(zip("abcd", np.array([e["v"] for e in entries]).T))), path)
+    return written(path.with_suffix(".jsonl"), entries), PLAIN, path.rename(path.with_suffix(".parquet"))
+
+
+WAYS = [as_csv, as_numpy_words, as_columns, as_parquet, as_npy, as_list_file, as_number_file]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_vectors_come_in_many_ways(tmp_path, way):
+    """A list column, numeric columns and a file of vectors give the same items; a list column is never a guess."""
+    path, columns, vectors = way(tmp_path / "a.csv", lines())
+    items = formats.read(path, columns, vectors=vectors and formats.read_vectors(vectors))
+    assert np.array_equal(TABLE, items.vectors)
+    assert TEXTS == items.texts
+    guess = formats.peek(path).guess
+    assert (("text",), "label", "id", None) == (guess.text, guess.label, guess.id, guess.features)
+    assert (("v",) if "v" in formats.peek(path).columns else ()) == formats.peek(path).lists
+
+
+def test_what_is_skipped_shifts_nothing(tmp_path):
+    """Broken lines, empty texts, taken ids and vectors that are not finite are skipped, each with its own vector."""
+    entries = [json.dumps(each) for each in lines()]
+    entries[3], entries[7] = "no json", json.dumps(lines()[7] | {"text": " "})
+    entries[11] = json.dumps(lines()[11] | {"id": "i2"})
+    (tmp_path / "a.jsonl").write_text("\n".join(entries))
+    table = TABLE.copy()
+    table[5, 1], table[9, 0] = np.nan, 1e200
+    np.save(tmp_path / "v.npy", table)
+    items = formats.read(tmp_path / "a.jsonl", PLAIN, vectors=formats.read_vectors(tmp_path / "v.npy"))
+    left = [k for k in range(60) if k not in (3, 5, 7, 9, 11)]
+    assert [f"i{k}" for k in left] == items.ids
+    assert np.array_equal(TABLE[left], items.vectors)
+    reasons = {"broken line": (1, 4), "non-finite row": (2, 6), "empty text": (1, 8), "duplicate id": (1, 12)}
+    assert reasons == items.skipped
+
+
+def test_lists_that_are_no_vector_are_skipped(tmp_path):
+    """A list with a word, an empty one, and one of another length are skipped and counted."""
+    entries = lines(last=6)
+    for k, cell in ((1, [1, "x", 2, 3]), (2, []), (3, [1.0, 2]), (4, None)):
+        entries[k]["v"] = cell
+    items = formats.read(written(tmp_path / "a.jsonl", entries), LIST)
+    assert ["i0", "i5"] == items.ids
+    assert {"non-numeric row": (3, 2), "other-length vector": (1, 4)} == items.skipped
+
+
+@pytest.mark.parametrize("rows_of_file", [59, 61])
+def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
+    """Where there are more or fewer vectors than rows, both counts are told."""
+    np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
+    vectors = formats.read_vectors(tmp_path / "v.npy")
+    message = "v.npy must have one vector for each of the 60 rows of a.jsonl, also for those that are skipped. Got "
+    with pytest.raises(formats.DataError, match=f"{re.escape(message)}{rows_of_file}"):
+        formats.read(written(tmp_path / "a.jsonl", lines()), PLAIN, vectors=vectors)
+
+
+def test_files_that_hold_no_vectors(tmp_path):
+    """Pickles, tables of more dimensions, other formats, and vectors beside vectors are refused."""
+    np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
+    np.save(tmp_path / "d.npy", np.ones((2, 2, 2)))
+    np.save(tmp_path / "v.npy", np.ones((1, 2)))
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    for name, message in (
+        ("o.npy", "o.npy cannot be read: "),
+        ("d.npy", "its array must be a table of numbers, not float64 of shape (2, 2, 2)"),
+        ("a.csv", "vectors must be a .npy or Parquet file. Got a.csv."),
+    ):
+        with pytest.raises(formats.DataError, match=re.escape(message)):
+            formats.read_vectors(tmp_path / name)
+    with pytest.raises(formats.DataError, match=r"v\.npy must stand beside texts\. a\.csv has none"):
+        formats.read(tmp_path / "a.csv", vectors=formats.read_vectors(tmp_path / "v.npy"))
+    items = formats.read(written(tmp_path / "b.jsonl", lines()), LIST)
+    with pytest.raises(ValueError, match=r"vectors beside texts need the scaling l2\. Got none\."):
+        datasets.table(items, "none")
+
+
+# Kept as a data set
+
+
+@pytest.fixture
+def kept(store, tmp_path):
+    """The first 40 texts with their vectors as a data set, from a list column."""
+    return Dataset(store, datasets.import_file(store, written(tmp_path / "a.jsonl", lines(0, 40)), "texts", LIST)[0])
+
+
+def contents(dataset, first=0):
+    return [rows.content(dataset.rows, i) for i in range(first, rows.length(dataset.rows))]
+
+
+def test_stored_rows_are_those_of_their_texts(store, kept):
+    """The stored means and projection give texts with vectors their stored rows bit for bit; without, no vector."""
+    made = kept.transform(TEXTS[:40], TABLE[:40])
+    assert contents(kept) == [rows.content(made, i) for i in range(40)]
+    assert (WIDTH, "text", []) == (kept.beside, kept.record["kind"], kept.feature_names)
+    assert not parts(kept.transform(TEXTS[:2]), kept.latent - WIDTH)[2].any()
+    assert top_terms.term(kept, kept.named) == "similar meaning"
+    Dataset(Store(store.path), "texts").check()
+
+
+@pytest.mark.parametrize("way", ["file", "feed", "vectors", "parquet"])
+def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
+    """From a file with the column, a feed, or a file of vectors, later items get the rows that they would have had."""
+    before, path = contents(kept), written(tmp_path / "more.jsonl", lines(40))
+    if way == "feed":
+        with path.open("rb") as feed:
+            lots = list(feeds.append_lines(kept, feed))
+    elif way == "file":
+        lots = list(feeds.append_file(kept, path))
+    else:
+        write = as_npy if way == "vectors" else as_list_file
+        path, _, vectors = write(tmp_path / "other", lines(40))
+        lots = list(feeds.append_file(kept, path, vectors=formats.read_vectors(vectors)))
+    grown, made = Dataset(Store(store.path), "texts"), kept.transform(TEXTS[40:], TABLE[40:])
+    assert 20 == sum(lot.appended for lot in lots)
+    assert before + [rows.content(made, i) for i in range(20)] == contents(grown)
+    grown.check()
+
+
+def test_later_items_without_fitting_vectors(store, kept, tmp_path):
+    """Without its column a file is refused, as is a feed of texts; vectors of another length are counted; a data set
+    without vectors takes none."""
+    bare = written(tmp_path / "bare.jsonl", [{"text": each} for each in TEXTS[40:]])
+    with pytest.raises(formats.DataError, match=r"the file must have the column v, or .* \(--vectors\)\."):
+        list(feeds.append_file(kept, bare))
+    (tmp_path / "bare.txt").write_text("\n".join(TEXTS[40:]))
+    with (tmp_path / "bare.txt").open("rb") as feed, pytest.raises(formats.DataError, match="lines of JSON objects"):
+        list(feeds.append_lines(kept, feed))
+    [taken] = feeds.append_file(kept, written(tmp_path / "more.jsonl", lines(40, v=[1, 2])))
+    assert (0, {"other-length vector": (20, 1)}) == (taken.appended, taken.skipped)
+    datasets.import_file(store, tmp_path / "a.jsonl", "plain", PLAIN)
+    np.save(tmp_path / "v.npy", TABLE[40:])
+    vectors = formats.read_vectors(tmp_path / "v.npy")
+    with pytest.raises(formats.DataError, match=r"the data set plain has no vectors beside its texts\. Got v\.npy\."):
+        list(feeds.append_file(Dataset(store, "plain"), bare, vectors=vectors))
