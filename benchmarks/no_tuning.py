@@ -21,7 +21,7 @@ from seeds import FILES as TEXTS
 from seeds import SHARED
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, embeddings, formats
 from oal_engine.experiments.replays import replay
 from oal_engine.kernel.algorithms import strategy
 
@@ -49,8 +49,8 @@ GRIDS = {
 OWN = {"f1": "auto", "sum": "auto-sum"}
 
 
-def tables(name):
-    """The plain and the richer table of a stream, or nothing where its file is missing."""
+def tables(name, embedding=None):
+    """The plain and the richer table of a stream, of texts with an embedding; nothing where its file is missing."""
     if name == "tweets":
         shown = demo.DEMOS["tweets"]
         items = formats.read(demo.FOLDER / shown.file, shown.columns)
@@ -65,7 +65,7 @@ def tables(name):
         yield "richer", datasets.table(items, scale, features="fourier")
     else:
         yield "plain", datasets.table(items, features="words")
-        yield "richer", datasets.table(items)
+        yield "richer", datasets.table(items, embedding=embedding)
 
 
 def score(data, budget, orders, first, algorithm, **values):
@@ -95,6 +95,7 @@ def main(
     orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 10,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     stream: Annotated[list[str] | None, typer.Option(help="Only these streams.")] = None,
+    embed: Annotated[Path | None, typer.Option(help="A folder of embeddings: richer features have them.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Measure the gap between what needs no tuning and the best that tuning could have given."""
@@ -102,7 +103,7 @@ def main(
     grids = {"PAA-I": GRIDS["PAA-I"]} if quick else GRIDS
     lines = []
     for name in names:
-        for features, data in tables(name):
+        for features, data in tables(name, embed and embeddings.read(embed)):
             for budget in (60,) if quick else BUDGETS:
                 if budget <= data.y.size / 4:
                     figures = measured(data, budget, 2 if quick else orders, first, grids)

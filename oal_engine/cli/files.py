@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..datasets import TEXT_FEATURES, formats, readers, sources
+from ..datasets import TEXT_FEATURES, embeddings, formats, readers, sources
 from ..datasets.scaling import SCALINGS, VECTOR_FEATURES
 from .terminal import number, pairs
 
@@ -17,6 +17,10 @@ Id = Annotated[str | None, Option("--id", help="The column of ids (default: dete
 Vectors = Annotated[
     Path | None,
     Option(help="A .npy or Parquet file of vectors that stand beside the texts, one for each row of the file."),
+]
+Embed = Annotated[
+    Path | None,
+    Option(help="A folder of static token embeddings (model2vec, WordLlama), which make vectors beside the texts."),
 ]
 Texts = Annotated[bool, Option("--texts", help="Add the text of each item.")]
 
@@ -92,6 +96,7 @@ class Importing(_Options):
         ),
     ] = None
     vectors: Vectors = None
+    embed: Embed = None
     tokenizer: Annotated[
         str | None, Option(help="For --features words: words, or tweets, which keeps #, @ and emoji (default: tweets).")
     ] = None
@@ -99,7 +104,8 @@ class Importing(_Options):
     @property
     def vectorizer(self) -> dict[str, Any]:
         """How items become rows, as far as it was said."""
-        return {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
+        made_of = {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
+        return made_of | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
 
     def beside(self, reading: Reading) -> formats.Vectors | None:
         """The vectors that stand beside the texts, if a file holds them."""

@@ -87,8 +87,8 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
         columns = replace(columns, multiclass=True)
     items = formats.read(path, columns, vectors=importing.beside(reading), **reading.arguments)
     made_of = importing.vectorizer
-    if not made_of and not chosen.tunes_itself:  # as the papers have it
-        made_of = {"features": "plain" if items.texts is None else "words"}
+    if not made_of.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as the papers have it
+        made_of["features"] = "plain" if items.texts is None else "words"
     return datasets.file_table(items, importing.scale, **made_of)
 
 

@@ -11,14 +11,14 @@ from uuid import uuid4
 import typer
 from typer import Argument, Option
 
-from ..datasets import Dataset, formats
+from ..datasets import Dataset, embeddings, formats
 from ..output import tables
 from ..output.jsonlines import JsonLinesError
 from ..sessions import bundle, estimates, look_back, model
 from ..sessions import export as exports
 from ..sessions.session import Session as Opened
 from ..store import Store
-from .files import Id, Reading, Text, Texts
+from .files import Embed, Id, Reading, Text, Texts, Vectors
 from .terminal import Db, Json, progress_bar, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
@@ -66,18 +66,25 @@ def predict(
     text: Text = None,
     identity: Id = None,
     texts: Texts = False,
+    vectors: Vectors = None,
+    embed: Embed = None,
     reading: Reading,
 ) -> None:
     """Predict new texts or vectors with the model of a session, line by line."""
-    learned, live = model.read(model_file), file == "-"
-    skipped: dict[str, tuple[int, int]] = {}
-    features = () if learned.text else tuple(learned.names)
+    learned = model.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
+    live, skipped = file == "-", dict[str, tuple[int, int]]()
+    if vectors and not learned.beside:
+        raise ValueError(f"--vectors is for models with vectors beside texts. {model_file} has none.")
+    beside = formats.read_vectors(vectors, limits=reading.limits) if vectors else None
+    features = tuple(learned.names) if not learned.text else (formats.VECTORS,) if vectors else learned.beside
     columns = formats.Columns(tuple(text or ()), id=identity, features=features)
     kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
-        with formats.open_entries(source, columns, progress=bar, **reading.arguments) as opened:
+        with formats.open_entries(
+            source, columns, progress=bar, vectors=beside, width=learned.width, **reading.arguments
+        ) as opened:
             tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target, lot=lot)
     if skipped:
         print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows, SparseRows
-from . import beside, formats, fourier, latent, numbers, scaling, vectorizer
+from . import beside, embeddings, formats, fourier, latent, numbers, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class FeatureTable:
     scaling: scaling.Scaling
     classes: tuple[str, ...] = ()
     projection: latent.Projection | None = None
+    embedding: embeddings.Embedding | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -80,9 +81,11 @@ class FeatureTable:
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Rows of new texts, through the vocabulary, the scaling and the projection; no vectors stand beside them."""
+        """Rows of new texts, through the vocabulary, the scaling, the projection and the embedding; vectors that are
+        not made of texts are zeros."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
-        return made_rows(self.scaling, matrix, self.projection)
+        vectors = self.embedding.vectors(texts) if self.embedding else None
+        return made_rows(self.scaling, matrix, self.projection, vectors)
 
     def positions(self, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that there are, by their ids."""
@@ -99,13 +102,15 @@ def table(
     progress: PhaseProgress | None = None,
     vocabulary: vectorizer.Vocabulary | None = None,
     features: str | None = None,
+    embedding: embeddings.Embedding | None = None,
     **settings: Any,
 ) -> FeatureTable:
     """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
 
     Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given. features: one of
     TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows. Of
-    vectors one of VECTOR_FEATURES; None takes plain ones. Vectors beside texts go behind their terms.
+    vectors one of VECTOR_FEATURES; None takes plain ones. Vectors beside texts, those of the items or those that an
+    embedding makes, go behind the terms.
     """
     vectors = None
     if items.texts is not None:
@@ -114,11 +119,17 @@ def table(
             vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
         matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
         scaled, vectors = scaling.fit(matrix, scale), cast("np.ndarray | None", items.vectors)
+        if embedding:
+            if vectors is not None:
+                raise ValueError(f"vectors beside texts must be given or made. Got both: {embedding.name} makes some.")
+            embedding, vectors = embedding.fit(items.texts, _phase(progress, "meaning"))
         if vectors is not None:
             if scale != "l2":
                 raise ValueError(f"vectors beside texts need the scaling l2. Got {scale}.")
-            scaled["beside"] = beside.fit(vectors)
+            scaled["beside"] = beside.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
     else:
+        if embedding:
+            raise ValueError(f"the embedding {embedding.name} is for texts. Got vectors.")
         if features in TEXT_FEATURES:
             raise ValueError(f"the features {features} are for texts. Got vectors.")
         matrix = cast(Matrix, items.vectors)
@@ -127,7 +138,7 @@ def table(
     if features == "rich+latent":
         projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"))
     made = made_rows(scaled, matrix, projection, vectors)
-    return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection)
+    return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection, embedding)
 
 
 def file_table(
@@ -135,13 +146,14 @@ def file_table(
     scale: str | None = None,
     progress: PhaseProgress | None = None,
     features: str | None = None,
+    embedding: embeddings.Embedding | None = None,
     **settings: Any,
 ) -> FeatureTable:
     """As `table`, where vectors get the features and the scaling that suit them unless others are named."""
     if items.texts is None:
         features = features or scaling.usual_features(cast(Matrix, items.vectors), scale)
         scale = scale or scaling.USUAL.get(features)
-    return table(items, scale or "l2", progress, features=features, **settings)
+    return table(items, scale or "l2", progress, features=features, embedding=embedding, **settings)
 
 
 def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -204,7 +216,7 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         raise formats.DataError(f"a data set named {name} exists already. Choose another name.")
     folder, items = store.folder / token_hex(8), made.items
     own = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), made.rows)
-    vocabulary = made.vocabulary
+    vocabulary, arrays = made.vocabulary, _arrays(made.rows, made.y, made.projection, own, made.embedding)
     record = {
         "name": name,
         "kind": "vectors" if vocabulary is None else "text",
@@ -221,17 +233,14 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         "documents": None if vocabulary is None else vocabulary.documents,
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
-        "checksums": json.dumps(rows.checksums(_arrays(made.rows, made.y, made.projection, own))),
+        "checksums": json.dumps(rows.checksums(arrays)),
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
     with importing(folder, store.path.name):
         rows.save(made.rows, folder)
-        np.save(folder / "y.npy", made.y.astype(np.int8))
-        if made.projection:
-            np.save(folder / "projection.npy", made.projection.numbers.ravel())
-        if own is not None:
-            np.save(folder / numbers.NAME, own)
+        for name in arrays.keys() - rows.arrays(made.rows).keys():
+            np.save(folder / f"{name}.npy", arrays[name].ravel())
         return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
@@ -253,6 +262,7 @@ def import_file(
     limits: Limits = LIMITS,
     features: str | None = None,
     vectors: formats.Vectors | None = None,
+    embedding: embeddings.Embedding | None = None,
     **settings: Any,
 ) -> tuple[int, formats.Items]:
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
@@ -265,7 +275,7 @@ def import_file(
         limits=limits,
         vectors=vectors,
     )
-    made = file_table(items, scale, progress, features, **settings)
+    made = file_table(items, scale, progress, features, embedding, **settings)
     return add(store, name, made, path, items.columns), items
 
 
@@ -277,13 +287,17 @@ def remove(store: Store, dataset: int) -> None:
 
 
 def _arrays(
-    made: Rows, y: np.ndarray, projection: latent.Projection | None, own: np.ndarray | None
+    made: Rows,
+    y: np.ndarray,
+    projection: latent.Projection | None,
+    own: np.ndarray | None,
+    embedding: embeddings.Embedding | None,
 ) -> dict[str, np.ndarray]:
-    """The arrays of rows, their labels, their projection and the numbers of their file by name, as their files are
-    called."""
+    """The arrays of rows, their labels, their projection, the numbers of their file and what makes vectors of texts by
+    name, as their files are called."""
     more = {"projection": projection.numbers if projection else None, "numbers": own}
     named = {name: array for name, array in more.items() if array is not None}
-    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)} | named
+    return rows.arrays(made) | {"y": y.astype(np.int8, copy=False)} | named | (embedding.arrays if embedding else {})
 
 
 # Folders of rows that no data set has, for the process that wrote them was killed
@@ -374,9 +388,11 @@ class Dataset:
         with self._readable():
             self._rows, self._y = mapped(self.folder, items)
             self.projection = _projection(self.folder, self._rows, self.scaling)
+            source = self.scaling.get("beside", {}).get("embedding")
+            self.embedding = embeddings.mapped(self.folder, source) if source else None
             kept = "numbers" in json.loads(self.record["checksums"] or "{}")
             self._numbers = numbers.mapped(self.folder, self._rows, len(self.feature_names)) if kept else None
-        arrays = _arrays(self._rows, self._y, self.projection, self._numbers)
+        arrays = _arrays(self._rows, self._y, self.projection, self._numbers, self.embedding)
         self._extents = [rows.extent(array) for array in arrays.values()]
         self._looked = -inf
 
@@ -421,7 +437,7 @@ class Dataset:
         """The checksums of the files of its rows and labels as they were written; as they are, where a version that
         kept none imported it."""
         kept = json.loads(self.record["checksums"] or "null")
-        return kept or rows.checksums(_arrays(self.rows, self.y, self.projection, self._numbers))
+        return kept or rows.checksums(_arrays(self.rows, self.y, self.projection, self._numbers, None))
 
     @property
     def files(self) -> dict[Path, int]:
@@ -433,7 +449,7 @@ class Dataset:
         """Refuse rows that are not as they were written: reads all of them."""
         with self._readable():
             rows.check_columns(self.rows)
-            now = rows.checksums(_arrays(self.rows, self.y, self.projection, self._numbers))
+            now = rows.checksums(_arrays(self.rows, self.y, self.projection, self._numbers, self.embedding))
             kept = self.checksums
             wrong = [name for name in now if now[name] != kept[name]]
             if wrong:
@@ -475,8 +491,14 @@ class Dataset:
 
     @property
     def beside(self) -> int:
-        """How many numbers of those who import stand beside each text."""
-        return _width(self.scaling)
+        """How many numbers stand beside each text that nothing makes of it."""
+        return 0 if self.embedding else _width(self.scaling)
+
+    @property
+    def beside_columns(self) -> tuple[str, ...]:
+        """The columns of these numbers."""
+        kept = json.loads(self.record["columns"] or "{}").get("features", [formats.VECTORS])
+        return tuple(kept) if self.beside else ()
 
     @property
     def named(self) -> int:
@@ -512,7 +534,9 @@ class Dataset:
         return self.store.positions(self.id, ids)
 
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
-        """Rows of new texts, with vectors beside them (None: zeros), or of vectors, through the stored vocabulary,
-        scaling and projection."""
+        """Rows of new texts, with vectors beside them (None: those that the embedding makes, or zeros), or of vectors,
+        through the stored vocabulary, scaling and projection."""
+        if self.embedding:
+            vectors = self.embedding.vectors(cast(Sequence[str], items))
         matrix = self.vocabulary.transform(cast(Sequence[str], items)) if self.vocabulary else items
         return made_rows(self.scaling, cast(Matrix, matrix), self.projection, vectors)

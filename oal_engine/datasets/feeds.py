@@ -167,7 +167,8 @@ def append_file(
     if vectors and not dataset.beside:
         raise formats.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
     head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
-    kept = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id} | _kept(dataset)
+    guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
+    kept = guess | {"features": dataset.beside_columns} | _kept(dataset)
     kept |= {key: None for key in ("label", "id") if kept[key] not in head.columns}
     if head.reader == "txt":
         kept["text"] = ("text",)
@@ -220,7 +221,7 @@ def _kept(dataset: Dataset) -> dict[str, Any]:
 def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
     """Columns as readers take them."""
     if dataset.record["kind"] == "text":
-        return formats.Columns(tuple(named["text"]), named["label"], named["id"], tuple(named.get("features", ())))
+        return formats.Columns(tuple(named["text"]), named["label"], named["id"], tuple(named["features"]))
     return formats.Columns((), named["label"], named["id"], tuple(dataset.feature_names))
 
 
@@ -270,7 +271,7 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
                 f"the data set {dataset.name} has vectors beside its texts: its feed must be lines of JSON objects."
             )
         return formats.Columns(("text",), features=())
-    kept = {"text": (), "label": None, "id": None, **_kept(dataset), **named}
+    kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, **_kept(dataset), **named}
     if kind == "text" and not kept["text"]:
         raise formats.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
     return _columns(dataset, kept)

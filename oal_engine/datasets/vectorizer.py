@@ -134,11 +134,12 @@ def _log(numbers: np.ndarray, settings: dict[str, Any]) -> np.ndarray:
     if settings["tokenizer"] != "rich":
         return np.log(numbers)
     distinct, places = np.unique(numbers, return_inverse=True)
-    return np.array([_exact_log(number) for number in distinct.tolist()])[places]
+    return np.array([exact_log(number) for number in distinct.tolist()])[places]
 
 
 @lru_cache(2**16)
-def _exact_log(number: float) -> float:
+def exact_log(number: float) -> float:
+    """The natural logarithm of a number, rounded correctly: the same bits on every machine."""
     return float(Context(prec=30).ln(Decimal(number)))
 
 

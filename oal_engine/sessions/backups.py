@@ -24,7 +24,9 @@ from . import look_back
 
 DATABASE, ROWS = "studio.db", "studio.rows"
 MEMBER = re.compile(
-    r"studio\.db|studio\.rows/\w+/(rows\.json|(y|numbers|indptr|indices|values|block|projection)\.npy)", re.ASCII
+    r"studio\.db|studio\.rows/\w+/(rows\.json|(y|numbers|indptr|indices|values|block|projection|"
+    r"embeddings|tokenizer|tokens)\.npy)",
+    re.ASCII,
 )
 LOCKS = 0x40000000, 512  # first byte and number of those that SQLite locks: https://www.sqlite.org/fileformat2.html
 

@@ -4,8 +4,9 @@ The first line says where the model is from and how an item becomes a row; each 
 what its values are computed with (document frequency, or mean and deviation), and its weight, or one for each class.
 Where similar wording counts, the first line also has the means and weights of its columns, and each feature what it
 adds to them: little-endian float32 in base64. Where waves stand beside the columns, the first line says how they turn,
-and the last lines are their weights. The file can be read with zcat. It is untrusted: every line is checked, and its
-size is bounded.
+and the last lines are their weights. Where vectors stand beside the texts, the first line says which columns they are,
+or which embedding makes them and how often each token came, and the last lines are their means and weights. The file
+can be read with zcat. It is untrusted: every line is checked, and its size is bounded.
 """
 
 import base64
@@ -13,7 +14,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,7 @@ from scipy import sparse
 
 from .. import __version__
 from ..datasets import fourier, latent, made_rows, scaling, vectorizer
+from ..datasets.embeddings import Embedding
 from ..datasets.readers import some
 from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
@@ -37,7 +39,7 @@ from .session import Session
 from .settings import MOST_CLASSES
 
 Rows = rows.Rows
-FORMAT, LATENT, WAVES = 1, 2, 3  # of a file without more, with the columns of similar wording, with waves
+FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # of a file without more, with similar wording, waves, vectors beside texts
 MOST_WORDS = 20  # of a term: with more a file from elsewhere could take any time
 
 
@@ -48,14 +50,17 @@ class ModelError(ValueError):
 @dataclass(frozen=True, eq=False)
 class Model:
     """The head of a model file; for each feature its name and the numbers that its values are computed with; the
-    weights of the features and then of similar wording or waves, shape (columns, 1), or (columns, K) where there are K
-    classes; and the projection of similar wording, if it counts."""
+    weights of the features and then of similar wording and vectors, or of waves, shape (columns, 1), or (columns, K)
+    where there are K classes; the projection of similar wording, if it counts; the means of vectors beside texts, if
+    there are such, and the embedding that makes them, if one does."""
 
     head: Row
     names: list[str]
     numbers: dict[str, np.ndarray]
     weights: np.ndarray
     projection: latent.Projection | None = None
+    means: np.ndarray | None = None
+    embedding: Embedding | None = None
 
     @property
     def multiclass(self) -> bool:
@@ -92,11 +97,41 @@ class Model:
         """Whether its items are texts, not vectors."""
         return self._vocabulary is not None
 
-    def rows(self, items: Any) -> Rows:
-        """The rows of texts, or of vectors whose columns are those of the model, as the session's own were made."""
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The columns of the vectors beside its texts, none where an embedding makes them."""
+        return tuple(self.head.get("beside", {}).get("columns", ()))
+
+    @property
+    def width(self) -> int:
+        """How many numbers these columns hold together."""
+        return self.head["beside"]["width"] if self.beside else 0
+
+    def with_embedding(self, given: Embedding | None) -> "Model":
+        """The model with the embedding that makes its vectors; ModelError where it needs another, or none."""
+        wanted = self.head.get("beside", {}).get("embedding")
+        got = f"{given.name} ({given.checksum})" if given else "none"
+        if wanted is None:
+            if given:
+                raise ModelError(f"the model of {self.head['session']} needs no embedding. Got {got}.")
+            return self
+        if given is None or given.checksum != wanted["checksum"]:
+            raise ModelError(
+                f"the model of {self.head['session']} needs the embedding {wanted['name']} ({wanted['checksum']}): "
+                f"name its folder (--embed). Got {got}."
+            )
+        return replace(self, embedding=replace(given, counts=np.array(self.head["beside"]["tokens"], np.int64)))
+
+    def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
+        """The rows of texts, with vectors beside them if the model has columns of such, or of vectors whose columns are
+        those of the model, as the session's own were made."""
         matrix = self._vocabulary.transform(items) if self._vocabulary else items
-        waves = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
-        return made_rows({"name": self.head["scaling"]} | self.numbers | waves, matrix, self.projection)
+        more: Row = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
+        if self.means is not None:
+            more["beside"] = {"means": self.means}
+        if self.embedding:
+            vectors = self.embedding.vectors(items)
+        return made_rows({"name": self.head["scaling"]} | self.numbers | more, matrix, self.projection, vectors)
 
     def columns(self, matrix: Any) -> Any:
         """The columns of the model out of a matrix with numbered columns; columns that a sparse one lacks are zeros."""
@@ -154,9 +189,10 @@ def of_session(session: Session) -> Model:
         numbers = {"document_frequency": vocabulary.document_frequency}
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
-    projection = dataset.projection
+    projection, given, embedding = dataset.projection, scaled.get("beside"), dataset.embedding
+    kind = BESIDE if given else LATENT if projection else WAVES if "fourier" in scaled else FORMAT
     head = {
-        "oal_model": LATENT if projection else WAVES if "fourier" in scaled else FORMAT, "engine": __version__,
+        "oal_model": kind, "engine": __version__,
         "session": settings.name, "dataset": dataset.name,
         "algorithm": settings.algorithm, "learner": settings.learner, "labels": len(session.labels),
         "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
@@ -168,8 +204,13 @@ def of_session(session: Session) -> Model:
         head["fourier"] = scaled["fourier"]
     if projection:
         head["similar_means"] = projection.numbers[-1].tolist()
-        head["similar_weights"] = weights[len(names) :].tolist()
-    return Model(head, list(names), {key: np.array(values) for key, values in numbers.items()}, weights, projection)
+        head["similar_weights"] = weights[len(names) :][: projection.numbers.shape[1]].tolist()
+    if embedding:
+        head["beside"] = {"embedding": embedding.source, "tokens": embedding.counts.tolist()}
+    elif given:
+        head["beside"] = {"columns": [*dataset.beside_columns], "width": dataset.beside}
+    arrays = {key: np.array(values) for key, values in numbers.items()}
+    return Model(head, list(names), arrays, weights, projection, np.array(given["means"]) if given else None, embedding)
 
 
 def calibrated(session: Session) -> Calibration:
@@ -209,7 +250,9 @@ def predicted(
                 items = vectors[[row for *_, row in good]]
             else:
                 items = [item[1 if model.text else 3] for _, item, _ in good]
-            for (line, (id, text, *_), _), prediction in zip(good, model.predictions(model.scores(model.rows(items)))):
+            given = np.array([item[3] for _, item, _ in good]) if model.beside else None
+            scores = model.scores(model.rows(items, given))
+            for (line, (id, text, *_), _), prediction in zip(good, model.predictions(scores)):
                 yield line, id, *prediction, *([text] if texts else ())
 
     return OutputTable({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
@@ -227,9 +270,12 @@ def write(model: Model, file: IO[bytes]) -> None:
     columns["weights"] = model.weights.tolist()
     features = (dict(zip(columns, line)) for line in zip(*columns.values()))
     others = model.weights[len(model.names) :].tolist() if "fourier" in model.head else []
-    waves = ({"wave": k, "weights": line} for k, line in enumerate(others, 1))
+    waves = [{"wave": k, "weights": line} for k, line in enumerate(others, 1)]
+    means = [] if model.means is None else model.means.tolist()
+    others = model.weights[len(model.weights) - len(means) :].tolist()
+    vectors = [{"vector": k, "mean": mean, "weights": line} for k, (mean, line) in enumerate(zip(means, others), 1)]
     with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-        for line in (model.head, *features, *waves):
+        for line in (model.head, *features, *waves, *vectors):
             packed.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
@@ -269,6 +315,10 @@ def _is_bool(value: Any) -> bool:
     return type(value) is bool
 
 
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 VECTORIZER: dict[str, Check] = {
     "tokenizer": _one_of(vectorizer.TOKENIZERS),
     "pattern": _one_of(vectorizer.TOKENIZERS.values()),  # another one could run for ever
@@ -285,7 +335,7 @@ SIMILAR: dict[str, Check] = {
     "similar_weights": lambda value: isinstance(value, list),
 }  # fmt: skip
 HEAD: dict[str, Check] = {
-    "oal_model": whole(FORMAT, WAVES),
+    "oal_model": whole(FORMAT, BESIDE),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
     "averaged": _is_bool, "multiclass": _is_bool, "labels": whole(0),
     "classes": lambda value: isinstance(value, list) and 2 <= len(value) <= MOST_CLASSES
@@ -300,6 +350,16 @@ def _above_zero(value: Any) -> bool:
     return number(value) and value > 0
 
 
+GIVEN: dict[str, Check] = {
+    "columns": lambda value: isinstance(value, list) and bool(value) and all(map(words(500), value)), "width": whole(1)
+}  # fmt: skip
+MADE: dict[str, Check] = {
+    "embedding": _is_dict, "tokens": lambda value: isinstance(value, list) and all(map(whole(0), value))
+}  # fmt: skip
+EMBEDDING: dict[str, Check] = {
+    "name": words(500), "checksum": words(64), "dtype": _one_of(["float16", "float32"]), "tokens": whole(1),
+    "width": whole(1), "tokenizer": whole(1),
+}  # fmt: skip
 FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
 NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
@@ -320,24 +380,30 @@ def read(path: Path | str) -> Model:
 def _read(entries: Iterator[tuple[int, Row]]) -> Model:
     nothing: Row = {}
     first = next(entries, (1, nothing))[1]
-    similar, waved = (isinstance(first, dict) and first.get("oal_model") == kind for kind in (LATENT, WAVES))
-    if isinstance(first, dict):
-        first.setdefault("offset", 0.0)  # files of version 0.2.0 have none
-    more_of_head = SIMILAR if similar else {"fourier": lambda value: isinstance(value, dict)} if waved else {}
-    head = checked(first, HEAD | more_of_head, 1, "head of a model")
+    similar, waved, given = (first.get("oal_model") == kind for kind in (LATENT, WAVES, BESIDE))
+    similar = similar or (given and "similar_means" in first)
+    first.setdefault("offset", 0.0)  # files of version 0.2.0 have none
+    parts = {"fourier": _is_dict} if waved else {"beside": _is_dict} if given else {}
+    head = checked(first, HEAD | (SIMILAR if similar else {}) | parts, 1, "head of a model")
     checked(head["calibration"], CALIBRATION, 1, "calibration of a model")
     text, scaled = head["vectorizer"] is not None, head["scaling"] == "standardize+l2"
     if text:
         checked(head["vectorizer"], VECTORIZER, 1, "vectorizer of a model")
     if waved:
         checked(head["fourier"], FOURIER, 1, "head of waves")
+    if given:
+        checked(head["beside"], MADE if "embedding" in head["beside"] else GIVEN, 1, "head of vectors")
     size = len(head["classes"]) if head["multiclass"] else 1
+    made_by = head.get("beside", {}).get("embedding")
+    if made_by is not None:
+        checked(made_by, EMBEDDING, 1, "embedding of a model")
     means, more = head.get("similar_means", []), head.get("similar_weights", [])
     fitted = [head["calibration"][key] is None for key in ("slope", "intercept")]
     if (
         text != (head["documents"] is not None)
         or (text and (scaled or waved))
-        or (similar and not text)
+        or ((similar or given) and not text)
+        or (made_by and made_by["tokens"] != len(head["beside"]["tokens"]))
         or len(more) != len(means)
         or not all(map(_numbers(size), more))
         or (not head["multiclass"] and len(head["classes"]) != 2)
@@ -351,7 +417,12 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
         feature["similar"] = _packed_numbers(len(means))
     features: dict[str, Row] = {}
     waves: list[Row] = []
+    vectors: list[Row] = []
     for at, line in entries:
+        if given and "vector" in line:
+            place = len(vectors) + 1
+            vectors.append(checked(line, {"vector": whole(place, place), "mean": number} | weighed, at, "vector"))
+            continue
         if waved and "wave" in line:
             place = len(waves) + 1
             waves.append(checked(line, {"wave": whole(place, place)} | weighed, at, "wave of this model"))
@@ -361,15 +432,18 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
             raise JsonLinesError(f"line {at} names the feature {line['feature'][:40]} again.")
         features[line["feature"]] = line
     for found, wanted_count, kind in (
-        (features, head["features"], "features"), (waves, 2 * fourier.WAVES * waved, "waves")
+        (features, head["features"], "features"), (waves, 2 * fourier.WAVES * waved, "waves"),
+        (vectors, (made_by or head.get("beside", {})).get("width", 0), "vectors"),
     ):  # fmt: skip
         if len(found) != wanted_count:
             count = f"{len(found):,} of its {wanted_count:,} {kind}"
             raise JsonLinesError(f"it has {count}: it is cut short or altered.")
     numbers = {key: np.array([line[key] for line in features.values()]) for key in wanted}
-    weights = np.array([*(line["weights"] for line in (*features.values(), *waves)), *more], dtype=np.float64)
+    named, unnamed = ([line["weights"] for line in each] for each in (features.values(), (*waves, *vectors)))
+    weights = np.array([*named, *more, *unnamed], dtype=np.float64)
+    means_of_vectors = np.array([line["mean"] for line in vectors]) if given else None
     projection = None
     if similar:
         directions = [_unpacked(line["similar"]) for line in features.values()]
         projection = latent.Projection(rows.read_only(np.array([*directions, means]), np.float32))
-    return Model(head, [*features], numbers, weights, projection)
+    return Model(head, [*features], numbers, weights, projection, means_of_vectors)

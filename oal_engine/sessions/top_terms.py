@@ -96,7 +96,7 @@ def term(dataset: Dataset, column: int) -> str:
     """The term or the name of a column of a data set; of all that have none, the same words."""
     if dataset.vocabulary:
         if column >= dataset.named:
-            return "similar meaning" if dataset.beside else "similar wording"
+            return "similar meaning" if "beside" in dataset.scaling else "similar wording"
         return dataset.vocabulary.readable(column)
     if column >= dataset.named:
         return "combinations of columns"

@@ -5,6 +5,7 @@ import io
 import json
 import lzma
 import os
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,8 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.command_line import ROWS, RUN, TWEETS
+from tests.harness.examples import topics, write_embedding
+from tests.harness.sessions import label_until_the_end
 
 # Import and lists
 
@@ -110,6 +113,37 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
     assert (1, "", f"error: {message}\n") == run("append", "a", "-", "--vectors", "w.npy")
     plain, beside = (ok("replay", tweets, *labels, *options, *RUN) for options in ((), ("--vectors", "v.npy")))
     assert plain["mean"] != beside["mean"]
+
+
+def test_predict_with_vectors(ok, run, tmp_path):
+    """A model asks for its vectors again, as a column or a file, or for the folder of its embedding, and says so."""
+    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
+    write_embedding(tmp_path / "tiny")
+    table = np.random.default_rng(0).normal(size=(60, 3))
+    lines = [{"text": text, "label": k % 2, "v": v} for k, (text, v) in enumerate(zip(topics(60), table.tolist()))]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    np.save(tmp_path / "v.npy", table)
+    columns = ("a.jsonl", "--text", "text", "--label", "label")
+    ok("import", *columns, "--feature", "v", "--name", "given")
+    ok("import", *columns, "--embed", "tiny", "--name", "made")
+    for number, name in enumerate(("given", "made"), 1):
+        create(store := Store(), name, "PAA-I", budget=5)
+        label_until_the_end(Session(store, number))
+        ok("export", str(number), "--what", "model", "--out", f"{name}.gz")
+    predict = ("predict", "a.jsonl", "--model")
+    by_column, by_file = (ok(*predict, "given.gz", *more) for more in ((), ("--vectors", "v.npy")))
+    assert by_column == by_file
+    assert 61 == len(by_column.splitlines()) == len(ok(*predict, "made.gz", "--embed", "tiny").splitlines())
+    for arguments, message in (
+        (("made.gz",), r"needs the embedding tiny \(\w{16}\): name its folder \(--embed\)\. Got none\."),
+        (("given.gz", "--embed", "tiny"), r"needs no embedding\. Got tiny \(\w{16}\)\."),
+        (("made.gz", "--embed", "tiny", "--vectors", "v.npy"), r"--vectors is for models with vectors beside texts\."),
+    ):
+        code, _, error = run(*predict, *arguments)
+        assert code == 1
+        assert re.search(message, error)
+    plain, meaning = (ok("replay", *columns, *more, *RUN) for more in ((), ("--embed", "tiny")))
+    assert plain["mean"] != meaning["mean"]
 
 
 def test_import_by_a_mesh_tree(ok, run, tmp_path):

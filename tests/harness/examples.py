@@ -77,3 +77,19 @@ def answer(store, dataset, labels=60, **settings):
         label = 1 if asked.item % 5 == 0 else -1
         opened.answer(f"{session}-{k}", asked.id, 0 if k % 11 == 10 else -label if k % 7 == 6 else label, "Ann", 2.5)
     return session
+
+
+def write_embedding(folder, seed=0, width=8, **tensors):
+    """A static embedding of the words of the topics in a folder, in the format of model2vec; the vectors by word."""
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    words = ["[UNK]", *" ".join(TOPICS).split()]
+    tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    table = np.random.default_rng(seed).normal(size=(len(words), width)).astype(np.float16)
+    save_file({"embeddings": table} | tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text("{}")
+    return dict(zip(words, table.astype(float)))

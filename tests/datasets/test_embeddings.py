@@ -1,0 +1,151 @@
+"""Static token embeddings: vectors of texts by their formula, from a folder that need not stay."""
+
+import json
+import re
+import shutil
+import sys
+from collections import Counter
+from math import log
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, embeddings, feeds, formats
+from oal_engine.kernel import rows
+from oal_engine.store import Store
+from tests.harness.examples import topics, write_embedding
+
+pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
+numpy_tensors = pytest.importorskip(
+    "safetensors.numpy", reason="needs safetensors: pip install -r requirements-embed.txt"
+)
+pytestmark = pytest.mark.slow
+
+TEXTS = topics(60)
+COLUMNS = formats.Columns(("text",), "label")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_embedding(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def naive(texts, vectors):
+    """The vectors of texts by their formula, one word at a time."""
+    split = [[word for word in text.split() if word in vectors and word != "[UNK]"] for text in texts]
+    came = Counter(word for words in split for word in words)
+    share = {word: count / came.total() for word, count in came.items()}
+    return np.array(
+        [
+            sum(
+                (
+                    1e-3 / (1e-3 + share[word]) * (1 + log(count)) * vectors[word]
+                    for word, count in Counter(words).items()
+                ),
+                np.zeros(8),
+            )
+            for words in split
+        ]
+    )
+
+
+def test_vectors_are_those_of_the_formula(tmp_path):
+    """A text's vector is the sum of w (1 + ln count) times its tokens' vectors; unknown words are nothing."""
+    vectors, texts = write_embedding(tmp_path / "tiny"), [*TEXTS, "goal goal goal match", "qwertz", ""]
+    fitted, made = embeddings.read(tmp_path / "tiny").fit(texts)
+    np.testing.assert_allclose(made, naive(texts, vectors), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(made, fitted.vectors(texts))
+    assert np.array_equal(made[7:8], fitted.vectors(texts[7:8]))
+    assert (0, 8) == fitted.vectors([]).shape
+
+
+def test_tokens_may_share_vectors_with_weights(tmp_path):
+    """A mapping from tokens to vectors and a weight for each token are heeded."""
+    size = len(write_embedding(tmp_path / "plain"))
+    mapping, weights = np.arange(size)[::-1].copy(), np.linspace(0, 2, size)
+    write_embedding(tmp_path / "mapped", mapping=mapping, weights=weights)
+    plain, mapped = (embeddings.read(tmp_path / name).table for name in ("plain", "mapped"))
+    np.testing.assert_allclose(mapped, plain[mapping].astype(float) * weights[:, None], rtol=1e-6)
+
+
+def test_files_of_wordllama_are_found(folder, tmp_path):
+    """The table and the tokenizer may stand in folders of their own, under the names that WordLlama gives them."""
+    for name in ("weights", "tokenizers"):
+        (tmp_path / "llama" / name).mkdir(parents=True)
+    shutil.copy(folder / "tokenizer.json", tmp_path / "llama" / "tokenizers" / "l2_tokenizer_config.json")
+    table = numpy_tensors.load_file(folder / "model.safetensors")["embeddings"]
+    numpy_tensors.save_file({"embedding.weight": table}, tmp_path / "llama" / "weights" / "l2.safetensors")
+    found = embeddings.read(tmp_path / "llama")
+    assert ("llama", embeddings.read(folder).checksum) == (found.name, found.checksum)
+
+
+def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
+    """What is missing or wrong in a folder is said in a sentence, as is which packages read it."""
+
+    def refused(message):
+        with pytest.raises(formats.DataError, match=re.escape(message)):
+            embeddings.read(folder)
+
+    with pytest.raises(formats.DataError, match=r"embeddings must be a folder\. Got .*nowhere\."):
+        embeddings.read(tmp_path / "nowhere")
+    table = numpy_tensors.load_file(folder / "model.safetensors")["embeddings"]
+    numpy_tensors.save_file({"embeddings": table[1:]}, folder / "model.safetensors")
+    refused("model.safetensors must have a finite vector for each of the 37 tokens. Got 36.")
+    numpy_tensors.save_file({"other": table}, folder / "model.safetensors")
+    refused("model.safetensors must have a table embeddings or embedding.weight. Got other.")
+    (folder / "model.safetensors").write_bytes(b"x")
+    refused("model.safetensors cannot be read: ")
+    write_embedding(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    refused("tokenizer.json cannot be read: ")
+    (folder / "tokenizer.json").unlink()
+    refused("must have one file *tokenizer*.json, or tokenizer.json. Got none.")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    refused("embeddings need the packages safetensors and tokenizers: pip install -r requirements-embed.txt.")
+
+
+@pytest.fixture
+def kept(tmp_path, folder):
+    """The first 40 texts with an embedding as a data set, whose folder is gone."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text(
+        "".join(json.dumps({"text": text, "label": int(k % 3 == 0)}) + "\n" for k, text in enumerate(TEXTS))
+    )
+    embedding, items = embeddings.read(folder), formats.read(path, COLUMNS)
+    first = feeds._part(items, slice(40), {})
+    store = Store(tmp_path / "studio.db")
+    made = datasets.table(first, embedding=embedding)
+    dataset = Dataset(store, datasets.add(store, "texts", made, path, COLUMNS))
+    assert rows.content(made.transform(["goal"]), 0) == rows.content(dataset.transform(["goal"]), 0)
+    shutil.rmtree(folder)
+    yield dataset
+    store.close()
+
+
+def test_later_texts_need_no_folder(kept, tmp_path):
+    """Stored and appended texts have the rows of their formula, though the folder is gone; a damage is noticed."""
+    before = [rows.content(kept.rows, i) for i in range(40)]
+    assert before == [rows.content(kept.transform(TEXTS[:40]), i) for i in range(40)]
+    assert 20 == sum(lot.appended for lot in feeds.append_file(kept, tmp_path / "texts.jsonl"))
+    grown, made = Dataset(Store(kept.store.path), "texts"), kept.transform(TEXTS[40:])
+    grown.check()
+    assert before + [rows.content(made, i) for i in range(20)] == [rows.content(grown.rows, i) for i in range(60)]
+    path = kept.folder / "embeddings.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(formats.DataError, match=r"embeddings\.npy is damaged"):
+        grown.check()
+
+
+def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
+    """Numbers have no embedding, and vectors are given or made, not both."""
+    (tmp_path / "a.csv").write_text("x,y,label\n1,2,1\n3,4,-1\n")
+    items = formats.read(tmp_path / "a.csv", formats.Columns((), "label", features=("x",)))
+    embedding = embeddings.read(folder)
+    with pytest.raises(ValueError, match=r"the embedding tiny is for texts\. Got vectors\."):
+        datasets.table(items, embedding=embedding)
+    (tmp_path / "b.csv").write_text("text,x,label\n" + "".join(f"goal match,{k},1\n" for k in range(9)))
+    items = formats.read(tmp_path / "b.csv", formats.Columns(("text",), "label", features=("x",)))
+    with pytest.raises(ValueError, match=r"must be given or made\. Got both: tiny makes some\."):
+        datasets.table(items, embedding=embedding)
