@@ -1,6 +1,7 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from oal_engine import datasets
 from oal_engine.datasets import formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
-from ui.access import files_folder, served_file
+from ui.access import files_folder, served_file, served_folder
 from ui.page import (
     complain,
     counted,
@@ -34,6 +35,9 @@ FEATURES_HELP = {
     "together in these texts, so that a label also counts for texts with other words.",
     "vectors": "Waves: cosines and sines of combinations of the columns, which separate what no plane does.",
 }
+VECTORS_HELP = (
+    "Such as embeddings, which say what each text means: items are shown as texts, and the model learns from both."
+)
 File = tuple[Any, str]  # something to read, and its name
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
@@ -42,6 +46,7 @@ PHASES = {
     "vocabulary": "Finding the vocabulary",
     "vectors": "Making vectors",
     "wording": "Finding similar wording",
+    "meaning": "Embedding texts",
     "items": "Adding items",
 }
 
@@ -94,6 +99,34 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
     )
 
 
+def beside_texts(peek: formats.Peek, columns: formats.Columns) -> tuple[formats.Columns, dict[str, Any]]:
+    """Columns with those of vectors beside the texts, and what else makes such vectors, as arguments of an import."""
+    more: dict[str, Any] = {}
+    with st.expander("Vectors beside the texts"):
+        note(VECTORS_HELP)
+        offered = [each for each in (*peek.lists, *peek.numeric) if each not in (columns.label, columns.id)]
+        if offered:
+            chosen = st.multiselect("Columns of numbers, or of lists of numbers", offered, key="beside")
+            columns = replace(columns, features=tuple(chosen) or None)
+        if file := vectors_file("beside-"):
+            more["vectors"] = file
+        if (folder := files_folder()) and (
+            path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
+        ):
+            try:
+                more["embed"] = served_folder(path)
+            except ValueError as error:
+                complain(error)
+    return columns, more
+
+
+def vectors_file(key: str) -> File | None:
+    """An uploaded file of vectors and its name, or None."""
+    nth = st.session_state.get("imports", "")
+    upload = st.file_uploader("A file of vectors, one for each row (.npy, .parquet)", key=f"{key}vectors{nth}")
+    return (upload, upload.name) if upload else None
+
+
 def label_rule(words: list[str], label: str) -> dict[str, Any]:
     """How the words of the label column become classes, as arguments of `Columns`."""
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
@@ -142,7 +175,9 @@ def import_form(store: Store) -> None:
         complain(error)
         return
     st.dataframe(peek.rows, hide_index=True, height=min(250, 38 + 35 * len(peek.rows)))
-    columns = choose_columns(peek)
+    columns, more = choose_columns(peek), {}
+    if columns.text:
+        columns, more = beside_texts(peek, columns)
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
     scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
@@ -161,9 +196,10 @@ def import_form(store: Store) -> None:
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
     described = source, name, columns, reader, encoding
-    if checked and (report := attempt(lambda bar: imports.check(*described, bar))):
+    if checked and (report := attempt(lambda bar: imports.check(*described, bar, more.get("vectors")))):
         note(report)
-    if sent and (report := attempt(lambda bar: imports.import_file(store, *described, title, *made_of, bar))):
+    work = partial(imports.import_file, store, *described, title, *made_of)
+    if sent and (report := attempt(lambda bar: work(bar, **more))):
         st.session_state["imported"] = f"{title}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()
@@ -176,8 +212,9 @@ def append_form(store: Store) -> None:
     if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
         return
     source, name = file
+    vectors = vectors_file("more-") if datasets.Dataset(store, which).beside else None
     if st.button("Add items", key="append") and (
-        taken := attempt(lambda bar: imports.append(store, source, name, which, bar))
+        taken := attempt(lambda bar: imports.append(store, source, name, which, bar, vectors))
     ):
         st.session_state["imported"] = f"{names[which]}: {taken}."
         st.rerun()

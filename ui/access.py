@@ -6,7 +6,7 @@ closes the app to everybody.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,16 +62,25 @@ def files_folder() -> Path | None:
 
 def served_file(name: str) -> Path:
     """The file of a name, or of a path, inside the folder of `files_folder`."""
+    return _served(name, "file", Path.is_file)
+
+
+def served_folder(name: str) -> Path:
+    """The folder of a name, or of a path, inside the folder of `files_folder`."""
+    return _served(name, "folder", Path.is_dir)
+
+
+def _served(name: str, kind: str, is_kind: Callable[[Path], bool]) -> Path:
     folder = files_folder()
     if folder is None:
         raise ValueError("Files of the server can be imported where OAL_FILES names their folder, without a log-in.")
     try:
         path = (folder / name).resolve()
-        if path.is_relative_to(folder) and path.is_file():
+        if path.is_relative_to(folder) and is_kind(path):
             return path
     except (OSError, ValueError):  # too long, or with a character that no name has
         pass
-    raise ValueError(f"There is no file {name} in the folder {folder.name}.")
+    raise ValueError(f"There is no {kind} {name} in the folder {folder.name}.")
 
 
 def _is_login_required() -> bool:

@@ -172,6 +172,6 @@ def _only(folder: Path, pattern: str, usual: str) -> Path:
     if len(named) != 1:
         names = ", ".join(str(path.relative_to(folder)) for path in found[:5])
         raise DataError(
-            f"{folder} must have one file {pattern}, or {usual}{Path(pattern).suffix}. Got {names or 'none'}."
+            f"{folder.name} must have one file {pattern}, or {usual}{Path(pattern).suffix}. Got {names or 'none'}."
         )
     return named[0]

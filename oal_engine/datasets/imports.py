@@ -14,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from . import formats, readers, sources
 from .sources import FileOrPath, PhaseProgress
@@ -27,11 +27,14 @@ from .sources import FileOrPath, PhaseProgress
 if TYPE_CHECKING:
     from ..store import Store
 
+NamedFile: TypeAlias = tuple[FileOrPath, str]  # something to read, and its name
+
 MEMORY = 4 * 2**30  # bytes that the process may map; the environment's OAL_IMPORT_MEMORY overrides it
 NICE = 10  # whoever labels goes first
 PAUSE = 0.2  # seconds without a word, after which progress is told again: a page that was left ends by it
 PREVIEW, WIDEST, LONGEST = 20, 100, 500  # rows, columns and characters of a cell that are shown
-ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}  # threads reserve much memory
+# Threads reserve much memory.
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
 
 
 @contextmanager
@@ -51,7 +54,8 @@ def opened(source: FileOrPath) -> Iterator[BinaryIO]:
 def peek(source: FileOrPath, name: str, reader: str | None = None, encoding: str = "utf-8") -> formats.Peek:
     """The first rows of a file, each cell cut, and a guess of its columns; as `formats.peek`."""
     head = _run("peek", source, name=name, reader=reader, encoding=encoding)
-    return formats.Peek(**head | {"guess": _columns(head["guess"]), "numeric": tuple(head["numeric"])})
+    kept = {key: tuple(head[key]) for key in ("numeric", "lists")}
+    return formats.Peek(**head | kept | {"guess": _columns(head["guess"])})
 
 
 def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
@@ -60,10 +64,18 @@ def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
 
 
 def check(
-    source: FileOrPath, name: str, columns: formats.Columns, reader: str | None, encoding: str, progress: PhaseProgress
+    source: FileOrPath,
+    name: str,
+    columns: formats.Columns,
+    reader: str | None,
+    encoding: str,
+    progress: PhaseProgress,
+    vectors: NamedFile | None = None,
 ) -> str:
-    """A sentence on what a file holds, of which nothing is kept."""
-    return _run("check", source, progress, name=name, columns=asdict(columns), reader=reader, encoding=encoding)
+    """A sentence on what a file holds, with the vectors of another beside it, of which nothing is kept."""
+    return _run(
+        "check", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding
+    )
 
 
 def import_file(
@@ -77,28 +89,47 @@ def import_file(
     scale: str | None,
     features: str | None,
     progress: PhaseProgress,
+    vectors: NamedFile | None = None,
+    embed: Path | None = None,
 ) -> str:
-    """Keep a file as a data set; a sentence on what it holds."""
+    """Keep a file as a data set, with vectors beside its texts from another file or from the embedding in a folder; a
+    sentence on what it holds."""
     return _run(
-        "import", source, progress, name=name, columns=asdict(columns), reader=reader, encoding=encoding, title=title,
-        scale=scale, features=features, database=str(store.path.resolve()),
+        "import", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding,
+        title=title, scale=scale, features=features, database=str(store.path.resolve()), embed=embed and str(embed),
     )  # fmt: skip
 
 
-def append(store: Store, source: FileOrPath, name: str, dataset: int, progress: PhaseProgress) -> str:
-    """Append the items of a file to a data set; a sentence on what became of them."""
-    return _run("append", source, progress, name=name, dataset=dataset, database=str(store.path.resolve()))
+def append(
+    store: Store,
+    source: FileOrPath,
+    name: str,
+    dataset: int,
+    progress: PhaseProgress,
+    vectors: NamedFile | None = None,
+) -> str:
+    """Append the items of a file to a data set, with the vectors of another; a sentence on what became of them."""
+    return _run("append", source, progress, vectors, name=name, dataset=dataset, database=str(store.path.resolve()))
 
 
-def _run(work: str, source: FileOrPath, progress: PhaseProgress | None = None, **settings: Any) -> Any:
-    """What a process of its own makes of a file; progress is a function of (phase, done, total), and where it raises,
-    the process ends."""
+def _run(
+    work: str,
+    source: FileOrPath,
+    progress: PhaseProgress | None = None,
+    vectors: NamedFile | None = None,
+    **settings: Any,
+) -> Any:
+    """What a process of its own makes of a file, and of one with vectors; progress is a function of (phase, done,
+    total), and where it raises, the process ends."""
     answer: dict[str, Any] = {}
     done = "reading", 0, 1
-    with opened(source) as file:
+    with opened(source) as file, opened(vectors[0]) if vectors else nullcontext() as beside:
+        if vectors and beside:
+            settings["vectors"] = beside.fileno(), vectors[1]
+        handed = [each.fileno() for each in (file, beside) if each]
         process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, str(file.fileno())], cwd=Path(__file__).parents[2],
-            env=os.environ | ALONE, pass_fds=[file.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | ALONE, pass_fds=handed, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         with process:
             try:
@@ -166,7 +197,13 @@ def _mesh(file: BinaryIO, progress: PhaseProgress, name: str, number: str) -> tu
 
 
 def _items(
-    file: BinaryIO, progress: PhaseProgress, name: str, columns: Mapping[str, Any], reader: str | None, encoding: str
+    file: BinaryIO,
+    progress: PhaseProgress,
+    name: str,
+    columns: Mapping[str, Any],
+    reader: str | None,
+    encoding: str,
+    vectors: tuple[int, str] | None = None,
 ) -> formats.Items:
     return formats.read(
         file,
@@ -175,7 +212,17 @@ def _items(
         reader=reader,
         encoding=encoding,
         progress=lambda done, total: progress("reading", done, total),
+        vectors=_vectors(vectors),
     )
+
+
+def _vectors(handed: tuple[int, str] | None) -> formats.Vectors | None:
+    """The vectors of an open file, by its number and its name."""
+    if handed is None:
+        return None
+    number, name = handed
+    with open(number, "rb") as file:
+        return formats.read_vectors(file, name=name)
 
 
 def _check(file: BinaryIO, progress: PhaseProgress, **settings: Any) -> str:
@@ -189,24 +236,35 @@ def _import(
     title: str,
     scale: str | None,
     features: str | None,
+    embed: str | None,
     **settings: Any,
 ) -> str:
     from .. import datasets
     from ..store import Store
+    from . import embeddings
 
+    embedding = embeddings.read(embed) if embed else None
     items = _items(file, progress, **settings)
-    made = datasets.file_table(items, scale, progress, features=features)
-    datasets.add(Store(database), title, made, settings["name"], _columns(settings["columns"]))
+    made = datasets.file_table(items, scale, progress, features, embedding)
+    datasets.add(Store(database), title, made, settings["name"], items.columns)
     return items.report()
 
 
-def _append(file: BinaryIO, progress: PhaseProgress, database: str, name: str, dataset: int) -> str:
+def _append(
+    file: BinaryIO,
+    progress: PhaseProgress,
+    database: str,
+    name: str,
+    dataset: int,
+    vectors: tuple[int, str] | None = None,
+) -> str:
     from .. import datasets
     from ..store import Store
     from . import feeds
 
     grown = datasets.Dataset(Store(database), dataset)
-    return str(sum(feeds.append_file(grown, file, name=name, progress=progress), feeds.Taken()))
+    lots = feeds.append_file(grown, file, name=name, progress=progress, vectors=_vectors(vectors))
+    return str(sum(lots, feeds.Taken()))
 
 
 WORK: dict[str, Callable[..., Any]] = {

@@ -101,7 +101,7 @@ def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
     (folder / "tokenizer.json").write_text("{}")
     refused("tokenizer.json cannot be read: ")
     (folder / "tokenizer.json").unlink()
-    refused("must have one file *tokenizer*.json, or tokenizer.json. Got none.")
+    refused("tiny must have one file *tokenizer*.json, or tokenizer.json. Got none.")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     refused("embeddings need the packages safetensors and tokenizers: pip install -r requirements-embed.txt.")
 

@@ -1,5 +1,6 @@
 """Imports of the page run in a process of their own with limited memory, which leaves nothing behind."""
 
+import io
 import os
 import subprocess
 import sys
@@ -9,9 +10,11 @@ import time
 import numpy as np
 import pytest
 
+from oal_engine import datasets
 from oal_engine.datasets import formats, imports
 from oal_engine.store import Store
 from tests.harness import ROOT
+from tests.harness.examples import write_embedding
 from tests.harness.files import named
 
 COLUMNS = formats.Columns(("text",), "label", None, (), positive=("pos",))
@@ -66,6 +69,36 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     assert "appended 10, dropped 30 exact duplicates" == imports.append(
         store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None
     )
+
+
+@pytest.mark.slow
+def test_vectors_come_beside_an_upload(store):
+    """An upload of texts and one of vectors become a data set, are checked, and are appended."""
+    vectors = io.BytesIO()
+    np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
+    more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
+    assert "30 items (20 positive, 10 negative)." == imports.check(*more, lambda *each: None, (vectors, "v.npy"))
+    report = imports.import_file(store, *more, "texts", "l2", None, lambda *each: None, (vectors, "v.npy"))
+    assert ("30 items (20 positive, 10 negative).", 3) == (report, datasets.Dataset(store, "texts").beside)
+    np.save(short := io.BytesIO(), np.eye(3))
+    file = named("text,label\nnew words,pos\nnew kind1,pos\nnew text,neg\n", "y.csv")
+    taken = imports.append(store, file, "y.csv", 1, lambda *each: None, (short, "w.npy"))
+    assert "appended 3, dropped 0 exact duplicates" == taken
+    with pytest.raises(formats.DataError, match=r"w\.npy must have one vector for each of the 30 rows of x\.csv"):
+        imports.check(*more, lambda *each: None, (short, "w.npy"))
+
+
+@pytest.mark.slow
+def test_an_embedding_comes_from_a_folder(store, tmp_path):
+    """The process makes vectors of texts with the embedding in a folder, and says what is missing there."""
+    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
+    write_embedding(tmp_path / "tiny")
+    more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
+    imports.import_file(store, *more, "texts", "l2", None, lambda *each: None, embed=tmp_path / "tiny")
+    assert "tiny" == datasets.Dataset(store, "texts").embedding.name
+    (tmp_path / "none").mkdir()
+    with pytest.raises(formats.DataError, match=r"^none must have one file \*\.safetensors, or model\.safetensors\."):
+        imports.import_file(store, *more, "other", "l2", None, lambda *each: None, embed=tmp_path / "none")
 
 
 def test_a_preview_is_that_of_the_formats():

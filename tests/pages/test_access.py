@@ -234,6 +234,14 @@ def test_files_in_the_folder_of_the_owner_are_read(folder):
         assert inside == access.served_file(name)
 
 
+def test_folders_in_the_folder_of_the_owner_are_found(folder):
+    """A folder inside is found; files, what is missing and what is outside are refused with the same message."""
+    assert folder / "below" == access.served_folder("below")
+    for name in ("..", "up", "below/in.csv", "missing", "../shared2"):
+        with pytest.raises(ValueError, match=r"^There is no folder .* in the folder shared\.$"):
+            access.served_folder(name)
+
+
 OUTSIDE = ["../out.csv", "link.csv", "up/out.csv", "../shared2/out.csv", "/etc/passwd", "below", "pipe.csv"]
 
 
@@ -256,8 +264,9 @@ def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
         monkeypatch.setenv("OAL_FILES", named and str(folder))
     if written:
         secrets.write_text(written)
-    with pytest.raises(ValueError, match="OAL_FILES"):
-        access.served_file(str(folder / "below" / "in.csv"))
+    for served, path in ((access.served_file, folder / "below" / "in.csv"), (access.served_folder, folder / "below")):
+        with pytest.raises(ValueError, match="OAL_FILES"):
+            served(str(path))
     assert "way" not in [control.key for control in opened("pages/4_Data.py").segmented_control]
 
 

@@ -1,5 +1,6 @@
 """Home, Label and Data without a browser, and what all pages have in common."""
 
+import json
 import re
 import shutil
 import sqlite3
@@ -389,6 +390,25 @@ def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen,
     assert columns == datasets.Dataset(store, "table").rows.columns
     assert "3 features" in words(at)
     assert "3 features" in words(run("home.py"))
+
+
+def test_vectors_stand_beside_texts(store, tmp_path):
+    """Columns of lists or numbers are offered as vectors beside texts; a folder of embeddings must be in the folder."""
+    path = tmp_path / "texts.jsonl"
+    lines = [{"text": f"hello word{k % 3}", "n": k, "v": [k % 5, 1.5, k % 7], "label": k % 2} for k in range(40)]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert ["v", "n"] == at.multiselect(key="beside").options
+    at.text_input(key="embed").set_value("nowhere").run()
+    assert "There is no folder nowhere" in words(at)
+    at.text_input(key="embed").set_value("").run()
+    at.multiselect(key="beside").set_value(["v"]).run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    stored = datasets.Dataset(store, "texts")
+    assert (3, ("v",)) == (stored.beside, stored.beside_columns)
 
 
 def test_each_label_word_becomes_a_class(store, tmp_path):
