@@ -89,7 +89,7 @@ class Items:
         dataset, share = self.run.dataset, self._shares(position, weights)
         shown = file_numbers(dataset, position, SHOWN_FEATURES)
         lines = [[name, value, share.get(column, 0.0)] for column, name, value in shown]
-        return lines + ([[top_terms.term(dataset, dataset.named), "", share[dataset.named]]] if dataset.latent else [])
+        return lines + ([[top_terms.term(self.run, dataset.named), "", share[dataset.named]]] if dataset.latent else [])
 
     def result(self, counts: np.ndarray) -> str:
         """The result in a sentence, for the end of the session."""

@@ -103,7 +103,7 @@ class Player:
         shown = self._tables(step.place.counts, number) | {
             "progress": vars(step.place.progress),
             "passed": vars(step.passed) | {"first": step.passed.first + 1},
-            "moved": [[top_terms.term(self.trace.dataset, m.column), m.label, m.old, m.new] for m in step.moved],
+            "moved": [[top_terms.term(self.trace, m.column), m.label, m.old, m.new] for m in step.moved],
         }
         if step.entry is None:
             result = self._shown.result(step.place.counts)

@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -136,7 +136,8 @@ def table(
         scaled = scaling.fit(matrix, scale, features or "plain")
     projection = None
     if features == "rich+latent":
-        projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"))
+        shared = cast(vectorizer.Vocabulary, vocabulary).shared
+        projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"), shared)
     made = made_rows(scaled, matrix, projection, vectors)
     return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection, embedding)
 
@@ -168,7 +169,7 @@ def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -
         raise ValueError(f"a tokenizer is for the features words. Got {settings['tokenizer']} for {features}.")
     if features == "rich+latent" and scale != "l2":
         raise ValueError(f"the features rich+latent need the scaling l2. Got {scale}.")
-    return features, {"tokenizer": "rich"} | settings
+    return features, {"tokenizer": "rich", "new": vectorizer.NEW} | settings
 
 
 def made_rows(
@@ -382,6 +383,8 @@ class Dataset:
         self.store, self.record = store, cast(DatasetRecord, store.dataset(key))
         self.id, self.name = self.record["id"], self.record["name"]
         self.folder = store.folder / self.record["folder"]
+        self._read: set[int] = set()
+        self._new_terms: dict[int, str] = {}
         self._map(self.record["items"] if items is None else items)
 
     def _map(self, items: int) -> None:
@@ -483,6 +486,15 @@ class Dataset:
             documents,
             json.loads(settings),
         )
+
+    def new_terms(self, items: Iterable[int]) -> dict[int, str]:
+        """The terms of some items, and of those that were asked for before, that the vocabulary lacks, by the columns
+        that they share with others."""
+        if self.vocabulary and (unread := [item for item in items if item not in self._read]):
+            for row in self.store.items(self.id, unread, texts=True).values():
+                self._new_terms |= self.vocabulary.new_terms(row["text"])
+            self._read.update(unread)
+        return self._new_terms
 
     @property
     def latent(self) -> int:

@@ -40,21 +40,27 @@ class Projection:
         return unit(np.where(alike.any(axis=1, keepdims=True), alike - self.numbers[-1], 0))
 
 
-def fit(terms: Matrix, progress: Progress | None = None) -> Projection | None:
-    """The projection of rows of terms of unit length; None where there are too few texts or terms for one."""
-    texts = terms.shape[0]
-    if texts < FEWEST_TEXTS or terms.shape[1] < FEWEST_TERMS:
+def fit(terms: Matrix, progress: Progress | None = None, shared: int = 0) -> Projection | None:
+    """The projection of rows of terms of unit length; None where there are too few texts or terms for one.
+
+    shared: how many of the last columns belong to no term alone, and therefore take no part.
+    """
+    texts, own = terms.shape[0], terms.shape[1] - shared
+    if texts < FEWEST_TEXTS:
+        return None
+    size = min(texts, FITTED)
+    sparse = cast(SparseRows, rows.as_rows(terms[np.arange(size) * texts // size][:, :own]))
+    if (held := np.unique(sparse.indices).size) < FEWEST_TERMS:
         return None
     if progress:
         progress(0, 1)
-    size = min(texts, FITTED)
-    sparse = cast(SparseRows, rows.as_rows(terms[np.arange(size) * texts // size]))
-    directions = truncated_svd.strongest(sparse, min(MOST, size // 4, 1 + terms.shape[1] // 4))
+    directions = truncated_svd.strongest(sparse, min(MOST, size // 4, 1 + held // 4))
     directions = directions.astype(np.float32)
     alike = unit(truncated_svd.multiply(sparse, directions))
     if progress:
         progress(1, 1)
-    return Projection(rows.read_only(np.vstack([directions, alike.cumsum(axis=0)[-1] / size]), np.float32))
+    none = np.zeros((shared, directions.shape[1]))
+    return Projection(rows.read_only(np.vstack([directions, none, alike.cumsum(axis=0)[-1] / size]), np.float32))
 
 
 def unit(table: np.ndarray) -> np.ndarray:

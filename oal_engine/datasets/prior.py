@@ -88,9 +88,8 @@ def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[s
     """The words that the vocabulary knows, and those that it does not."""
     if data.vocabulary is None:
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
-    sizes = np.diff(data.vocabulary.transform(words).indptr)
-    known, unknown = (tuple(word for word, size in zip(words, sizes) if bool(size) == kept) for kept in (True, False))
-    return known, unknown
+    known = tuple(word for word in words if data.vocabulary.knows(word))
+    return known, tuple(word for word in words if word not in known)
 
 
 def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:

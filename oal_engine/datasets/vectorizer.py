@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property, lru_cache
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from scipy import sparse
@@ -24,13 +25,18 @@ TOKENIZERS: dict[str, str] = {
     "rich": r"\w+|[^\w\s]+",
 }
 RICH_MAX_DF = 0.5  # share of the texts: what is in more of them says little of each
+NEW = 4096  # columns of rich texts that all terms share which the vocabulary lacks
 _DIGIT = re.compile(r"\d")
 CHUNK = 2000  # texts between two reports of progress
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Terms (place = column), the number of documents that hold each (int64), and the settings that found them."""
+    """Terms (place = column), the number of documents that hold each (int64), and the settings that found them.
+
+    The last `new` columns, if there are such, are shared by all terms that it lacks, by their checksums, so that words
+    which come later can be learned; what is in most texts has none.
+    """
 
     terms: list[str]
     document_frequency: np.ndarray
@@ -38,11 +44,12 @@ class Vocabulary:
     settings: dict[str, Any]
 
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
-        """The tf-idf rows of texts: float64, not normalised, indices sorted; unknown terms are left out."""
+        """The tf-idf rows of texts: float64, not normalised, indices sorted; terms without a column are left out."""
         row_ends, columns, counts = array("q", [0]), array("i"), array("d")
         for text in _reported(texts, progress):
             terms = _terms(text, self.settings)
-            row = sorted(Counter(self._columns[term] for term in terms if term in self._columns).items())
+            found = (column for term in terms if (column := self._column(term)) is not None)
+            row = sorted(Counter(found).items())
             columns.extend(column for column, _ in row)
             counts.extend(count for _, count in row)
             row_ends.append(len(columns))
@@ -54,24 +61,54 @@ class Vocabulary:
         return sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
-        """(start, end, column) of each known single-word term in a text, to highlight it; `rich` ones have several."""
+        """(start, end, column) of each single-word term in a text that has a column, to highlight it; `rich` ones have
+        several."""
         return [
-            (*match.span(), self._columns[term])
+            (*match.span(), column)
             for match in re.finditer(self.settings["pattern"], text)
             for term in _of_token(match[0], self.settings["tokenizer"], self.settings["lowercase"])
-            if term in self._columns
+            if (column := self._column(term)) is not None
         ]
 
-    def readable(self, column: int) -> str:
-        """The term of a column as people read it."""
-        kind, colon, rest = self.terms[column].partition(":")
+    def knows(self, text: str) -> bool:
+        """Whether a term of a text has a column of its own."""
+        return any(term in self._columns for term in _terms(text, self.settings))
+
+    def new_terms(self, text: str) -> dict[int, str]:
+        """The terms of a text that it lacks, by the columns that they share with others."""
+        terms = _terms(text, self.settings) if self.shared else []
+        new = {self._column(term): term for term in terms if term not in self._columns}
+        return {column: term for column, term in new.items() if column is not None}
+
+    def readable(self, column: int, new: Mapping[int, str] | None = None) -> str:
+        """The term of a column as people read it; of a shared one the one that is in `new`."""
+        term = (new or {}).get(column, self.terms[column])
+        kind, colon, rest = term.partition(":")
         if self.settings["tokenizer"] != "rich" or not colon:
-            return self.terms[column]
-        return {"p": f"{rest}…", "n": f"{rest} (any digits)", "c": "WORDS IN CAPITALS", "s": rest}[kind]
+            return term
+        return {"p": f"{rest}…", "n": f"{rest} (any digits)", "c": "WORDS IN CAPITALS", "s": rest, "new": "new words"}[
+            kind
+        ]
+
+    def _column(self, term: str) -> int | None:
+        """The column of a term: its own, or, where it has none, a shared one."""
+        column = self._columns.get(term)
+        if column is None and self.shared and term not in self._frequent and not _is_letter(term):
+            column = len(self.terms) - self.shared + crc32(term.encode(errors="surrogatepass")) % self.shared
+        return column
 
     @cached_property
     def _inverse_frequency(self) -> np.ndarray:
         return _log((1 + self.documents) / (1 + np.asarray(self.document_frequency)), self.settings) + 1
+
+    @property
+    def shared(self) -> int:
+        """How many of the last columns are shared."""
+        return self.settings.get("new", 0)
+
+    @cached_property
+    def _frequent(self) -> frozenset[str]:
+        return frozenset(self.settings["frequent"])
 
     @cached_property
     def _columns(self) -> dict[str, int]:
@@ -87,11 +124,13 @@ def fit(
     max_terms: int = 100_000,
     sublinear: bool = True,
     lowercase: bool = True,
+    new: int = 0,
     progress: Progress | None = None,
 ) -> Vocabulary:
     """The vocabulary of texts: the `max_terms` most frequent of the terms that at least `min_df` of them hold.
 
-    A term is up to `ngrams` words; `sublinear` takes 1 + log of a count. ValueError where no term is left.
+    A term is up to `ngrams` words; `sublinear` takes 1 + log of a count; `new` columns are shared by all other terms.
+    ValueError where no term is left.
     """
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
@@ -108,14 +147,18 @@ def fit(
     for text in _reported(texts, progress):
         frequency.update(set(_terms(text, settings)))
     often = [(-count, term) for term, count in frequency.items() if count >= min_df]
+    most_texts = RICH_MAX_DF * len(texts)
     if tokenizer == "rich":
-        most_texts = RICH_MAX_DF * len(texts)
         often = [each for each in often if -each[0] <= most_texts and not _is_letter(each[1])] or often
     most = sorted(often)[:max_terms]
     if not most:
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in most)
-    return Vocabulary(terms, np.array([frequency[term] for term in terms]), len(texts), settings)
+    if new:
+        frequent = {term for term, count in frequency.items() if count > most_texts}
+        settings |= {"new": new, "frequent": sorted(frequent.difference(terms))}
+        terms += [f"new:{k}" for k in range(new)]
+    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings)
 
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:

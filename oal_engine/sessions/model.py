@@ -325,6 +325,9 @@ VECTORIZER: dict[str, Check] = {
     "ngrams": whole(1, MOST_WORDS), "min_df": whole(0), "max_terms": whole(0),
     "sublinear": _is_bool, "lowercase": _is_bool,
 }  # fmt: skip
+SHARED: dict[str, Check] = {
+    "new": whole(1), "frequent": lambda value: isinstance(value, list) and all(map(words(10_000), value))
+}  # fmt: skip
 CALIBRATION = {
     "slope": or_none(number), "intercept": or_none(number), "labels": whole(0), "hits": whole(0),
     "hit": words(20), "reason": or_none(words(200)),
@@ -388,7 +391,9 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
     checked(head["calibration"], CALIBRATION, 1, "calibration of a model")
     text, scaled = head["vectorizer"] is not None, head["scaling"] == "standardize+l2"
     if text:
-        checked(head["vectorizer"], VECTORIZER, 1, "vectorizer of a model")
+        checked(
+            head["vectorizer"], VECTORIZER | (SHARED if "new" in head["vectorizer"] else {}), 1, "vectorizer of a model"
+        )
     if waved:
         checked(head["fourier"], FOURIER, 1, "head of waves")
     if given:

@@ -202,7 +202,7 @@ def _learned(session: Session) -> Iterator[str]:
     yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
     terms = {
         name: ", ".join(
-            f"{top_terms.term(session.dataset, column)} ({weight:.3g})"
+            f"{top_terms.term(session, column)} ({weight:.3g})"
             for column, weight in top_terms.strongest(weights, label, STRONGEST, latent=session.dataset.latent)
         )
         for label, name in session.names.items()

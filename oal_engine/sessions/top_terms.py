@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset
 from ..kernel import rows
 from .fold import Run
 from .log import Entry
@@ -92,12 +91,15 @@ def _largest(sizes: np.ndarray, most: int) -> list[int]:
     return [int(k) for k in first[np.argsort(-sizes[first], kind="stable")] if sizes[k] > 0]
 
 
-def term(dataset: Dataset, column: int) -> str:
-    """The term or the name of a column of a data set; of all that have none, the same words."""
+def term(run: Run, column: int) -> str:
+    """The term or the name of a column; of all that have none, the same words. Terms that are new to the vocabulary are
+    named as the answered items have them."""
+    dataset = run.dataset
     if dataset.vocabulary:
         if column >= dataset.named:
             return "similar meaning" if "beside" in dataset.scaling else "similar wording"
-        return dataset.vocabulary.readable(column)
+        new = dataset.new_terms(lesson.item for lesson in run.state.lessons)
+        return dataset.vocabulary.readable(column, new)
     if column >= dataset.named:
         return "combinations of columns"
     names: Sequence[str] = dataset.feature_names

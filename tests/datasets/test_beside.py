@@ -11,7 +11,6 @@ from pyarrow import parquet
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, beside, feeds, formats
 from oal_engine.kernel import rows
-from oal_engine.sessions import top_terms
 from oal_engine.store import Store
 from tests.harness.examples import topics
 
@@ -216,7 +215,6 @@ def test_stored_rows_are_those_of_their_texts(store, kept):
     assert contents(kept) == [rows.content(made, i) for i in range(40)]
     assert (WIDTH, "text", []) == (kept.beside, kept.record["kind"], kept.feature_names)
     assert not parts(kept.transform(TEXTS[:2]), kept.latent - WIDTH)[2].any()
-    assert top_terms.term(kept, kept.named) == "similar meaning"
     Dataset(Store(store.path), "texts").check()
 
 

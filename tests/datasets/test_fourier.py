@@ -139,13 +139,13 @@ def test_waves_are_one_line_beside_the_columns(store, waved):
     length = float(np.sqrt((now[4:] ** 2).sum()))
     for label in (1, -1):
         strongest = {
-            top_terms.term(waved, k): value for k, value in top_terms.strongest(now, label, 20, latent=waved.latent)
+            top_terms.term(opened, k): value for k, value in top_terms.strongest(now, label, 20, latent=waved.latent)
         }
         assert length == strongest.pop("combinations of columns")
         assert {names[k]: label * now[k] for k in range(4) if label * now[k] > 0} == strongest
     moved = top_terms.moved(before, now, 20, latent=waved.latent)
     assert {"combinations of columns": length} | dict(zip(names, now[:4].tolist())) == {
-        top_terms.term(waved, each.column): each.new for each in moved
+        top_terms.term(opened, each.column): each.new for each in moved
     }
 
 

@@ -78,6 +78,22 @@ def test_rich_tokens():
     assert ["a", "b"] == fit(["a b", "b a", "c"], tokenizer="rich").terms
 
 
+def test_terms_without_a_column_share_some():
+    """A term that the vocabulary lacks has one of the columns that such terms share, unless most texts hold it, or it
+    is a letter; it is highlighted, and named by the texts that hold it."""
+    texts = ["the cat", "the cat", "the dog", "the dog", "the cow x"]
+    known = fit(texts, tokenizer="rich", new=64)
+    assert (64, ["the"], ["cat", "dog"]) == (known.shared, known.settings["frequent"], known.terms[:2])
+    row, text = known.transform(["the cow x cat"]), "the cow x cat"
+    (cat, new), terms = row.indices.tolist(), known.new_terms(text)
+    assert ([0], {new: "cow"}) == ([cat], terms)
+    assert row.data[1] == pytest.approx(math.log(6 / 2) + 1)  # as if one text held it
+    assert [(4, 7, new), (10, 13, cat)] == known.spans(text)
+    assert ["cow", "new words"] == [known.readable(new, terms), known.readable(new)]
+    assert [True, False] == [known.knows(word) for word in ("cat", "cow")]
+    assert 2 == fit(texts, tokenizer="rich").transform(["cow dog"]).shape[1]
+
+
 @settings(deadline=None)
 @given(
     st.text(st.sampled_from("aAbİßΣσς#@'-’ 😀\u200d\n") | st.characters(exclude_categories=["Cs"])),

@@ -338,13 +338,13 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
     for k in range(90):
         asked = session.place.asked
         session.answer(f"e{k}", asked.id, int(session.y[asked.item]))
-    left_out = {top_terms.term(session.dataset, column) for column in top_terms.common(session)}
+    left_out = {top_terms.term(session, column) for column in top_terms.common(session)}
     assert {"the", "of", "to"} == left_out
     for label in session.names:
         leading = top_terms.strongest(session.place.weights, label, 12, top_terms.common(session))
-        assert not left_out & {top_terms.term(session.dataset, column) for column, _ in leading}
+        assert not left_out & {top_terms.term(session, column) for column, _ in leading}
     leading = top_terms.strongest(session.place.weights, 1, 12, top_terms.common(session))
-    assert "life" == top_terms.term(session.dataset, leading[0][0])
+    assert "life" == top_terms.term(session, leading[0][0])
     parts = server.payload()["place"]["question"]["parts"]
     assert not left_out & {text for text, weight in parts if weight}
 

@@ -148,6 +148,11 @@ def test_backups_and_published_sessions(opened, kind, tmp_path):
     store, new = opened.store, TABLE[60:] if kind == "given" else None
     backups.backup(store, tmp_path / "kept.tar")
     made = rows.matrix(opened.dataset.transform(TEXTS[60:], new)).toarray()
+    names = [
+        top_terms.term(opened, column)
+        for column, _ in top_terms.strongest(opened.place.weights, 1, 500, latent=opened.dataset.latent)
+    ]
+    assert 1 == names.count("similar meaning")
     published = text_of(store, opened.id)
     other = database(tmp_path / "two", kind)
     assert verify(other, bundle.adopt(other, io.StringIO(published))).verified
@@ -156,11 +161,6 @@ def test_backups_and_published_sessions(opened, kind, tmp_path):
         assert [None] * 3 == [part.problem for part in backups.check(restored)]
         again = Dataset(restored, "texts").transform(TEXTS[60:], new)
         assert np.array_equal(made, rows.matrix(again).toarray())
-    names = [
-        top_terms.term(opened.dataset, column)
-        for column, _ in top_terms.strongest(opened.place.weights, 1, 500, latent=opened.dataset.latent)
-    ]
-    assert 1 == names.count("similar meaning")
 
 
 def test_seed_words_have_a_meaning_where_it_is_made(tmp_path, kind):

@@ -62,9 +62,22 @@ def test_what_was_learned_has_one_line_for_similar_wording(store):
         [column for column, _ in top_terms.strongest(now, 1, 500, latent=dataset.latent)],
         [move.column for move in top_terms.moved(session.earlier(10), now, 500, latent=dataset.latent)],
     ):
-        names = [top_terms.term(dataset, column) for column in terms]
+        names = [top_terms.term(session, column) for column in terms]
         assert 1 == names.count("similar wording")
         assert len(names) == len(set(names))
+
+
+def test_words_that_a_feed_brings_are_learned_and_named(store, tmp_path):
+    """A word that the import did not have speaks for the class that it came with, by its name."""
+    more = tmp_path / "later.jsonl"
+    lines = [{"text": text + " zebra" * (k % 2), "label": k % 2} for k, text in enumerate(topics(280)[240:])]
+    more.write_text("\n".join(map(json.dumps, lines)))
+    assert 40 == sum(taken.appended for taken in feeds.append_file(Dataset(store, "topics"), more))
+    session = Session(store, create(store, "topics", "PA-I", budget=280))
+    label_until_the_end(session)
+    strongest = top_terms.strongest(session.place.weights, 1, 500, latent=session.dataset.latent)
+    assert {"zebra", "p:zebra"}.isdisjoint(session.dataset.vocabulary.terms)
+    assert "zebra" in [top_terms.term(session, column) for column, _ in strongest]
 
 
 def test_a_comparison_runs_over_similar_wording(store):

@@ -63,8 +63,7 @@ def _look(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tupl
     now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
         label: [
-            (top_terms.term(session.dataset, k), value)
-            for k, value in top_terms.strongest(now, label, MOST, common, latent)
+            (top_terms.term(session, k), value) for k, value in top_terms.strongest(now, label, MOST, common, latent)
         ]
         for label in session.names
     }
@@ -72,7 +71,7 @@ def _look(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tupl
 
 
 def _name(session: Session, move: Moved) -> str:
-    term = top_terms.term(session.dataset, move.column)
+    term = top_terms.term(session, move.column)
     return term if move.label is None else f"{term} → {session.names[move.label]}"
 
 
