@@ -35,7 +35,7 @@ def import_(
     datasets.sweep(store)
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
-            store, file, name, columns, importing.scale, progress, vectors=importing.beside(reading),
+            store, file, name, columns, importing.scale, progress, vectors=reading.vectors(importing.vectors),
             **importing.vectorizer, **reading.arguments,
         )  # fmt: skip
     if as_json:
@@ -73,7 +73,7 @@ def append(
             lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
             lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.arguments)
         else:
-            beside = formats.read_vectors(vectors, limits=reading.limits) if vectors else None
+            beside = reading.vectors(vectors)
             lots = feeds.append_file(
                 dataset, file, columns, progress=progress, stopped=stopped, vectors=beside, **reading.arguments
             )

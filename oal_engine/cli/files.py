@@ -52,6 +52,10 @@ class Reading(_Options):
         """What the functions that read files are given."""
         return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits}
 
+    def vectors(self, path: Path | None) -> formats.Vectors | None:
+        """The vectors of a file that stand beside the texts of another, if there is one."""
+        return formats.read_vectors(path, limits=self.limits) if path else None
+
     @property
     def limits(self) -> sources.Limits:
         """The limits, with those that were set on the command line."""
@@ -106,10 +110,6 @@ class Importing(_Options):
         """How items become rows, as far as it was said."""
         made_of = {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
         return made_of | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
-
-    def beside(self, reading: Reading) -> formats.Vectors | None:
-        """The vectors that stand beside the texts, if a file holds them."""
-        return formats.read_vectors(self.vectors, limits=reading.limits) if self.vectors else None
 
     def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
         """The columns that were named, completed by those that are detected in the file."""

@@ -85,7 +85,7 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     columns = importing.columns(path, reading)
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
-    items = formats.read(path, columns, vectors=importing.beside(reading), **reading.arguments)
+    items = formats.read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)
     made_of = importing.vectorizer
     if not made_of.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as the papers have it
         made_of["features"] = "plain" if items.texts is None else "words"

@@ -75,7 +75,6 @@ def predict(
     live, skipped = file == "-", dict[str, tuple[int, int]]()
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models with vectors beside texts. {model_file} has none.")
-    beside = formats.read_vectors(vectors, limits=reading.limits) if vectors else None
     features = tuple(learned.names) if not learned.text else (formats.VECTORS,) if vectors else learned.beside
     columns = formats.Columns(tuple(text or ()), id=identity, features=features)
     kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
@@ -83,7 +82,7 @@ def predict(
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
         with formats.open_entries(
-            source, columns, progress=bar, vectors=beside, width=learned.width, **reading.arguments
+            source, columns, progress=bar, vectors=reading.vectors(vectors), width=learned.width, **reading.arguments
         ) as opened:
             tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target, lot=lot)
     if skipped:

@@ -6,12 +6,13 @@ import shutil
 import sys
 from collections import Counter
 from math import log
+from zlib import crc32
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, embeddings, feeds, formats
+from oal_engine.datasets import Dataset, beside, embeddings, feeds, formats
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics, write_embedding
@@ -59,6 +60,12 @@ def test_vectors_are_those_of_the_formula(tmp_path):
     assert np.array_equal(made, fitted.vectors(texts))
     assert np.array_equal(made[7:8], fitted.vectors(texts[7:8]))
     assert (0, 8) == fitted.vectors([]).shape
+
+
+def test_the_bits_are_those_of_every_machine(folder):
+    """The columns of texts are, bit for bit, those that this project made on another day."""
+    _, made = embeddings.read(folder).fit(TEXTS)
+    assert (1605959192, 1927255009) == tuple(crc32(part) for part in (made, beside.columns(beside.fit(made), made)))
 
 
 def test_tokens_may_share_vectors_with_weights(tmp_path):
