@@ -136,7 +136,7 @@ class Vectors(NamedTuple):
     """The vectors of a file, to stand beside the texts of another: one for each of its rows, or why there is none."""
 
     name: str
-    rows: list[Sequence[float] | np.ndarray | str]
+    rows: list[np.ndarray | str]
 
 
 @contextmanager
@@ -378,10 +378,10 @@ def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = 
         if reader not in ("npy", "parquet"):
             raise DataError(f"vectors must be a .npy or Parquet file. Got {source.name}.")
         dense = iter(() if parsed.vectors is None else parsed.vectors)
-        rows = [
-            cells if isinstance(cells, str) else _flat(cells) if parsed.vectors is None else next(dense)
-            for _, cells in parsed.rows
-        ]
+        rows: list[np.ndarray | str] = []
+        for _, cells in parsed.rows:
+            vector = cells if isinstance(cells, str) else _flat(cells) if parsed.vectors is None else next(dense)
+            rows.append(vector if isinstance(vector, str) else np.array(vector))  # a list takes four times the memory
     return Vectors(source.name, rows)
 
 
