@@ -39,10 +39,10 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     predict positive. averaged: predict with the mean of the weights once the budget is spent.
     positive_class: the label that is positive of two (None: the second of `classes_`, which are sorted).
 
-    Only auto and auto-sum have an intercept: append a column of ones for one. `fit` and `fit_stream` start anew,
-    `partial_fit` goes on. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows seen), and of the last `fit` or
-    `fit_stream` counts_ (a table as in `metrics`) and, for every question in turn, queried_ (row numbers), margins_ and
-    probabilities_.
+    Only auto, auto-sum and auto-classes have an intercept: append a column of ones for one. `fit` and `fit_stream`
+    start anew, `partial_fit` goes on. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows seen), and of the
+    last `fit` or `fit_stream` counts_ (a table as in `metrics`) and, for every question in turn, queried_ (row
+    numbers), margins_ and probabilities_.
     """
 
     def __init__(

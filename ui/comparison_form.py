@@ -19,7 +19,7 @@ from .forms import AIMS
 from .meanings import listed
 from .page import complain, literal, small_note
 
-FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["MPAA-I", "MD-AMD-I", "MRPA-I"]}
+FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["auto-classes", "MPAA-I", "MD-AMD-I", "MRPA-I"]}
 BUDGETS = "100, 300"
 WEIGHTS = {
     "alpha_p": ("Weight of sensitivity", "0.5"),

@@ -36,7 +36,7 @@ SEEDS = (
 CHANGES = "What I look for may change while it runs"
 CHANGES_HELP = "Half of the labels are kept for later then, not only those of a large budget."
 OWN = "Own choice of learner and rule"
-FIRST = {False: "auto", True: "MD-AMD"}  # by whether there are several classes
+FIRST = {False: "auto", True: "auto-classes"}  # by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
 WHAT_COUNTS_HELP = (
     "Balance: a list in which few items are missed and few are wrong (F1). Find them all: fewer are missed, and more "

@@ -96,7 +96,7 @@ class Importing(_Options):
         Option(
             help=f"What rows are made of: {', '.join(TEXT_FEATURES)} for texts (default: the first), "
             f"{' or '.join(VECTOR_FEATURES)} for numbers (default: what suits the columns). A replay of a file takes "
-            "words or plain columns, but for auto and auto-sum."
+            "words or plain columns, but for auto, auto-sum and auto-classes."
         ),
     ] = None
     vectors: Vectors = None

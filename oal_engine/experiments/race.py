@@ -171,14 +171,14 @@ def run(rows: Rows, y: np.ndarray, chosen: Strategy, view: Plane, budget: int, s
     average, order = stream.average(learner, False), stream.checked_order(np.arange(rounds), rows)
     counts = np.zeros((rounds, *metrics.COUNTS), np.int64)
     questions: list[AnsweredQuestion] = []
-    lines = [view.line(weights(learner), -offset(learner))]
+    lines = [view.line(weights(learner), -float(offset(learner)))]
     for t in range(rounds):
         asking = len(questions) < budget
         asked = stream.until_query(rows, y, order, learner, rule, goal, seed, t, t + 1, asking, counts[t])
         if asked.t == t:
             questions.append(AnsweredQuestion(t, asked.margin, asked.probability, asked.predicted, int(y[t])))
             stream.learn(rows, order, learner, rule, goal, average, asked, int(y[t]), len(questions) == budget)
-            lines.append(view.line(weights(learner), -offset(learner)))
+            lines.append(view.line(weights(learner), -float(offset(learner))))
     return Lane(questions, lines, counts, learner)
 
 

@@ -55,6 +55,7 @@ class Algorithm:
 ALGORITHMS = {
     "auto": Algorithm("pool", "paced", OWN, _all_fixed("pool")),
     "auto-sum": Algorithm("dual", "paced", OWN, _all_fixed("dual", exponent=0.8)),
+    "auto-classes": Algorithm("m-dual", "paced", OWN, _all_fixed("m-dual")),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_A": Algorithm("perceptron", "asymmetric", OAAL),
     "Q_S": Algorithm("perceptron", "symmetric", OAAL),

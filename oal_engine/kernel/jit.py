@@ -19,6 +19,11 @@ def always(self: object) -> bool:
     return True
 
 
+def never(self: object) -> bool:
+    """A method that says no."""
+    return False
+
+
 def method(name: str, default: Any = None) -> Callable[..., Any]:
     """Return a function f(self, ...) that numba resolves to the method `name` of self's class at compile time.
 

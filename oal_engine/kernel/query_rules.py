@@ -15,7 +15,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from .jit import always, method
-from .learners import LEARNERS, gain, is_multiclass
+from .learners import LEARNERS, gain, has_sign, is_multiclass
 from .parameters import TENS, Parameter, Values, checked, counter, made, named, parameters
 from .rows import squared
 
@@ -195,9 +195,9 @@ class Discriminative(NamedTuple):
 
 
 class Paced(NamedTuple):
-    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side. A budget sets delta on
-    the way: it lasts for a quarter of the stream, but at most 40 rounds a label; the first ten rounds are asked.
-    What a large budget has left then is spread over the rest."""
+    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side, where there is one. A budget sets
+    delta on the way: it lasts for a quarter of the stream, but at most 40 rounds a label; the first ten rounds are
+    asked. What a large budget has left then is spread over the rest."""
 
     delta: float = Parameter(
         1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
@@ -210,11 +210,11 @@ class Paced(NamedTuple):
     )  # fmt: skip
 
     sentence = "Spends its labels evenly over the beginning, near its line and rather on the positive side."
-    signed, squared = True, True
+    squared = True
     pace = Pace(share=0.25, rounds_per_label=40, first=10)
 
     def probability(self, learner, x, p, v, rho, theta, t):
-        delta = self.delta * self.easier if p >= 0 else self.delta
+        delta = self.delta * self.easier if has_sign(learner) and p >= 0 else self.delta
         near = delta / (delta + abs(p))
         return max(near * near, SMALLEST)
 

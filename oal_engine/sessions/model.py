@@ -198,7 +198,7 @@ def of_session(session: Session) -> Model:
         "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
         "theta": settings.theta, "scaling": scaled["name"], "vectorizer": vocabulary and vocabulary.settings,
         "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
-        "features": len(names), "offset": learners.offset(learner),
+        "features": len(names), "offset": learners.offset(learner).tolist(),
     }  # fmt: skip
     if "fourier" in scaled:
         head["fourier"] = scaled["fourier"]
@@ -345,7 +345,8 @@ HEAD: dict[str, Check] = {
     and all(map(words(500), value)) and len(set(value)) == len(value),
     "theta": number, "scaling": _one_of(scaling.SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
     "vectorizer": lambda value: value is None or isinstance(value, dict),
-    "calibration": lambda value: isinstance(value, dict), "offset": number,
+    "calibration": lambda value: isinstance(value, dict),
+    "offset": lambda value: number(value) or isinstance(value, list),
 }  # fmt: skip
 
 
@@ -411,6 +412,7 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
         or (made_by and made_by["tokens"] != len(head["beside"]["tokens"]))
         or len(more) != len(means)
         or not all(map(_numbers(size), more))
+        or not (number(head["offset"]) or (head["multiclass"] and _numbers(size)(head["offset"])))
         or (not head["multiclass"] and len(head["classes"]) != 2)
         or fitted != [head["calibration"]["reason"] is not None] * 2
     ):

@@ -25,7 +25,26 @@ def orthonormal(V):
     return np.array(basis)
 
 
-class Learner:
+BIASED = ("dual", "pool", "m-dual")
+DUAL = {"C": 2.0, "bias": 0.4, "exponent": 0.5, "visits": 10, "memory": 2000}
+
+
+class Remembering:
+    """What the dual learners share: a bias, and earlier answers that are visited again."""
+
+    def with_bias(self, x):
+        return np.append(x, self.bias) if self.name in BIASED else x
+
+    def visited(self, x, y):
+        """Keep an answer in the place of the oldest: that answer and the earlier ones drawn, each [x, y, alpha]."""
+        n, others = len(self.answers), min(len(self.answers), self.memory - 1)
+        self.kept[n % self.memory] = [self.with_bias(x), y, 0.0]
+        self.answers.append(y)
+        draws = [draw(0x5DEECE66D, n * self.visits + k) for k in range(self.visits)] if others else []
+        return [self.kept[(n + place) % (others + 1)] for place in (0, *(1 + int(u * others) for u in draws))]
+
+
+class Learner(Remembering):
     """Weights, a covariance (a matrix even where the real one keeps a diagonal or a sketch) and AdaGrad's sums."""
 
     def __init__(self, name, d, **parameters):
@@ -41,17 +60,11 @@ class Learner:
             "seed": 0,
             "a": 1.0,
             "confidence": 0.9,
-            "exponent": 0.5,
-            "visits": 10,
-            "memory": 2000,
-            "bias": 0.4,
             "temperature": 0.05,
             "discount": 0.99,
         }
-        if name in ("dual", "pool"):
-            defaults["C"] = 2.0
-        self.__dict__.update(defaults | parameters)
-        if name in ("dual", "pool"):
+        self.__dict__.update(defaults | (DUAL if name in BIASED else {}) | parameters)
+        if name in BIASED:
             self.w = np.zeros(d + 1)
             self.members, self.Sigma, self.records = [np.zeros(d + 1), np.zeros(d + 1)], np.eye(d + 1), [[], []]
         if "sacog" in name:
@@ -67,9 +80,6 @@ class Learner:
             A = np.linalg.inv(self.Sigma)
             return float(self.w @ np.linalg.inv(A + np.outer(x, x)) @ x)
         return float(self.with_bias(x) @ self.w)
-
-    def with_bias(self, x):
-        return np.append(x, self.bias) if self.name in ("dual", "pool") else x
 
     def predict(self, x, theta):
         return 1 if self.margin(x) >= theta else -1
@@ -153,14 +163,6 @@ class Learner:
         else:
             raise NotImplementedError(name)
 
-    def visited(self, x, y):
-        """Keep an answer in the place of the oldest: that answer and the earlier ones drawn, each [x, y, alpha]."""
-        n, others = len(self.answers), min(len(self.answers), self.memory - 1)
-        self.kept[n % self.memory] = [self.with_bias(x), y, 0.0]
-        self.answers.append(y)
-        draws = [draw(0x5DEECE66D, n * self.visits + k) for k in range(self.visits)] if others else []
-        return [self.kept[(n + place) % (others + 1)] for place in (0, *(1 + int(u * others) for u in draws))]
-
     def cost(self, y):
         ratio = (self.answers.count(-1) + 1) / (self.answers.count(1) + 1)
         return ratio**self.exponent if y > 0 else 1.0
@@ -198,16 +200,18 @@ class Learner:
         self.w = sum(a * w for a, w in zip(shares / shares.sum(), self.members))
 
 
-class MulticlassLearner:
+class MulticlassLearner(Remembering):
     """K weight vectors and, for the adaptive learners, AdaGrad's sums for each."""
 
     def __init__(self, name, d, classes, **parameters):
-        self.name, self.classes, self.w = name, classes, np.zeros((classes, d))
+        self.name, self.classes, self.w = name, classes, np.zeros((classes, d + (name in BIASED)))
+        self.answers, self.kept = [], {}
         self.g_sum, self.g_squares = np.zeros((classes, d)), np.zeros((classes, d))
-        self.__dict__.update({"C": 1.0, "eta": 1.0, "delta": 1.0} | parameters)
+        self.__dict__.update({"C": 1.0, "eta": 1.0, "delta": 1.0} | (DUAL if name in BIASED else {}) | parameters)
 
     def scores(self, x):
-        return np.cumsum(self.w * x, axis=1)[:, -1]  # from the first feature to the last: ties must be ties here too
+        terms = self.w * self.with_bias(x)
+        return np.cumsum(terms, axis=1)[:, -1]  # from the first feature to the last: ties must be ties here too
 
     def margin(self, x):
         best, second = np.sort(self.scores(x))[[-1, -2]]
@@ -223,7 +227,27 @@ class MulticlassLearner:
         v, top = [np.sum(x**2 / self.H(k)) for k in range(self.classes)], np.argmax(self.scores(x))
         return v[top] + max(v[:top] + v[top + 1 :])
 
+    def moved(self, answer):
+        """Move the alphas of an answer to their best, and the weights with them."""
+        x, y, alphas = answer
+        right, xx = np.arange(self.classes) == y, x @ x
+        if xx == 0:
+            return
+        frequencies = np.bincount(self.answers, minlength=self.classes)
+        r = ((frequencies.max() + 1) / (frequencies[y] + 1)) ** self.exponent
+        best = self.w @ x / xx + alphas
+        own, wrong = best[right][0] - np.sum(alphas), np.sort(best[~right])[::-1].cumsum()
+        numbers = np.arange(1, self.classes)  # the most that base - slope t + sum max(0, best - t) = 0 gives
+        level = max(own - r / xx, *((own - r / xx + wrong) / (1 + numbers)), *((wrong - self.C * r) / numbers))
+        answer[2] = np.where(right, 0, np.maximum(best - level, 0))
+        steps = np.where(right, np.sum(answer[2] - alphas), alphas - answer[2])
+        self.w = self.w + np.outer(steps, x)
+
     def update(self, x, y, p, rho, theta):
+        if self.name == "m-dual":
+            for answer in self.visited(x, y - 1):
+                self.moved(answer)
+            return
         scores, xx, y = self.scores(x), x @ x, y - 1
         r = max((k for k in range(self.classes) if k != y), key=lambda k: (scores[k], -k))
         loss = max(0.0, 1 - (scores[y] - scores[r]))
@@ -276,7 +300,7 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
     if rule == "symmetric":
         return delta / (delta + abs(p))
     if rule == "paced":
-        delta *= easier if p >= 0 else 1
+        delta *= easier if p >= 0 and not hasattr(learner, "classes") else 1
         return (delta / (delta + abs(p))) ** 2
     if rule == "asymmetric":
         return side / (side + abs(p))

@@ -28,6 +28,7 @@ RUNS = [  # data, algorithm, more settings: what the tests share, for every pair
     ("classes", "PAA-I", {"positive_class": "b"}),
     ("classes", "MD-AMD", {"shuffled": True}),
     ("classes", "MPAA-I", {"averaged": True}),
+    ("classes", "auto-classes", {}),
     ("dense", "OA3", {"seed": 2, "averaged": True}),
 ]
 

@@ -172,7 +172,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     at.button(key="new-send").click().run()
     assert not at.exception
     session = store.session(store.sessions()[0]["id"])
-    assert (kinds, "MD-AMD", ["*a*", "b"]) == (session["dataset"], session["algorithm"], session["classes"])
+    assert (kinds, "auto-classes", ["*a*", "b"]) == (session["dataset"], session["algorithm"], session["classes"])
     at = run("home.py")
     at.button(key="new").click().run()
     at.segmented_control(key=f"new-kind-{kinds}").set_value("One rare class").run()

@@ -67,6 +67,7 @@ def margins(opened, table):
         ("sparse", "auto", {}),
         ("dense", "auto-sum", {"averaged": True, "budget": 30}),
         ("classes", "MPAA-I", {"averaged": True, "budget": 30}),
+        ("classes", "auto-classes", {}),
     ],
 )
 def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from ..jit import method
+from ..jit import always, method
 from ..parameters import Values, checked, made, named
 from ..rows import Row, dot
 from . import adaptive, dual, first_order, multiclass, pool, second_order, sketched
@@ -62,6 +62,7 @@ begin = method("begin", default=lambda self, j, value: put(self, j, value))  # b
 update = method("update")
 dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])
+has_sign = method("has_sign", default=always)  # whether a margin is negative on one side
 
 
 def weights(learner: Learner) -> np.ndarray:
@@ -69,9 +70,10 @@ def weights(learner: Learner) -> np.ndarray:
     return learner.weights() if hasattr(learner, "weights") else learner.w
 
 
-def offset(learner: Learner) -> float:
-    """What a margin is beside the inner product of those weights and the row: the part of the bias."""
-    return float(learner.w[-1] * learner.bias) if hasattr(learner, "bias") else 0.0
+def offset(learner: Learner) -> np.ndarray:
+    """What a margin, or the score of each class, is beside the inner product of those weights and the row: the part of
+    the bias, a number or (K,)."""
+    return np.asarray(learner.w[-1] * learner.bias if hasattr(learner, "bias") else 0.0)
 
 
 def heard(learner: Learner) -> dict[str, float]:

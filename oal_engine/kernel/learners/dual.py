@@ -54,19 +54,29 @@ def biased(w, x, bias):
 
 
 @njit(**INLINE)
-def keep(self, x, y):
-    """Keep an answer in place of the oldest: its place, and how many earlier ones are kept."""
-    n = self.answers[0] + self.answers[1]
+def given(self):
+    """How many answers there were."""
+    n = 0
+    for kind in range(self.answers.size):
+        n += self.answers[kind]
+    return n
+
+
+@njit(**INLINE)
+def keep(self, x, y, kind):
+    """Keep an answer, counted with those of its kind, in place of the oldest: its place, and how many earlier ones are
+    kept."""
+    n = given(self)
     place = n % self.memory
     self.items[place], self.labels[place], self.alphas[place] = x.i, y, 0.0
-    self.answers[int(y > 0)] += 1
+    self.answers[kind] += 1
     return place, min(n, self.memory - 1)
 
 
 @njit(**INLINE)
 def drawn(self, place, earlier, k):
     """The place of the k-th of the earlier answers to visit after the answer at a place was kept."""
-    n = self.answers[0] + self.answers[1] - 1
+    n = given(self) - 1
     return (place + 1 + int(draw(VISITS, n * self.visits + k) * earlier)) % (earlier + 1)
 
 
@@ -122,7 +132,7 @@ class Dual(NamedTuple):
     margin, weights = margin, weights
 
     def update(self, x, y, p, v, rho, theta):
-        place, earlier = keep(self, x, y)
+        place, earlier = keep(self, x, y, int(y > 0))
         visit(self, self.w, x.rows, place)
         for k in range(self.visits if earlier else 0):
             visit(self, self.w, x.rows, drawn(self, place, earlier, k))

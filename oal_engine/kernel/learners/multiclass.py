@@ -2,21 +2,26 @@
 
 `w` has shape (d, K): the weights of all classes for one feature lie side by side. Classes are numbered from 1; the
 highest score predicts, the lowest number where several are highest, and p is the gap to the second highest. `scores`
-holds the scores of the row predicted last. The loss is l = max(0, 1 - (score of y - score of r)) with r the best wrong
-class.
+holds the scores of the row predicted last, until an update. The loss is l = max(0, 1 - (score of y - score of r)) with
+r the best wrong class.
 """
 
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from ..jit import INLINE, always
-from ..parameters import from_parameters
-from ..rows import entry, span, squared
+from ..jit import INLINE, always, method, never
+from ..parameters import Parameter, from_parameters
+from ..rows import Row, entry, span, squared
+from . import dual
 from .adaptive import DELTA, gain
 from .first_order import ETA, SMALLEST, C
+
+EXPONENT = Parameter(
+    0.5, low=0, high=1, help="Power of the class ratio that an answer weighs: 0 makes all alike, 1 rare classes heavy."
+)
 
 
 @from_parameters
@@ -41,7 +46,12 @@ def highest(scores, but):
     return best
 
 
-def _predict(self, x, theta):
+bias_score = method("bias_score", default=lambda self, k: 0.0)  # what the bias adds to the score of class k
+
+
+@njit(**INLINE)
+def _score_all(self, x):
+    """Fill the scores of a row."""
     scores = self.scores
     for k in range(scores.size):
         scores[k] = 0.0
@@ -49,6 +59,13 @@ def _predict(self, x, theta):
         j, x_j = entry(x.rows, x.i, n)
         for k in range(scores.size):
             scores[k] += self.w[j, k] * x_j
+    for k in range(scores.size):
+        scores[k] += bias_score(self, k)
+
+
+def _predict(self, x, theta):
+    _score_all(self, x)
+    scores = self.scores
     best = highest(scores, -1)
     return scores[best] - scores[highest(scores, best)], best + 1
 
@@ -73,7 +90,7 @@ def multiclass(kind):
     """Mark a learner of K classes and give it the methods that they share."""
     kind.multiclass = True
     kind.predict, kind.score, kind.count_index = _predict, _score, _count_index
-    kind.weight, kind.put, kind.dense_update = _weight, _put, always
+    kind.weight, kind.put, kind.dense_update, kind.has_sign = _weight, _put, always, never
     return kind
 
 
@@ -213,6 +230,111 @@ class MAdaMD(NamedTuple):
                     self.w[j, k] -= self.eta * g / (self.delta + sqrt(self.squares[j, k]))
 
 
+@from_parameters
+def with_bias(features, classes):
+    """A zero for each feature of each class, and one for the bias of each class."""
+    return np.zeros((features + 1, classes))
+
+
+@from_parameters
+def numbers(memory, classes):
+    """A number for each answer that is kept and each class."""
+    return np.zeros((memory, classes))
+
+
+@from_parameters
+def answers(classes):
+    """The answers of each class so far."""
+    return np.zeros(classes, np.int64)
+
+
+@njit(**INLINE)
+def _cost(self, right):
+    """What an answer weighs: the ratio of the most frequent class to its own among the answers, to a power."""
+    most = 0
+    for k in range(self.answers.size):
+        most = max(most, self.answers[k])
+    return ((most + 1) / (self.answers[right] + 1)) ** self.exponent
+
+
+@njit(**INLINE)
+def _level(sizes, but, base, slope):
+    """The level t at which base - slope t and what the sizes (leaving one out) are above t add up to 0: it rises until
+    no more of them are below it (Michelot 1986)."""
+    level, held = -inf, sizes.size
+    while True:
+        total, count = base, 0
+        for k in range(sizes.size):
+            if k != but and sizes[k] > level:
+                total += sizes[k]
+                count += 1
+        if count == 0 or count >= held:  # rounding may let one come back
+            return level
+        level, held = total / (slope + count), count
+
+
+@njit(**INLINE)
+def _visit(self, rows, place):
+    """Move the alphas of an answer to where its loss is zero for every wrong class, within 0 .. C r together, and w
+    with them."""
+    x, right, alphas = Row(rows, self.items[place]), int(self.labels[place]) - 1, self.alphas[place]
+    r, xx, last = _cost(self, right), squared(x) + self.bias * self.bias, self.w.shape[0] - 1
+    if xx <= SMALLEST:
+        return
+    _score_all(self, x)
+    steps, before, after = self.scores, 0.0, 0.0
+    for k in range(steps.size):  # the alphas that would bring each score to 0
+        steps[k] = steps[k] / xx + alphas[k]
+        before += alphas[k]
+    own = steps[right] - before
+    level = max(_level(steps, right, own - r / xx, 1), _level(steps, right, -self.C * r, 0))
+    for k in range(steps.size):
+        if k != right:
+            alpha = max(steps[k] - level, 0.0)
+            steps[k], alphas[k] = alphas[k] - alpha, alpha
+            after += alpha
+    steps[right] = after - before
+    for n in span(rows, x.i):
+        j, x_j = entry(rows, x.i, n)
+        for k in range(steps.size):
+            self.w[j, k] += steps[k] * x_j
+    for k in range(steps.size):
+        self.w[last, k] += steps[k] * self.bias
+
+
+@multiclass
+class MDual(NamedTuple):
+    """`dual` for K classes (Crammer and Singer 2001): each answer adds alpha_k x to w_y and takes it from w_k of every
+    wrong class k, alpha_k >= 0, sum of alpha_k <= C r, for the loss r - (score of y - largest other score), each x
+    with a bias. It is visited when it comes, and `visits` earlier ones of the last `memory` are visited again; a visit
+    is the exact step (Keerthi et al. 2008). r is ((answers of the most frequent class + 1) / (answers of y +
+    1))^exponent."""
+
+    w: with_bias
+    items: dual.answered
+    labels: dual.numbers
+    alphas: numbers
+    answers: answers
+    scores: per_class
+    C: float = dual.C
+    bias: float = dual.BIAS
+    exponent: float = EXPONENT
+    visits: int = dual.REVISITED
+    memory: int = dual.MEMORY
+
+    revisits = True
+    weights = dual.weights
+
+    def bias_score(self, k):
+        return self.w[self.w.shape[0] - 1, k] * self.bias
+
+    def update(self, x, y, p, v, rho, theta):
+        place, earlier = dual.keep(self, x, y, int(y) - 1)
+        _visit(self, x.rows, place)
+        for k in range(self.visits if earlier else 0):
+            _visit(self, x.rows, dual.drawn(self, place, earlier, k))
+
+
 LEARNERS = {
     "m-perceptron": MPerceptron,
     "m-pa": MPA,
@@ -220,4 +342,5 @@ LEARNERS = {
     "m-pa-ii": MPAII,
     "m-ada-da": MAdaDA,
     "m-ada-md": MAdaMD,
+    "m-dual": MDual,
 }

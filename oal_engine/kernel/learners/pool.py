@@ -127,7 +127,7 @@ class Pool(NamedTuple):
 
     def update(self, x, y, p, v, rho, theta):
         _judge(self, x, y)
-        place, earlier = dual.keep(self, x, y)
+        place, earlier = dual.keep(self, x, y, int(y > 0))
         for k in range(-1, self.visits if earlier else 0):
             answer = place if k < 0 else dual.drawn(self, place, earlier, k)
             visit(self, self.members[0], x.rows, answer)
