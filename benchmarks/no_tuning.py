@@ -1,5 +1,6 @@
-"""What need not be tuned: `auto` and `auto-sum` beside published algorithms with their defaults and, in hindsight, with
-the best of their grids, each chosen for the stream, the budget and the features that it is judged on.
+"""What need not be tuned: `auto`, `auto-sum` and `auto-classes` beside published algorithms with their defaults and, in
+hindsight, with the best of their grids, each chosen for the stream, the budget and the features that it is judged on.
+Of several classes F1 is macro F1, and sum the balanced accuracy, which it is of two.
 
 Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
 a table; "richer" ones are those that an import makes by itself.
@@ -27,6 +28,7 @@ from oal_engine.kernel.algorithms import strategy
 
 BUDGETS = (100, 300, 1000)
 NEWS = {"text": ("text",), "label": "label"}
+SEVERAL = {"multiclass": True}
 STREAMS = {name: (file, columns) for name, (file, columns, _) in TEXTS.items()} | {
     "autos": ("20news_bydate.jsonl.xz", NEWS | {"positive": ("rec.autos",)}),
     "letter A": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr", "positive": ("A",)}),
@@ -35,6 +37,11 @@ STREAMS = {name: (file, columns) for name, (file, columns, _) in TEXTS.items()} 
     "ijcnn1": ("ijcnn1_train.libsvm.xz", {}),
     "cover 1": ("covtype_sample20k.csv.xz", {"label": "c55", "positive": ("1",)}),
     "rain": ("weather.csv.xz", {"label": "target", "positive": ("1",)}),
+    "news, 20 classes": ("20news_bydate.jsonl.xz", NEWS | SEVERAL),
+    "ohsumed, 23 classes": ("ohsumed_single23.jsonl.xz", NEWS | SEVERAL),
+    "letter, 26 classes": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr"} | SEVERAL),
+    "usps, 10 classes": ("usps_zip_train.csv.xz", {"label": "c1"} | SEVERAL),
+    "covtype, 7 classes": ("covtype_sample20k.csv.xz", {"label": "c55"} | SEVERAL),
 }
 TENS = [10.0**power for power in range(-3, 2)]
 STEPS = (0.1, 1.0, 10.0)
@@ -46,7 +53,16 @@ GRIDS = {
     "SOAL-diag": {"eta": STEPS, "delta": TENS},
     "D-AMD": {"eta": STEPS, "b": TENS},
 }
+GRIDS_OF_CLASSES = {
+    "MPEA": {"delta": TENS},
+    "MPAA": {"delta": TENS},
+    "MPAA-I": {"C": STEPS, "delta": TENS},
+    "MPAA-II": {"C": STEPS, "delta": TENS},
+    "MD-ADA": {"eta": STEPS, "b": TENS},
+    "MD-AMD": {"eta": STEPS, "b": TENS},
+}
 OWN = {"f1": "auto", "sum": "auto-sum"}
+OF_CLASSES = {"f1": "macro_f1", "sum": "macro_recall"}
 
 
 def tables(name, embedding=None):
@@ -72,7 +88,7 @@ def score(data, budget, orders, first, algorithm, **values):
     """The mean F1 and sum (push) of an algorithm in some orders, in points."""
     chosen = strategy(algorithm, values=values)
     mean = replay(chosen, data, rho="laplace", budget=budget, permutations=orders, seed=first)["mean"]["push"]
-    return {metric: 100 * mean[metric] for metric in OWN}
+    return {metric: 100 * mean[OF_CLASSES[metric] if data.classes else metric] for metric in OWN}
 
 
 def measured(data, budget, orders, first, grids):
@@ -82,7 +98,7 @@ def measured(data, budget, orders, first, grids):
     tried = defaults + [score(data, budget, orders, first, name, **values) for name, values in settings]
     return {
         metric: {
-            "auto": score(data, budget, orders, first, own)[metric],
+            "auto": score(data, budget, orders, first, "auto-classes" if data.classes else own)[metric],
             "default": max(each[metric] for each in defaults),
             "best": max(each[metric] for each in tried),
         }
@@ -106,7 +122,8 @@ def main(
         for features, data in tables(name, embed and embeddings.read(embed)):
             for budget in (60,) if quick else BUDGETS:
                 if budget <= data.y.size / 4:
-                    figures = measured(data, budget, 2 if quick else orders, first, grids)
+                    fitting = GRIDS_OF_CLASSES if data.classes else grids
+                    figures = measured(data, budget, 2 if quick else orders, first, fitting)
                     lines.append({"stream": name, "features": features, "labels": budget} | figures)
 
     if as_json:

@@ -62,11 +62,12 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
     assert rounds.max() > 0.9 * ROUNDS
 
 
-def test_a_plan_with_a_reserve_equals_its_twin():
-    """A compiled plan of the rule that keeps labels back equals the formulas."""
+@pytest.mark.parametrize("learner", ["dual", "m-dual"])
+def test_a_plan_with_a_reserve_equals_its_twin(learner):
+    """A compiled plan of the rule that keeps labels back equals the formulas, also where margins have no sign."""
     plan = {"budget": BUDGET, "horizon": 350, "audit": 0.2}
     more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
-    assert_twins(*data_for("dual", n=ROUNDS), "dual", "paced", plan=plan, **more)
+    assert_twins(*data_for(learner, n=ROUNDS), learner, "paced", plan=plan, **more)
 
 
 def test_labels_that_are_added_are_planned_for_the_rounds_left():
