@@ -404,6 +404,7 @@ BAD = {
     ),
     "more in the head": lambda lines, whole: changed(lines, 0, "__class__", "os.system"),
     "a scaling that is none": lambda lines, whole: changed(lines, 0, "scaling", ["l2"]),
+    "an offset for each of two classes": lambda lines, whole: changed(lines, 0, "offset", [0.0, 1.0]),
     "waves of texts": lambda lines, whole: changed(
         [lines[0] | {"oal_model": 3}, *lines[1:]], 0, "fourier", {"seed": 0, "bandwidth": 1.0}
     ),
