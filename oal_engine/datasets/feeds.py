@@ -1,7 +1,8 @@
 """Items appended to a data set that is there: from a file, or line by line as a feed brings them.
 
 The vocabulary, its document frequencies, the scaling and the projection stay those of the import, for the rows of old
-items must not move: words that are new share some columns. A label word means what it means in the data set, or nothing.
+items must not move: words that are new share some columns. A label word means what it means in the data set, or
+nothing.
 """
 
 from __future__ import annotations
