@@ -106,7 +106,7 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
         x = Row(rows, i)
         p, predicted = predict(learner, x, theta)
         v = variance(learner, x) if needs_variance(rule) else 0.0
-        check, pi = chances(asking, t, probability(rule, learner, x, p, v, rho, theta, t + 1))
+        check, pi = chances(asking, t, probability(rule, learner, x, p, v, rho, theta, t + 1), predicted)
         u = draw(seed, t)
         asked = u < pi
         a, b = count_index(learner, predicted, y[i])

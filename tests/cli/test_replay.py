@@ -260,7 +260,7 @@ def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
     plan = spending.plan("symmetric", 20, ROWS, 0.25, False, 0.5)
     assert expected(numbers, plan=plan) == figures(result["runs"][0])
     assert ok("replay", numbers, *RUN, "--budget", 20)["plan"] is None
-    assert (1, "", "error: audits and a pace need a budget. Got none.\n") == run(
+    assert (1, "", "error: audits, a pace and a floor need a budget. Got none.\n") == run(
         "replay", numbers, *RUN, "--audit", 0.5
     )
 

@@ -316,28 +316,39 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 
 
 class Plan:
-    """A share of a budget for audits, evenly among the rounds to the horizon, and a pace for the rest."""
+    """Shares of a budget for audits, evenly among the rounds to the horizon, and for a floor under the chance of every
+    item, and a pace for the rest."""
 
-    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500):
+    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500, floor=0.0):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
         self.wishes, self.paced, self.past = budget - self.audits, pace and round(pace * horizon), []
         self.first, self.power = (10, 2) if rule == "paced" else (0, 1)
+        self.floor = floor * budget / (1.3 * horizon)
         self.reserve = 0
         if rule == "paced" and not pace:
-            self.reserve = min(self.wishes // 2, max(0, self.wishes - early))
-            self.paced = max(1, min(round(horizon / 4), 40 * (self.wishes - self.reserve)))
+            labels = self.wishes - round(floor * budget)
+            self.reserve = min(labels // 2, max(0, labels - early))
+            self.paced = max(1, min(round(horizon / 4), 40 * (labels - self.reserve)))
 
-    def chances(self, t, pi):
+    def chances(self, t, pi, predicted):
         """The chance of an audit in round t, and of any question, given the rule's."""
         check = min(1, self.audits / (self.horizon - t)) if t < self.horizon else 0.0
-        if self.wishes == 0:
-            return check, check
-        if self.paced:
-            begins = t < self.paced and self.wishes > self.reserve
-            left, end = (self.wishes - self.reserve, self.paced) if begins else (self.wishes, self.paced)
-            if self.reserve and not begins:
-                end = self.horizon
+        wishes, least = self.wishes, self.floor
+        if self.floor:
+            needed = self.floor * max(0, self.horizon - t)
+            beyond = wishes - needed - 2 * np.sqrt(needed)
+            if predicted > 0:
+                least = 3 * self.floor * (np.clip(beyond / (0.3 * needed), 0, 1) if needed else 1)
+            least, wishes = min(1, least), int(beyond - 0.3 * needed)
+        if self.paced and (self.floor or wishes > 0):
             self.past.append(min(pi ** (1 / self.power), 1 - 2**-30))
+        if wishes <= 0:
+            return check, 1 - (1 - check) * (1 - least)
+        if self.paced:
+            begins = t < self.paced and wishes > self.reserve
+            left, end = (wishes - self.reserve, self.paced) if begins else (wishes, self.paced)
+            if (self.reserve or self.floor) and not begins:
+                end = self.horizon
             if t < 64 or t % 64 == 0 or t > end - 64 or t == self.paced:
                 self.rate = min(1, left / max(1, end - t))
                 recent = np.array(self.past[-256:])
@@ -350,7 +361,7 @@ class Plan:
             pi = self.eased(self.past[-1], self.easing)
         if t < self.first:
             pi = 1.0
-        return check, min(1, check + (1 - check) * pi)
+        return check, 1 - (1 - check) * (1 - least) * (1 - pi)
 
     def eased(self, pi, easing):
         odds = 2**easing * pi / (1 - pi)
@@ -375,7 +386,7 @@ def replay(
         now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
         left = budget is None or len(questions) < budget
         pi = probability(rule, learner, x, p, now, theta, t + 1, mistakes, rule_parameters) if left else 0.0
-        check, pi = plan.chances(t, pi) if plan and left else (0.0, pi)
+        check, pi = plan.chances(t, pi, predicted) if plan and left else (0.0, pi)
         audit, asked = draw(seed, t) < check, draw(seed, t) < pi
         cell = (predicted - 1, label) if classes else (int(predicted > 0), label + 1)
         counts[*cell, int(asked)] += 1
@@ -390,3 +401,11 @@ def replay(
             if averaged and len(questions) == budget:
                 learner.w = np.mean(past, axis=0)
     return counts, questions
+
+
+def count_bound(martingales, risk, counts):
+    """Of the counts of positives (in rising order) those that a mean of martingales does not refute at this risk.
+
+    martingales: functions of a count; each is the product over the positives of what its questions make of them.
+    """
+    return [count for count in counts if np.mean([each(count) for each in martingales]) < 1 / risk]

@@ -1,4 +1,4 @@
-"""Audits and pacing: a plan spends the budget exactly, and every stored chance is the true probability of asking."""
+"""Audits, a floor and pacing: a plan spends the budget, and every stored chance is the true probability of asking."""
 
 import re
 
@@ -20,7 +20,16 @@ def planned(rule="symmetric", seed=0, learner="pa-i", rounds=ROUNDS, **more):
 
 
 @pytest.mark.parametrize("rule", ["symmetric", "margin"])
-@pytest.mark.parametrize("more", [{"audit": 0.3, "trains": False}, {"audit": 0.2, "pace": 0.8}, {"pace": 0.5}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"audit": 0.3, "trains": False},
+        {"audit": 0.2, "pace": 0.8},
+        {"pace": 0.5},
+        {"floor": 0.6},
+        {"audit": 0.2, "floor": 0.5},
+    ],
+)
 def test_a_compiled_plan_equals_its_twin(rule, more):
     """A compiled plan equals the formulas (interpreted.py does this for every pair of learner and rule)."""
     if "pace" in more and rule not in query_rules.paceable():
@@ -70,6 +79,40 @@ def test_a_plan_with_a_reserve_equals_its_twin(learner):
     assert_twins(*data_for(learner, n=ROUNDS), learner, "paced", plan=plan, **more)
 
 
+def test_a_plan_with_a_reserve_and_a_floor_equals_its_twin():
+    """So does one in which the rule's own labels and the floor's are spread over the stream."""
+    plan = {"budget": BUDGET, "horizon": 350, "floor": 0.4}
+    more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
+    assert_twins(*data_for("dual", n=ROUNDS), "dual", "paced", plan=plan, **more)
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "margin", "paced"])
+def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(rule):
+    """Under a floor the chance of items predicted negative is never below what was promised, and the labels last to the
+    horizon, whatever the rule asks."""
+    for seed in range(20):
+        X, y, order = data(n=ROUNDS)
+        plan = spending.plan(rule, BUDGET, ROUNDS, floor=0.5)
+        replay = run(csr_array(X), y, order, "dual", rule, seed=seed, plan=plan)
+        hidden = replay.decided[:, 1] < 0
+        assert replay.log[hidden, 2].min() >= plan.promised == pytest.approx(0.5 * BUDGET / ROUNDS / 1.3)
+        assert replay.queried < BUDGET or replay.log[-1, 0] > 0.9 * ROUNDS
+        assert replay.queried > 0.5 * BUDGET
+
+
+def test_a_floor_goes_on_with_labels_that_are_added():
+    """It is then what its old and new labels allow over the rounds left; promised stays the least so far."""
+    plan, more = (spending.plan("symmetric", 130, rounds, floor=0.5) for rounds in (1000, 600))
+    assert [0.05, 0.05] == pytest.approx([plan.floor, plan.promised])
+    longer = spending.extended(plan, more, 600, all_spent=False)
+    assert (1200, [0.05 * 400 / 600 + 50 / 600, 0.05]) == (
+        longer.horizon,
+        pytest.approx([longer.floor, longer.promised]),
+    )
+    begun_again = spending.extended(plan, more._replace(floor=0.01), 600, all_spent=True)
+    assert [0.01, 0.01] == pytest.approx([begun_again.floor, begun_again.promised])
+
+
 def test_labels_that_are_added_are_planned_for_the_rounds_left():
     """They are spread over the first part of the rounds left, never less far than before; while a reserve is spent they
     join it, and once all is spent they have a reserve of their own."""
@@ -95,6 +138,8 @@ def test_what_a_plan_expects_by_a_round():
     assert [0, 5, 20, 20] == checks[[0, 3, 5, 6]].tolist()
     rule_alone = spending.plan("symmetric", 200, 8000, audit=0.1)
     assert 0 == spending.expected(rule_alone, 100)[1]
+    floored = spending.plan("paced", 200, 8000, floor=0.5)
+    assert [200, 125] == pytest.approx(spending.expected(floored, [8000, 2000])[1])
 
 
 def test_audits_fall_on_every_round_alike():
@@ -106,7 +151,7 @@ def test_audits_fall_on_every_round_alike():
     assert ((observed - expected) ** 2 / expected).sum() < 27.9  # chi-square with 9 degrees of freedom, 0.1 %
 
 
-@pytest.mark.parametrize("more", [{"audit": 0.3}, {"pace": 1.0}, {"audit": 0.3, "pace": 0.7}])
+@pytest.mark.parametrize("more", [{"audit": 0.3}, {"pace": 1.0}, {"audit": 0.3, "pace": 0.7}, {"floor": 0.6}])
 def test_chances_are_the_probabilities_of_asking(more):
     """Over many seeds the weights 1 / pi of the questions sum to the rounds up to the last question, where the window
     ends (optional stopping)."""
@@ -133,6 +178,7 @@ def test_audits_that_do_not_train_leave_the_learner_alone():
 
 AUDIT = "audit must be >= 0 and < 1: the share of the budget for random checks. Got "
 PACE = "pace must be > 0 and <= 1: the share of the horizon to spend the budget in. Got "
+LEAST = "floor must be >= 0 and, with audit, < 1: the share of the budget for it. Got "
 DRAWING = ", ".join(query_rules.paceable())
 
 
@@ -144,7 +190,9 @@ DRAWING = ", ".join(query_rules.paceable())
         ({"pace": 0}, PACE + "0."),
         ({"pace": float("nan")}, PACE + "nan."),
         ({"pace": 1, "rule": "margin"}, f"a pace needs a rule that draws: {DRAWING}. Got margin."),
-        ({"pace": 1, "budget": None}, "audits and a pace need a budget. Got none."),
+        ({"pace": 1, "budget": None}, "audits, a pace and a floor need a budget. Got none."),
+        ({"floor": -0.1}, LEAST + "-0.1."),
+        ({"floor": 0.8, "audit": 0.2}, LEAST + "0.8."),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(values, message):
