@@ -177,6 +177,12 @@ def m2026_11_22_additions(db: "Database") -> None:
     db.execute("CREATE INDEX additions_session ON additions (session)")
 
 
+@step
+def m2026_11_22_floor(db: "Database") -> None:
+    """The share of the budget that gives every item a least chance of being asked."""
+    db.execute("ALTER TABLE sessions ADD COLUMN floor REAL NOT NULL DEFAULT 0")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

@@ -39,6 +39,9 @@ class Running:
     audit: Annotated[float, Option(help="Share of the budget for random checks along the stream.")] = 0.0
     audit_trains: Annotated[bool, Option(help="Whether the learner trains on random checks.")] = True
     pace: Annotated[float | None, Option(help="Share of the stream in which to spend the rest evenly.")] = None
+    floor: Annotated[
+        float, Option(help="Share of the budget for a floor under every chance, and so under recall and the like.")
+    ] = 0.0
 
 
 def replay(

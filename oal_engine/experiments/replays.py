@@ -8,7 +8,7 @@ import numpy as np
 
 from ..datasets import Dataset, FeatureTable, relabelled
 from ..datasets.prior import Prior
-from ..kernel import metrics, spending, stream
+from ..kernel import certainty, metrics, spending, stream
 from ..kernel.algorithms import Strategy
 
 
@@ -30,14 +30,18 @@ def replay(
     audit: float = 0.0,
     audit_trains: bool = True,
     pace: float | None = None,
+    floor: float = 0.0,
     prior: Prior | None = None,
 ) -> dict[str, Any]:
     """Run a strategy once per order; the metrics of each run, their mean and standard deviation, ready for JSON.
 
     orders: arrays of rows, counted from 0; by default `permutations` random ones, or else the stored order. positive:
-    the one of K classes that a strategy for two classes sets against the rest. prior: what is known beforehand. The
-    others are as in `Specification`.
+    the one of K classes that a strategy for two classes sets against the rest. audit, audit_trains, pace, floor: as in
+    `spending.plan`; with a floor each run has those of its metrics, and the same if a person read all that was pushed.
+    prior: what is known beforehand. The others are as in `Specification`.
     """
+    if floor and strategy.multiclass:
+        raise ValueError("a floor is for a positive and a negative class. Got several classes.")
     rows, y, classes = data.rows, data.y, data.classes
     if classes and not strategy.multiclass:
         y, classes = _one_against_the_rest(y, classes, positive, strategy.algorithm), ()
@@ -45,18 +49,30 @@ def replay(
     rho = strategy.known_rho(rho, weights, metric, y)
     if orders is None:
         orders = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
-    plan = partial(spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace, strategy.rule_parameters)
+    plan = partial(
+        spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace, strategy.rule_parameters, floor
+    )
 
-    def once(number: int, order: np.ndarray) -> dict[str, Any]:
+    def run(number: int, order: np.ndarray, marks: list[int] | None = None) -> stream.Replay:
         learner, rule = strategy.build(rows.columns, len(classes))
         if prior:
             stream.begin_with(learner, prior.weights)
         objective = stream.objective(theta, rho, weights.ratio("sum"))
-        done = stream.replay(
-            rows, y, order, learner, rule, objective, budget=budget, seed=seed + number, averaged=average, plan=plan()
-        )
+        return stream.replay(
+            rows, y, order, learner, rule, objective,
+            budget=budget, seed=seed + number, averaged=average, plan=plan(), marks=marks, log=bool(floor),
+        )  # fmt: skip
+
+    def once(number: int, order: np.ndarray) -> dict[str, Any]:
+        done = run(number, order)
         measured = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
-        return {"order": number + 1, "queried": int(done.queried), **measured, "seconds": done.seconds}
+        floors: dict[str, Any] = {"floor": None}
+        if floor and (made := plan()) and order.size:
+            asked = done.log[:, 0].astype(np.int64)
+            end = int(asked[-1]) + 1 if done.queried == budget else order.size
+            counts = run(number, order, [end]).counts if end < order.size else done.counts
+            floors = _floors(done, y[order[asked]], end, counts, made.promised, weights)
+        return {"order": number + 1, "queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
 
     once(0, orders[0][:0])  # compiles, which is not timed
     with ThreadPoolExecutor() as threads:
@@ -71,8 +87,27 @@ def replay(
         "mean": metrics.over(measured, np.mean),
         "std": metrics.spread(measured),
         "classes": list(classes) or None,
-        "plan": {"audit": audit, "audit_trains": audit_trains, "pace": pace} if plan() else None,
+        "plan": {"audit": audit, "audit_trains": audit_trains, "pace": pace} | ({"floor": floor} if floor else {})
+        if plan()
+        else None,
     } | ({"prior": prior.source} if prior else {})
+
+
+def _floors(
+    done: stream.Replay, answers: np.ndarray, end: int, counts: np.ndarray, promised: float, weights: metrics.Weights
+) -> dict[str, Any]:
+    """The floors at the end of a run, or with its last label, and those if all that was pushed until then is read."""
+    found, size, rounds, pushes = (
+        np.array([count]) for count in (counts[1, 2].sum(), answers.size, end, counts[1].sum())
+    )
+
+    def floors(found: np.ndarray | None) -> dict[str, dict[str, float]]:
+        known = certainty.floors(
+            answers, done.decided[:, 1] > 0, done.log[:, 2], size, rounds, pushes, promised, weights, found
+        )
+        return {name: {metric: value.item() for metric, value in each.items()} for name, each in known.items()}
+
+    return {"floor": floors(None), "floor_if_read": floors(found)}
 
 
 def _one_against_the_rest(

@@ -45,7 +45,8 @@ class Specification:
     smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget.
     permutations: seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five and is
     measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
-    seed_words, seed_items: words, and ids of items, that are known to be positive beforehand.
+    seed_words, seed_items: words, and ids of items, that are known to be positive beforehand. floor: share of each
+    budget that gives every item a least chance of being asked.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -68,6 +69,7 @@ class Specification:
     held_out: bool = False
     seed_words: tuple[str, ...] = ()
     seed_items: tuple[str, ...] = ()
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -76,6 +78,8 @@ class Specification:
             grid(name, values, self.tune)
         if self.held_out and self.tune == "2:1":
             raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
+        if self.floor:
+            self._check_floor()
         if self.hit is not None:
             if not _is_number(self.hit) or not self.hit > 0:
                 raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
@@ -84,8 +88,8 @@ class Specification:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What JSON has of it: seeds only where there are some, as those of earlier versions had none."""
-        return {key: value for key, value in asdict(self).items() if value != ()}
+        """What JSON has of it: seeds and a floor only where there are some, as those of earlier versions had none."""
+        return {key: value for key, value in asdict(self).items() if value != () and (key != "floor" or value)}
 
     @property
     def sign(self) -> int:
@@ -108,6 +112,16 @@ class Specification:
             if getattr(self, name) not in allowed:
                 words = ", ".join(map(str, allowed))
                 raise ExperimentError(f"{name} of a comparison must be one of {words}. Got {getattr(self, name)}.")
+
+    def _check_floor(self) -> None:
+        if not _is_number(self.floor) or not 0 < self.floor < 1:
+            raise ExperimentError(
+                f"floor of a comparison must be >= 0 and < 1: a share of the budget. Got {self.floor}."
+            )
+        if None in self.budgets:
+            raise ExperimentError("a floor needs budgets. Got none.")
+        if many := [name for name in self.algorithms if chosen(name).multiclass]:
+            raise ExperimentError(f"a floor is for a positive and a negative class. Got {many[0]}.")
 
     def _check_data(self) -> None:
         for name in ("data", "budgets"):

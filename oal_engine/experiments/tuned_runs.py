@@ -71,6 +71,7 @@ class Job(NamedTuple):
     average: bool
     part: Part
     points: int
+    floor: float = 0.0  # share of the budget
 
 
 PLACES: dict[str, str] = {}  # fingerprint: the folder of rows that were uploaded to this worker
@@ -139,7 +140,7 @@ def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, floa
     def replay(*parts: Any, marks: np.ndarray) -> stream.Replay:
         return stream.replay(
             table, y, visits, *parts, budget=job.budget, seed=seed, averaged=job.average, marks=marks, log=points > 1,
-            plan=spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters),
+            plan=spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters, floor=job.floor),
         )  # fmt: skip
 
     parts = fresh()
@@ -266,6 +267,7 @@ class TunedRun:
         return Job(
             strategy.learner, strategy.rule, strategy.learner_parameters, strategy.rule_parameters,
             rho, weights.ratio("sum"), free["theta"], self.budget if budget else None, spec.average, part, points,
+            spec.floor if budget else 0.0,
         )  # fmt: skip
 
     def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float:
@@ -346,5 +348,6 @@ def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: f
 def job_key(source: RowSource, job: Job) -> str:
     """What tells a replay from every other: rows, labels, job and engine."""
     prior = [source.prior] if source.prior else []
-    key = json.dumps([source.fingerprint, source.positive, *prior, *job, __version__], sort_keys=True)
+    parts = job if job.floor else job[:-1]  # as the keys of earlier versions
+    key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -57,7 +57,9 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         "oal_session": FORMAT,
         "engine": __version__,
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
-        "settings": {key: settings[key] for key in HEAD} | ({"prior": prior} if prior else {}),
+        "settings": {key: settings[key] for key in HEAD}
+        | ({"prior": prior} if prior else {})
+        | ({"floor": settings["floor"]} if settings["floor"] else {}),
     }
     rows = (
         {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind]}
@@ -132,7 +134,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = head.get("settings")
     known = settings.pop("prior", None) if isinstance(settings, dict) else None
+    floor = settings.pop("floor", 0.0) if isinstance(settings, dict) else 0.0  # earlier versions do not know of it
     settings = checked(settings, HEAD, 1, "head of a session")
+    settings |= checked({"floor": floor}, {"floor": number}, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if known is not None:
         settings["prior"] = _prior(known, bound["features"])
@@ -273,7 +277,7 @@ def _create(store: Store, dataset: int, settings: Row) -> int:
     )
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     made = store.session(session)
-    wrong = [key for key in HEAD if made[key] != settings[key]]
+    wrong = [key for key in (*HEAD, "floor") if made[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")

@@ -9,7 +9,7 @@ import numpy as np
 from ..kernel import rows
 from ..output.tables import OutputTable, chunks, whole, write
 from ..store import Row, Store
-from . import model, outcome, report
+from . import certainty, model, outcome, report
 from .log import read_entries
 from .session import Session
 from .settings import SessionError, Settings
@@ -51,8 +51,9 @@ DECISIONS = {
 }  # fmt: skip
 
 
-def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """Every round of the stream so far, as it was decided when it passed, with the label that stands."""
+def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certainty.Certainty | None]:
+    """Every round of the stream so far, as it was decided when it passed, with the label that stands; and what is
+    certain of these decisions."""
     decided, words = session.decided, session.settings.answers
     answers = {entry.round: (entry.audit, entry.label) for entry in session.log}
     columns = DECISIONS | ({"text": str} if texts else {})
@@ -70,7 +71,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, None]
                 }  # fmt: skip
                 yield tuple(row[name] for name in columns)
 
-    return OutputTable(columns, each(), decided[0].size), None
+    return OutputTable(columns, each(), decided[0].size), certainty.of_session(session)
 
 
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:

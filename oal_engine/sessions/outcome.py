@@ -9,7 +9,7 @@ from ..kernel import metrics, stream
 from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
 from ..output.plots import METRICS, NAMES, TITLES
-from . import estimates, model
+from . import certainty, estimates, model
 from .fold import Run
 from .session import Session
 
@@ -21,7 +21,9 @@ def summary(session: Session) -> list[str]:
     found = []
     if not session.multiclass and linear(session.learner):
         found = of_session(session).sentences(session.settings.positive_name)
-    return [*found, exact(session, session.place.counts) if session.labelled else _estimated(session)]
+    certain = certainty.of_session(session)
+    good = exact(session, session.place.counts) if session.labelled else _estimated(session)
+    return [*found, good, *([str(certain)] if certain else [])]
 
 
 def exact(run: Run, counts: np.ndarray) -> str:

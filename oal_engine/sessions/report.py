@@ -17,10 +17,11 @@ import numpy as np
 
 from ..datasets import prior
 from ..kernel import learners, metrics
+from ..kernel.certainty import KNOWN, RISK
 from ..output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ..versions import versions
-from . import estimates, outcome, top_terms
+from . import certainty, estimates, outcome, top_terms
 from .log import Entry
 from .session import Session
 from .settings import SKIP
@@ -42,7 +43,7 @@ class Line(NamedTuple):
 
 def page(session: Session) -> bytes:
     """The page of an opened session, which needs neither scripts nor a network."""
-    sections = _quality, _answers, _learned, _corrections, _notes, _settings
+    sections = _quality, _certain, _answers, _learned, _corrections, _notes, _settings
     parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
 
@@ -155,6 +156,19 @@ def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
 
 def _interval(estimate: estimates.Estimate | None) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else "not known"
+
+
+def _certain(session: Session) -> Iterator[str]:
+    """The floors of the metrics, where the session has any."""
+    if known := certainty.of_session(session):
+        yield _heading("What is certain")
+        yield sentence(
+            f"Each number is below the truth of the first {known.rounds:,} items at every look at once, but for a "
+            f"risk of {RISK:.0%}, whatever the data: {known.labels:,} labels were asked with chances that are stored."
+        )
+        titles = TITLES | {"recall": "Recall"}
+        rows = ([titles[metric], *(f"{known.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
+        yield _table(["At least", *NAMES.values()], rows)
 
 
 # Answers, and what was learned

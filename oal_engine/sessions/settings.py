@@ -61,6 +61,7 @@ class Settings:
     audit: float
     audit_trains: bool
     pace: float | None
+    floor: float
     owner: str
     guidelines: str
     feedback_trains: bool
@@ -108,7 +109,7 @@ class Settings:
         """How so many labels (None: the budget) are spent over so many rounds, or None where the rule alone decides."""
         return spending.plan(
             self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
-            self.strategy.rule_parameters,
+            self.strategy.rule_parameters, self.floor,
         )  # fmt: skip
 
 
@@ -120,9 +121,10 @@ class Options:
     whose items are the positives; it serves the exact curves alone, for a session never sees the labels of its data
     set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
-    the rest is spent evenly (None: as the rule does). horizon: the rounds that both plan for (None: the data
-    set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive class. prior:
-    what is known, made beforehand.
+    the rest is spent evenly (None: as the rule does). floor: the share of the budget that gives every item a least
+    chance of being asked, so that metrics have floors (`sessions.certainty`). horizon: the rounds that these plan for
+    (None: the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
+    class. prior: what is known, made beforehand.
     """
 
     budget: float = 300
@@ -141,6 +143,7 @@ class Options:
     audit: float = 0.0
     audit_trains: bool = True
     pace: float | None = None
+    floor: float = 0.0
     horizon: float | None = None
     owner: str = ""
     guidelines: str = ""
@@ -168,7 +171,11 @@ def create(
         raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
     horizon = data["items"] if own.horizon is None else whole(own.horizon, "horizon", 1)
-    spending.plan(chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters)
+    spending.plan(
+        chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor
+    )
+    if own.floor and chosen.multiclass:
+        raise SessionError("a floor is for a positive and a negative class. Got several classes.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     known = own.prior
     if own.seed_words or own.seed_items:

@@ -49,7 +49,7 @@ def test_replay_prints_the_promised_object(ok, numbers):
     assert ("PAA-I", "pa-i", "symmetric", {"C": 1.0, "delta": 0.3}) == tuple(result.values())[:4]
     assert [1, 2, 3] == [run["order"] for run in result["runs"]]
     for run in result["runs"]:
-        assert ["order", "queried", "push", "push_query", "seconds"] == list(run)
+        assert ["order", "queried", "push", "push_query", "floor", "seconds"] == list(run)
         assert METRICS == list(run["push"]) == list(run["push_query"])
         assert 60 == sum(run["push"][key] for key in ("tp", "fp", "tn", "fn"))
         assert all(0 <= run["push_query"][key] <= 1 for key in METRICS[4:] if key != "cost")
@@ -263,6 +263,26 @@ def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
     assert (1, "", "error: audits, a pace and a floor need a budget. Got none.\n") == run(
         "replay", numbers, *RUN, "--audit", 0.5
     )
+
+
+def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
+    """--floor reaches the kernel; each run has floors below its metrics, higher ones if a person reads what is pushed,
+    and none where nothing was declared."""
+    result = ok("replay", numbers, *RUN, "--budget", 40, "--floor", 0.7, "--permutations", 2)
+    assert 0.7 == result["plan"]["floor"]
+    for each in result["runs"]:
+        for name in metrics.EVALUATIONS:
+            assert ["recall", "precision", "f1", "sum"] == list(each["floor"][name])
+            for metric, least in each["floor"][name].items():
+                assert 0 <= least <= each["floor_if_read"][name][metric]
+                assert each["queried"] == 40 or each["floor_if_read"][name][metric] <= each[name][metric]
+        assert each["floor_if_read"]["push_query"]["recall"] > 0
+    assert all(each["floor"] is None for each in ok("replay", numbers, *RUN, "--budget", 20)["runs"])
+    plan = spending.plan("symmetric", 40, ROWS, floor=0.7)
+    one = ok("replay", numbers, *RUN, "--budget", 40, "--floor", 0.7)["runs"][0]
+    assert expected(numbers, plan=plan) == figures(one)
+    refused = "error: floor must be >= 0 and, with audit, < 1: the share of the budget for it. Got 1.0.\n"
+    assert (1, "", refused) == run("replay", numbers, *RUN, "--budget", 20, "--floor", 1)
 
 
 def test_parameters_by_key(ok, run, numbers):

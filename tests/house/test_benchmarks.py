@@ -15,6 +15,7 @@ from tests.harness import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import certainty
 import estimates
 import growth
 import label_latency
@@ -101,6 +102,14 @@ def test_what_needs_no_tuning_is_held_against_the_best_of_tuning():
     ]
     assert all(0 < line[metric]["default"] <= line[metric]["best"] for line in lines for metric in ("f1", "sum"))
     assert all(50 < line["f1"]["auto"] < 100 for line in lines)
+
+
+def test_floors_are_held_against_the_truth():
+    """Sessions of every kind are run, and each rule to stop has a line; floors hold but for their risk."""
+    results = run("certainty.py", "--quick", "--orders", "1", "--screenings", "1")
+    assert list(certainty.WAYS) == [line["way"] for line in results["sessions"]]
+    assert sum(line["wrong"] for line in results["sessions"]) <= 1
+    assert {"the floor", "QuantCI"} <= {line["rule"] for line in results["stops"]}
 
 
 def test_estimates_are_held_against_the_truth():

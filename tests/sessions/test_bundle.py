@@ -53,6 +53,7 @@ def text(here):
         ("classes", "MPAA-I", {"averaged": True}),
         ("classes", "PAA-I", {"positive_class": "b"}),
         ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290}),
+        ("sparse", "PAA-I", {"floor": 0.5}),
     ],
 )
 def test_a_session_verifies_in_another_database(here, empty, data, algorithm, more):

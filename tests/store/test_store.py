@@ -116,7 +116,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
         "datasets": {"classes": None, "columns": None, "digested": 0, "checksums": None},
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0,
-                     "prior": None},
+                     "prior": None, "floor": 0.0},
         "questions": {"audit": 0},
         "labels": {"position": None, "at_end": None, "highlighted": None},
     }  # fmt: skip

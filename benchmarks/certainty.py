@@ -1,0 +1,361 @@
+"""How safe and how sharp the floors of a session are: measured on thousands of labelled streams.
+
+Every session is answered as the data says, or as an annotator with slips, skips or corrections would; the floors that
+the product shows after every answer are compared with the truth at that moment. Beside them stand three rules by which
+people stop screening, on the same items.
+"""
+
+import json
+import sys
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from sklearn.linear_model import LogisticRegression
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import installed, machine, table
+from estimates import sources
+
+from oal_engine.kernel import certainty, metrics, rows, spending, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions.certainty import RECOMMENDED, forecast
+
+ROUNDS = 5_000  # of a stream at most
+SCREENED = 2_000  # items that are screened until a rule says stop
+LABELS = (300, 1000)
+WAYS = ("stored", "shuffled", "drift", "slips", "skips", "corrections", "appended")
+SLIPS = 0.05  # of the answers are wrong
+SKIPS = 0.05  # of the items cannot be labelled
+CORRECTED = 0.6  # of the labels used when all slips until then are mended
+TARGETS = (0.8, 0.95)  # of recall, with a risk of certainty.RISK
+IN_A_ROW = 100
+BATCH = 40  # items screened between two fits
+BUDGETS = np.arange(0.1, 1, 0.1)  # of the items, in which a floor is looked for that reaches a target
+
+
+class Course(NamedTuple):
+    """A session: the items asked, in order, their answers as they stood at first and in the end, and after how many the
+    first ones were mended; the class predicted of every item, and the rounds and the items asked at every look."""
+
+    asked: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    mended: int
+    chance: np.ndarray
+    predicted: np.ndarray
+    looks: np.ndarray
+    promised: float
+
+    def floors(self, looks, label, found=None):
+        """The floors at some looks with these answers; look k is after k of them, the last one at the end."""
+        rounds = self.looks[looks]
+        pushes = np.append(0, np.cumsum(self.predicted > 0))[rounds]
+        return certainty.floors(
+            label, self.predicted[self.asked] > 0, self.chance, np.minimum(looks, label.size), rounds, pushes,
+            self.promised, found=found,
+        )  # fmt: skip
+
+    def truth(self, looks, y):
+        """The metrics at some looks where the items have these classes, and their counts; 0 is not relevant."""
+        seen, rounds = self.predicted.size, self.looks[looks]
+        taken = np.zeros(seen, int)
+        taken[self.asked] = 1
+        counts = np.zeros((seen + 1, *metrics.COUNTS), np.int64)
+        counts[np.arange(1, seen + 1), (self.predicted > 0).astype(int), np.where(y[:seen] > 0, 2, 0), taken] = 1
+        tables = counts.cumsum(0)[rounds]
+        return {name: metrics.evaluate(tables, name) for name in metrics.EVALUATIONS}, tables
+
+    def over(self, looks, label, y):
+        """Whether any floor at these looks is above the truth."""
+        known, (real, _) = self.floors(looks, label), self.truth(looks, y)
+        return any(
+            (known[name][metric] > real[name][metric] + 1e-12).any()
+            for name in metrics.EVALUATIONS
+            for metric in certainty.KNOWN
+        )
+
+
+def course(table, last, first, budget, share, seed, appended=False):
+    """A session over a stream in its order. last: what is said of each item in the end, 0 for a skip. first: what is
+    said at first. appended: the last third of the items, and a third of the labels, come later."""
+    chosen, n = strategy("auto"), last.size
+    end, later = (2 * n // 3, budget // 3) if appended else (n, 0)
+    plans = [
+        spending.plan(chosen.rule, labels, rounds, values=chosen.rule_parameters, floor=share)
+        for labels, rounds in ((budget - later, end), (later, n - end))
+        if labels
+    ]
+    order, plan, nothing, counts = np.arange(n), plans[0], rows.read_only(np.zeros(n), np.int8), metrics.empty()
+
+    def fresh():
+        learner, rule = chosen.build(table.columns)
+        return learner, rule, stream.objective(), stream.average(learner, False)
+
+    learner, rule, goal, mean = fresh()
+    margins, predicted, t, spent, mended, said, asked = np.zeros(n), np.zeros(n, np.int8), 0, 0, 0, [], []
+    while spent < budget:
+        plan.spent[0] = spent
+        at = stream.until_query(table, nothing, order, learner, rule, goal, seed, t, end, plan, counts)
+        stream.predict_rounds(table, order, learner, goal.theta, t, min(at.t + 1, end), margins, predicted)
+        t = at.t + 1
+        if at.t == end == n:
+            t = n
+            break
+        if at.t == end:
+            plan, t, end = spending.extended(plan, plans[1], end, all_spent=False), end, n
+            continue
+        asked.append(at)
+        said.append(int((last if mended else first)[at.t]))
+        if said[-1]:
+            spent += 1
+            stream.learn(table, order, learner, rule, goal, mean, at, said[-1], spent == budget)
+        if not mended and first is not last and spent >= CORRECTED * budget:
+            mended, items = len(said), np.array([each.t for each in asked])
+            said = last[items].tolist()
+            learner, rule, goal, mean = fresh()
+            stream.teach(table, items, rows.read_only(said, np.int8), items, learner, rule, goal, mean, False)
+    items = np.array([each.t for each in asked], int)
+    return Course(
+        items, first[items], last[items], mended or items.size, np.array([each.probability for each in asked]),
+        predicted[:t], np.concatenate([[0], items + 1, [t]]), plan.promised,
+    )  # fmt: skip
+
+
+def answered(way, y, rng):
+    """What is said of each item in the end, and at first."""
+    slipped = np.where(rng.random(y.size) < SLIPS, -y, y)
+    if way == "corrections":
+        return y, slipped
+    last = {"slips": slipped, "skips": np.where(rng.random(y.size) < SKIPS, 0, y)}.get(way, y)
+    return last, last
+
+
+def ordered(way, table, rng):
+    """An order of the items, at most ROUNDS of them: a stretch as stored, shuffled, or so that topics drift (along a
+    random direction of the features)."""
+    items = rows.length(table)
+    start = int(rng.integers(1 + max(0, items - ROUNDS)))
+    if way == "stored":
+        return np.arange(start, min(items, start + ROUNDS))
+    some = rng.permutation(items)[:ROUNDS]
+    if way == "drift":
+        return some[np.argsort(rows.matrix(table)[some] @ rng.normal(size=table.columns), kind="stable")]
+    return some
+
+
+def sessions(quick, orders):
+    """What came of every session: its data, way, budget, and figures."""
+    number = count()
+    for name, data in sources(quick):
+        for _ in () if data.classes else range(orders):
+            for way in WAYS:
+                rng = np.random.default_rng(next(number))
+                order = ordered(way, data.rows, rng)
+                part, y = rows.as_rows(rows.matrix(data.rows)[order]), data.y[order]
+                last, first = answered(way, y, rng)
+                for labels in LABELS[:1] if quick else LABELS:
+                    run = course(part, last, first, labels, RECOMMENDED, next(number), way == "appended")
+                    yield {"data": name, "way": way, "labels": labels, **figures(run, last, first, y)}
+
+
+def figures(run, last, first, y):
+    """Whether a floor was ever above the truth, as it is said and as the data have it, and what stood at the end."""
+    size = run.looks.size
+    before, after = np.split(np.arange(size), [run.mended])
+    end = np.array([size - 1])
+    (real, tables), known = run.truth(end, last), run.floors(end, run.last)
+    read = run.floors(end, run.last, metrics.confusion(tables, "push")[0])
+    parts = (before, run.first), (after, run.last)
+    return {
+        "looks": size, "items": y.size, "prevalence": float((y > 0).mean()), "until": run.predicted.size / y.size,
+        "wrong": run.over(before, run.first, first) or run.over(after, run.last, last),
+        "wrong_of_data": any(run.over(looks, label, y) for looks, label in parts),
+        "floor": {name: {metric: float(value[0]) for metric, value in each.items()} for name, each in known.items()},
+        "read": float(read["push_query"]["recall"][0]),
+        "truth": {name: {metric: float(each[metric][0]) for metric in certainty.KNOWN} for name, each in real.items()},
+    }  # fmt: skip
+
+
+# ---- Rules that say when to stop screening
+
+
+def stops(quick, orders):
+    """Each rule and the floor on the same items, for each target: labels spent, recall reached."""
+    for name, data in sources(quick):
+        if data.classes:
+            continue
+        for seed in range(orders):
+            order = stream.shuffled(data.y.size, seed)[:SCREENED]
+            matrix, y = rows.matrix(data.rows)[order], data.y[order]
+            part = rows.as_rows(matrix)
+            for target, stopped in screened(matrix, y > 0, seed).items():
+                for rule, done in stopped.items():
+                    yield {"data": name, "target": target, "rule": rule, **done}
+            runs = [course(part, y, y, round(share * y.size), RECOMMENDED, seed) for share in BUDGETS]
+            for target in TARGETS:
+                yield {"data": name, "target": target, "rule": "the floor", **certified(runs, target, y)}
+
+
+def certified(runs, target, y):
+    """The first session, by its budget, whose floor reaches a target; all items are read where none does."""
+    for run in runs:
+        end = np.array([run.looks.size - 1])
+        if run.floors(end, run.last)["push_query"]["recall"][0] >= target:
+            recall = run.truth(end, y)[0]["push_query"]["recall"][0]
+            return {"labels": run.asked.size / y.size, "recall": float(recall)}
+    return {"labels": 1.0, "recall": 1.0}
+
+
+def screened(matrix, relevant, seed):
+    """Where each rule stops a person who reads what a logistic regression finds most likely, and refits it."""
+    n, rng = relevant.size, np.random.default_rng(seed)
+    seen = [*np.flatnonzero(relevant)[:1], *np.flatnonzero(~relevant)[:1]]
+    seen += rng.permutation(np.setdiff1d(np.arange(n), seen))[:BATCH].tolist()
+    stopped = {target: {} for target in TARGETS}
+    while len(seen) < n:
+        labels = relevant[seen]
+        model = LogisticRegression(C=10, class_weight="balanced", max_iter=200).fit(matrix[seen], labels)
+        chance = model.predict_proba(matrix)[:, 1]
+        for target, rules in RULES.items():
+            for rule, says in rules.items():
+                if rule not in stopped[target] and says(labels.astype(int), chance, np.array(seen), n):
+                    stopped[target][rule] = {"labels": len(seen) / n, "recall": labels.sum() / relevant.sum()}
+        rest = np.setdiff1d(np.arange(n), seen)
+        seen += rest[np.argsort(-chance[rest], kind="stable")[:BATCH]].tolist()
+        if all(stopped[target].keys() == RULES[target].keys() for target in TARGETS):
+            break
+    everything = {"labels": 1.0, "recall": 1.0}
+    return {target: dict.fromkeys(rules, everything) | stopped[target] for target, rules in RULES.items()}
+
+
+def in_a_row(labels, chance, seen, n):
+    """The last items were all irrelevant (the usual rule of thumb)."""
+    return labels.size >= IN_A_ROW and not labels[-IN_A_ROW:].any()
+
+
+def callaghan(target):
+    """Callaghan and Mueller-Hansen (2020), with their own package where it is installed."""
+    try:
+        from buscarpy import calculate_h0
+    except ImportError:
+        return None
+    return lambda labels, chance, seen, n: calculate_h0(labels, n, recall_target=target) < certainty.RISK
+
+
+def quant_ci(target):
+    """QuantCI (Yang, Lewis and Frieder 2021): the lower end of an interval of recall, from the model's chances."""
+
+    def says(labels, chance, seen, n):
+        unseen = np.setdiff1d(np.arange(n), seen)
+        known, missed = chance[seen].sum(), chance[unseen].sum()
+        both, inside = known + missed, (chance[seen] * (1 - chance[seen])).sum()
+        outside = (chance[unseen] * (1 - chance[unseen])).sum()
+        width = np.sqrt(inside / both**2 + known**2 / both**4 * (inside + outside))
+        return known / both - 2 * width >= target
+
+    return says
+
+
+RULES = {
+    target: {
+        name: rule
+        for name, rule in {
+            "Callaghan and Mueller-Hansen": callaghan(target),
+            "QuantCI": quant_ci(target),
+            f"{IN_A_ROW} irrelevant in a row": in_a_row,
+        }.items()
+        if rule
+    }
+    for target in TARGETS
+}
+
+
+# ---- Tables
+
+
+def measure(quick=False, orders=25, screenings=10):
+    """All figures: the sessions and the stops."""
+    return {"sessions": list(sessions(quick, orders)), "stops": list(stops(quick, screenings))}
+
+
+def grouped(lines, *keys):
+    """Lines by the values of some keys, in their order."""
+    groups = {}
+    for line in lines:
+        groups.setdefault(tuple(line[key] for key in keys), []).append(line)
+    return groups.items()
+
+
+def mean(lines, *path):
+    """The mean of what stands at a path."""
+    values = []
+    for line in lines:
+        for key in path:
+            line = line[key]
+        values.append(line)
+    return float(np.mean(values))
+
+
+def sections(results):
+    """The tables in Markdown."""
+    known, ended = results["sessions"], results["stops"]
+    yield "### Floors above the truth at any look\n"
+    lines = [*grouped(known, "way"), (("all",), known)]
+    yield from table(
+        ("", "sessions", "looks", "a floor too high in", "by the data's own labels", "share of the stream"),
+        [
+            (way, len(own), f"{sum(line['looks'] for line in own):,}", f"{mean(own, 'wrong'):.2%}",
+             f"{mean(own, 'wrong_of_data'):.2%}",
+             f"{mean(own, 'until'):.3f}")
+            for (way,), own in lines
+        ],
+    )  # fmt: skip
+    yield "### Floors at the end\n"
+    yield from table(
+        ("", "positives", "found, at least", "if pushed is read", "found", "F1, at least", "F1", "forecast"),
+        [
+            (f"{name}, {labels} labels", f"{mean(own, 'prevalence'):.1%}", f"{mean(own, *FOUND):.2f}",
+             f"{mean(own, 'read'):.2f}", f"{mean(own, 'truth', *FOUND[1:]):.2f}",
+             f"{mean(own, 'floor', 'push', 'f1'):.2f}", f"{mean(own, 'truth', 'push', 'f1'):.2f}",
+             f"{np.mean([forecast(labels, line['items'], line['prevalence']) for line in own]):.2f}")
+            for (name, labels), own in grouped((line for line in known if line["way"] == "shuffled"), "data", "labels")
+        ],
+    )  # fmt: skip
+    yield "### When may one stop?\n"
+    yield from table(
+        ("target", "rule", "runs", "items read or asked", "recall reached", "target missed"),
+        [
+            (target, rule, len(own), f"{mean(own, 'labels'):.0%}", f"{mean(own, 'recall'):.3f}",
+             f"{np.mean([line['recall'] < target for line in own]):.0%}")
+            for (target, rule), own in sorted(grouped(ended, "target", "rule"), key=lambda group: group[0][0])
+        ],
+    )  # fmt: skip
+
+
+FOUND = "floor", "push_query", "recall"
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="The demo only, for a trial.")] = False,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each data set in each way.")] = 25,
+    screenings: Annotated[int, typer.Option(min=1, help="Orders of each data set that are screened.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Compare the floors of many sessions with the truth at every look, and with rules that say when to stop."""
+    start = perf_counter()
+    results = measure(quick, orders, screenings)
+    if as_json:
+        print(json.dumps(results))
+        return
+    print(f"{len(results['sessions'])} sessions, {perf_counter() - start:.0f} seconds on {machine()['date']}; ", end="")
+    print(f"buscarpy {installed('buscarpy')}.\n")
+    print("\n".join(sections(results)))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,159 @@
+"""A session with a floor says what is certain, from its log alone; without one it says nothing and keeps its bits."""
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.kernel import metrics
+from oal_engine.sessions import export, outcome, report
+from oal_engine.sessions.certainty import curve, expected, forecast, if_read, labels_for, of_session
+from oal_engine.sessions.look_back import Trace, verify
+from oal_engine.sessions.settings import SessionError
+from tests.harness.sessions import EVENTS, begin, label_until_the_end, say, stream_of, take_back, truth
+
+MORE = {"budget": 120, "floor": 0.6, "parameters": {"delta": 0.5}}
+
+
+@pytest.fixture(scope="module")
+def session(store):
+    """A session with a floor that was answered until its end."""
+    opened = begin(store, **MORE)
+    label_until_the_end(opened)
+    return opened
+
+
+def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
+    """The floors of a session are below its metrics, say something, and are the same when its log is folded again."""
+    now, trace = of_session(session), Trace(store, session.id)
+    assert now == of_session(trace)
+    assert curve(session) == curve(trace)
+    assert verify(store, session.id).verified
+    counts = session.place.counts if not now.closed else session.state.closed[1]
+    for name in metrics.EVALUATIONS:
+        real = session.evaluate(counts, name)
+        assert all(0 <= least <= real[metric] for metric, least in now.floors[name].items())
+    assert now.found > 0.3
+    assert now.labels == session.state.spent
+
+
+def test_the_curve_ends_with_what_is_certain_now(session):
+    """Its points are after answers, each as the session knew it then, and the last one is now."""
+    points = curve(session, 10)
+    assert points[-1] == of_session(session)
+    assert sorted(point.rounds for point in points) == [point.rounds for point in points]
+    assert 10 <= len(points) <= 11
+
+
+def test_a_session_without_a_floor_says_nothing(store):
+    """Nothing is certain without a floor, and no forecast is made."""
+    opened = begin(store)
+    assert [None] * 4 == [each(opened) for each in (of_session, if_read, expected, labels_for)]
+    assert [] == curve(opened)
+
+
+def test_the_question_that_waits_tells_nothing(store):
+    """What is certain is the same before and after a question is shown: only its answer counts."""
+    opened = begin(store, **MORE)
+    for _ in range(20):
+        say(opened, truth(opened))
+    now, t = of_session(opened), opened.place.asked.round
+    assert (t, 20, False) == (now.rounds, now.labels, now.closed)
+    say(opened, truth(opened))
+    assert of_session(opened).rounds > t
+
+
+def test_skips_corrections_and_undone_answers_count_as_they_stand(store):
+    """A skip counts as not relevant; a correction and an undo leave the floors of a session that was answered so at
+    first, where the questions are the same."""
+    opened = begin(store, **MORE)
+    while not any(entry.label == 1 and entry.predicted < 0 for entry in opened.log):
+        say(opened, truth(opened))
+    before = of_session(opened)
+    say(opened, 1)
+    take_back(opened)
+    assert before == of_session(opened)
+    number = next(k for k, entry in enumerate(opened.log) if entry.label == 1 and entry.predicted < 0)
+    opened.correct(next(EVENTS), opened.log[number].id, -1)
+    fewer = of_session(opened)
+    assert fewer.floors["push"]["recall"] >= before.floors["push"]["recall"]  # less is missed
+    opened.correct(next(EVENTS), opened.log[number].id, 0)
+    assert fewer.floors == of_session(opened).floors
+
+
+def test_reading_all_that_was_pushed_makes_floors_sharper(store, session):
+    """With each wrong item marked, precision under push is exact, and recall is higher than without."""
+    rounds = of_session(session).rounds
+    _, predicted, asked = session.decided
+    for t in np.flatnonzero((predicted[:rounds] > 0) & ~asked[:rounds]):
+        item = int(session.order[t])
+        if session.y[item] < 0:
+            session.feedback(next(EVENTS), item, True)
+    read, now = if_read(session), of_session(session)
+    counts = session.place.counts if not now.closed else session.state.closed[1]
+    assert read["push"]["precision"] == pytest.approx(session.evaluate(counts, "push")["precision"])
+    assert now.floors["push"]["recall"] < read["push"]["recall"] <= session.evaluate(counts, "push")["recall"]
+
+
+def test_items_and_labels_that_come_later_keep_floors_right(store):
+    """With items and labels added, every question about an item that was not pushed keeps the least chance promised so
+    far, the floors stay below the truth, and the session verifies."""
+    X, items = stream_of(300)
+    ids, names = items.ids, [f"f{k}" for k in range(8)]
+    parts = [
+        formats.Items(ids[part], None, X[part], names, ids[part], items.y[part], {})
+        for part in (slice(0, 150), slice(150, 300))
+    ]
+    datasets.add(store, "later", datasets.table(parts[0]), "made.npz")
+    opened = begin(store, "later", **MORE | {"budget": 60})
+    label_until_the_end(opened)
+    feeds.append(Dataset(store, "later"), parts[1])
+    opened.refresh()
+    opened.add_labels(next(EVENTS), 40)
+    label_until_the_end(opened)
+    plan, now = opened.state.plan, of_session(opened)
+    assert plan.promised < opened.settings.plan().promised
+    assert all(entry.probability >= plan.promised for entry in opened.log if entry.predicted < 0)
+    counts = opened.place.counts if not now.closed else opened.state.closed[1]
+    for name in metrics.EVALUATIONS:
+        real = opened.evaluate(counts, name)
+        assert all(0 <= least <= real[metric] for metric, least in now.floors[name].items())
+    assert now.rounds > 200
+    assert verify(store, opened.id).verified
+
+
+def test_what_the_next_points_cost(store):
+    """Half-way some more labels lift the floor that is expected at the end; at the end none do."""
+    opened = begin(store, **MORE)
+    while opened.place.asked and opened.place.asked.round < 100:
+        say(opened, truth(opened))
+    more = labels_for(opened, 0.01)
+    assert 1 <= more <= 200
+    assert 0 < expected(opened) < 1
+    label_until_the_end(opened)
+    assert labels_for(opened) is None
+
+
+def test_summary_report_and_export_say_it(store, session, tmp_path):
+    """The sentence is in the summary, the page has all floors, and the decisions are exported with it."""
+    now = of_session(session)
+    sentence = f"At least {now.found:.0%} of the relevant items"
+    assert outcome.summary(session)[-1].startswith(sentence)
+    page = report.page(session).decode()
+    assert sentence in page
+    assert f"<td>{now.floors['push']['f1']:.3f}</td>" in page.replace(' class="figure"', "")
+    assert str(now) == export.export(store, session.id, "decisions", "csv", tmp_path / "decisions.csv")
+
+
+def test_a_forecast_rises_with_labels_and_prevalence():
+    """More labels, and more positives among the items, promise a higher floor, always a share."""
+    floors = [forecast(labels, 10_000, 0.05) for labels in (100, 300, 1000, 3000)]
+    assert floors == sorted(floors)
+    assert 0 < floors[0] < floors[-1] < 1
+    assert forecast(300, 10_000, 0.02) < forecast(300, 10_000, 0.2)
+
+
+def test_a_floor_is_for_two_classes(store):
+    """A session of several classes is refused a floor in one sentence."""
+    with pytest.raises(SessionError, match=r"^a floor is for a positive and a negative class. Got several classes.$"):
+        begin(store, "classes", "MD-AMD", floor=0.5)
