@@ -5,7 +5,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.experiments import tuned_runs
-from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
         ("OA3", {"eta": 0.1}, {"metric": "cost", "c_p": 0.8}),
         ("SOAL", {"delta": 0.3}, {}),
         ("acog-i-diag + random", {"q": 0.4, "gamma": 2}, {}),
+        ("PAA-I", {"delta": 0.2}, {"floor": 0.6, "budgets": [20]}),
     ],
 )
 def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
@@ -44,6 +45,7 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
             data.rows, data.y, stream.shuffled(ROUNDS, seed), *chosen.build(4),
             stream.objective(wanted.theta, rho, weights.ratio("sum")), budget=wanted.budgets[0], seed=seed,
             averaged=wanted.average, marks=[18, 36, 54, 72, 90],
+            plan=spending.plan(chosen.rule, wanted.budgets[0], ROUNDS, floor=wanted.floor),
         )  # fmt: skip
         assert replay.curve.tolist() == line.counts[k, line.label_marks :].tolist()
         assert replay.queried == line.asked[k]
