@@ -11,7 +11,7 @@ from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
-from oal_engine.sessions import estimates
+from oal_engine.sessions import certainty, estimates
 
 from .page import annotator, small_note, store
 
@@ -35,6 +35,12 @@ SEEDS = (
 )
 CHANGES = "What I look for may change while it runs"
 CHANGES_HELP = "Half of the labels are kept for later then, not only those of a large budget."
+CERTAIN = "Show how many are found at least"
+CERTAIN_HELP = (
+    "Half of the labels are asked by chance, wherever the model is sure or not. In return the page says, whenever you "
+    "look, how many of the relevant items are found at least. An estimate says what is probable; this is certain, but "
+    "for a risk of 5 %."
+)
 OWN = "Own choice of learner and rule"
 FIRST = {False: "auto", True: "auto-classes"}  # by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
@@ -67,17 +73,20 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         "Guidelines", own, placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
         height=68, key="new-guidelines" + f"-{dataset}" * bool(own),
     )  # fmt: skip
-    feed = st.container()
+    feed, certain = st.container(), st.container()
     with st.expander("For researchers: algorithm, random checks, order"):
         chosen = choose_strategy(many, first=first)
         rule = chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule
         plan = _plan(rule)
         more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
-    if plan["audit"] or plan["pace"] or spreads(rule):
+    if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(rule):
         with feed:
             plan["horizon"] = _horizon(rows[dataset])
             if spreads(rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
                 chosen["parameters"] |= {"early": 0}
+    if not many:
+        with certain:
+            plan["floor"] = _floor(rows[dataset], budget, plan.get("horizon"), classes.get("positive_class"))
     if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
         with promise:
             small_note(estimates.forecast(int(budget), many))
@@ -189,6 +198,20 @@ def _horizon(row: dict[str, Any]) -> int | None:
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
     small_note("Your labels are spread over the first part of so many items: with too few they are spent too early.")
     return items
+
+
+def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare: str | None) -> float:
+    """The share of the budget for a floor, where one is wanted; and what it will show at the end."""
+    if not st.toggle(CERTAIN, key="new-floor", help=CERTAIN_HELP):
+        return 0.0
+    if _labelled(row):
+        share = (row["classes"][rare] if rare else row["positives"]) / row["items"]
+    else:
+        share = st.number_input("Relevant items of 100, roughly", 0.1, 90.0, 5.0, key="new-share", format="%g") / 100
+    if budget and budget >= 1 and share:
+        found = certainty.forecast(int(budget), horizon or row["items"], share)
+        small_note(f"At the end probably: at least {found:.0%} of the relevant items are found (5 % risk).")
+    return certainty.RECOMMENDED
 
 
 def _plan(rule: str) -> dict[str, Any]:

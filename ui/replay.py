@@ -12,7 +12,7 @@ import numpy as np
 import streamlit as st
 
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions import estimates, look_back, top_terms
+from oal_engine.sessions import certainty, estimates, look_back, top_terms
 from oal_engine.sessions.fold import Place, Run
 from oal_engine.sessions.log import Entry, StoredQuestion
 
@@ -142,11 +142,13 @@ class Player:
         return lines or None
 
     def _note(self) -> str:
-        """Why there are no figures, or what they are."""
+        """Why there are no figures, or what they are; and what is certain."""
+        certain = certainty.of_session(self.trace)
+        sure = f" {certain}" if certain else ""
         if self.trace.labelled:
-            return ""
+            return sure.strip()
         reason = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.trace).reason}"
-        return f"{reason} The table is of the questions alone."
+        return f"{reason} The table is of the questions alone.{sure}"
 
 
 def _answered(entry: Entry) -> str:

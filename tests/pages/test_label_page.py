@@ -13,7 +13,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import learners
-from oal_engine.sessions import estimates, outcome, top_terms
+from oal_engine.sessions import certainty, estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
@@ -393,7 +393,7 @@ def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True)
 
 SETTINGS = Settings(
     **dict.fromkeys(field.name for field in fields(Settings))
-    | {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "audit_trains": True}
+    | {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "floor": 0, "audit_trains": True}
     | {"parameters": {"learner": {}, "rule": {}}}
 )
 
@@ -573,6 +573,30 @@ def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_
     at = run("home.py")
     at.button(key="new").click().run()
     assert "300 labels" not in words(at)
+
+
+def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
+    """The form says what will be certain at the end, the session has the recommended share, and its page says what is
+    certain so far and what more labels would add."""
+    keep("plain", 400, formats.Columns(("text",)))
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.toggle(key="new-floor").set_value(True).run()
+    at.number_input(key="new-budget").set_value(80)
+    at.number_input(key="new-share").set_value(25.0).run()
+    assert f"at least {certainty.forecast(80, 400, 0.25):.0%} of the relevant items" in words(at)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    server = CardServer(app_store.sessions()[0]["id"])
+    session = server.session
+    assert certainty.RECOMMENDED == session.settings.floor
+    for k in range(50):
+        asked = session.place.asked
+        session.answer(f"e{k}", asked.id, 1 if "good" in session.dataset.item(asked.item)["text"] else -1)
+    at = run("pages/1_Label.py", session=str(session.id))
+    at.session_state["panel"] = "Progress"
+    text = words(at.run())
+    assert f"{certainty.of_session(session)} {certainty.labels_for(session):,} more labels would probably" in text
 
 
 def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):

@@ -4,7 +4,7 @@ import html
 
 import streamlit as st
 
-from oal_engine.sessions import estimates
+from oal_engine.sessions import certainty, estimates
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 
@@ -55,4 +55,14 @@ def _look(session: Session, log: list[Entry]) -> tuple[list[str], list[charts.Ch
     sentences = spending.sentences(session.settings, session.state.plan, place.progress, log)
     if closed is not None:
         sentences.append(CLOSED.format(closed + 1))
-    return [*sentences, stopping.sentence(log, theta, title, values)], drawn, lines, problem
+    sentences.append(stopping.sentence(log, theta, title, values))
+    return [*sentences, *_certain(session)], drawn, lines, problem
+
+
+def _certain(session: Session) -> list[str]:
+    """What is certain now, where the session has a floor, and what a little more would cost."""
+    if not (known := certainty.of_session(session)):
+        return []
+    more = certainty.labels_for(session)
+    cost = f" {more:,} more labels would probably raise that by {100 * certainty.STEP:g} points." if more else ""
+    return [f"{known}{cost}"]
