@@ -326,6 +326,16 @@ def matrix(rows: Rows) -> Matrix:
     return csr_array((rows.values, indices, indptr), shape=(length(rows), rows.columns))
 
 
+def inner_products(rows: Rows, others: Rows) -> np.ndarray:
+    """The inner product of each row with each of some others of the same kind, shape (n, m)."""
+    if isinstance(rows, MixedRows):
+        others = cast(MixedRows, others)
+        sparse = inner_products(rows.sparse_part(), others.sparse_part())
+        return sparse + inner_products(rows.dense_part(), others.dense_part())
+    products: Any = matrix(rows) @ matrix(others).T
+    return np.asarray(products.toarray() if hasattr(products, "toarray") else products, np.float64)
+
+
 def take(rows: Rows, places: np.ndarray) -> Rows:
     """Some of the rows, copied, in the order of their places."""
     if isinstance(rows, MixedRows):
