@@ -9,7 +9,7 @@ from ui.components.card import card
 from ui.ending import ending
 from ui.page import chosen_session, guarded, heading, note, open_page
 from ui.page import store as open_store
-from ui.panels import guidelines, history, learned, progress, pushed
+from ui.panels import check, guidelines, history, learned, progress, pushed
 from ui.panels.arrivals import arrivals, remember
 
 REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
@@ -29,6 +29,7 @@ def watch(server: CardServer) -> None:
         "Progress": progress.show,
         "History": history.show,
         "Passed" if server.session.multiclass else "Pushed": pushed.show,
+        "Check": check.show,
         "Learned": learned.show,
         "Guidelines": guidelines.show,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from itertools import islice
 from typing import Any, cast
@@ -24,7 +25,10 @@ from .page import Removed, store, stored_settings
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
 STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
 MORE = "New items will appear here automatically."
+PATIENCE = 1.0  # seconds that a page waits for what is made in the background
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
+
+BACKGROUND = ThreadPoolExecutor(1, "background")
 
 
 def keys_of(names: dict[int, str]) -> dict[int, list[str]]:
@@ -58,6 +62,7 @@ class CardServer:
         self._shown = Items(self.session)
         self._looking = threading.RLock()
         self._made: dict[str, tuple] = {}
+        self._making: dict[str, tuple[tuple, Future]] = {}
 
     def settings(self) -> Settings:
         """The settings of the session as they are stored now; Removed where it is gone."""
@@ -188,6 +193,21 @@ class CardServer:
             if self._made.get(name, (None,))[0] != now:
                 self._made[name] = now, make()
             return self._made[name][1]
+
+    def behind(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` gave of the session last (None: nothing yet), made anew in the background where the log has
+        changed: a page waits for it no longer than PATIENCE."""
+        with self._looking:
+            now = (self.session.version, self.session.rounds)
+            if name not in self._making and self._made.get(name, (None,))[0] != now:
+                self._making[name] = now, BACKGROUND.submit(make)
+            making = self._making.get(name)
+        if making and wait([making[1]], PATIENCE).done:
+            with self._looking:
+                if self._making.get(name) is making:
+                    del self._making[name]
+                    self._made[name] = making[0], making[1].result()
+        return self._made.get(name, (None, None))[1]
 
     def _place(self, place: Place, notes: dict[int, str]) -> dict[str, Any]:
         counters = asdict(place.progress)

@@ -14,12 +14,12 @@ from typer import Argument, Option
 from ..datasets import Dataset, embeddings, formats
 from ..output import tables
 from ..output.jsonlines import JsonLinesError
-from ..sessions import bundle, estimates, look_back, model
+from ..sessions import answer_checks, bundle, estimates, look_back, model
 from ..sessions import export as exports
 from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
-from .terminal import Db, Json, progress_bar, undamaged
+from .terminal import Db, Json, progress_bar, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
@@ -104,6 +104,31 @@ def add_labels(
     print(f"{opened.settings.name}: {progress.labels:,} of {progress.budget:,} labels used.")
     if not opened.labelled:
         print(f"In all {estimates.forecast(progress.budget, opened.multiclass)}")
+
+
+def answers_to_check(
+    session: Session,
+    most: Annotated[int, Option(min=1, help="Answers of each list.")] = 20,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """List the answers at odds with all the others, and those on which the model depends."""
+    opened = Opened(Store(db, read_only=True), session)
+    checks, words = answer_checks.of_session(opened), opened.settings.answers
+    found = {"at odds": checks.at_odds[:most], "decisive": checks.decisive[:most]}
+    items = opened.store.items(opened.dataset.id, [each.entry.item for part in found.values() for each in part])
+    lists = {
+        name: [
+            {
+                "number": each.entry.number, "id": items[each.entry.item]["id"], "answer": words[each.entry.label],
+                "others": words[each.other], "margin": round(each.margin, 3), "without": each.without,
+                "corrected": each.corrected,
+            }
+            for each in part
+        ]
+        for name, part in found.items()
+    }  # fmt: skip
+    show(lists, as_json, "number", "id", "answer", "others", "margin", "without", "corrected")
 
 
 def verify(session: Session, db: Db = None, as_json: Json = False) -> None:

@@ -21,7 +21,8 @@ from ..kernel.certainty import KNOWN, RISK
 from ..output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ..versions import versions
-from . import certainty, estimates, outcome, top_terms
+from . import answer_checks, certainty, estimates, outcome, top_terms
+from .answer_checks import AnswerCheck
 from .log import Entry
 from .session import Session
 from .settings import SKIP
@@ -29,6 +30,7 @@ from .settings import SKIP
 STRONGEST = 15  # terms of each class
 SHOWN = 500  # corrections and notes; all of them are in the table of labels
 MOST_CLASSES = 8  # in one figure
+CHECKED = 15  # answers in a list of those to check
 POINTS = 200
 
 
@@ -43,7 +45,7 @@ class Line(NamedTuple):
 
 def page(session: Session) -> bytes:
     """The page of an opened session, which needs neither scripts nor a network."""
-    sections = _quality, _certain, _answers, _learned, _corrections, _notes, _settings
+    sections = _quality, _certain, _answers, _learned, _checks, _corrections, _notes, _settings
     parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
 
@@ -222,6 +224,40 @@ def _learned(session: Session) -> Iterator[str]:
         for label, name in session.names.items()
     }
     yield _table(["", "Words"], [(name, words or "nothing yet") for name, words in terms.items()])
+
+
+def _checks(session: Session) -> Iterator[str]:
+    """The answers that deserve a second look."""
+    checks = answer_checks.of_session(session)
+    words, items = session.settings.answers, checks.items
+    ids = session.store.items(
+        session.dataset.id, sorted({each.entry.item for each in checks.at_odds + checks.decisive})
+    )
+
+    def table(found: Sequence[AnswerCheck]) -> str:
+        rows = (
+            [ids[each.entry.item]["id"], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
+             f"{each.margin:.2f}", f"{each.without:,}", f"{each.corrected:,}"]
+            for each in found[:CHECKED]
+        )  # fmt: skip
+        return _table(["", "Question", "Answer", "Others", "Margin", "Without it", "Corrected"], rows)
+
+    yield _heading("Answers to check")
+    if not (checks.at_odds or checks.decisive):
+        yield sentence("No answer is at odds with the others, and none changes what a model says of an item.")
+        return
+    earlier = f" {checks.earlier:,} earlier ones were not looked at." if checks.earlier else ""
+    yield sentence(
+        f"A model was solved on the {checks.answers:,} latest answers at once, without each of them in turn.{earlier} "
+        f"The last columns count, of {items:,} items, those that it would place in another class without the answer, "
+        "and with that of the others in its place."
+    )
+    for title, found in (
+        ("At odds with the other answers", checks.at_odds), ("The model depends on these", checks.decisive)
+    ):  # fmt: skip
+        if found:
+            yield sentence(f"{title}: {len(found):,}." + f" The first {CHECKED} are shown." * (len(found) > CHECKED))
+            yield table(found)
 
 
 def _corrections(session: Session) -> Iterator[str]:

@@ -17,6 +17,7 @@ from oal_engine.cli import main as cli
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.sessions import answer_checks
 from oal_engine.sessions.export import LABELS
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
@@ -277,6 +278,21 @@ def test_labels_are_added_to_a_budget(ok, run, labelled):
     assert (1, "", "error: labels of a session must be a whole number >= 1 and <= 1,000,000,000. Got 0.\n") == run(
         "add-labels", labelled.id, 0
     )
+
+
+def test_answers_to_check_are_listed(ok, labelled):
+    """Both lists have their answers with what the others say, as many as wanted; a table shows the same."""
+    while labelled.place.asked and len(labelled.labels) < 40:
+        asked = labelled.place.asked
+        labelled.answer(f"more {asked.id}", asked.id, -1 if asked.number % 3 else 1)
+    lists = ok("answers-to-check", labelled.id, "--most", 3, "--json")
+    assert ["at odds", "decisive"] == list(lists)
+    found = answer_checks.of_session(Session(Store(), labelled.id))
+    assert [each.entry.number for each in found.at_odds[:3]] == [line["number"] for line in lists["at odds"]]
+    assert [each.without for each in found.decisive[:3]] == [line["without"] for line in lists["decisive"]]
+    shown = ok("answers-to-check", labelled.id, "--most", 3)
+    assert lists["at odds"]
+    assert all(line["id"] in shown for lines in lists.values() for line in lines)
 
 
 def test_an_export_that_fails_leaves_the_file_as_it_was(run, labelled, tmp_path):

@@ -13,18 +13,18 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import learners
-from oal_engine.sessions import certainty, estimates, outcome, top_terms
+from oal_engine.sessions import answer_checks, certainty, estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from tests.harness.pages import BINARY, WAIT, listed, run, words
-from ui import charts, messages
+from ui import card_server, charts, messages
 from ui.card_server import MORE, CardServer, keys_of
 from ui.components import item_list
 from ui.items import why
 from ui.meanings import MEANINGS
-from ui.panels import history, pushed, spending, stopping
+from ui.panels import check, history, pushed, spending, stopping
 
 
 def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
@@ -254,6 +254,76 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
     assert not at.exception
     assert at.session_state[f"history-{server.session.id}-problem"].startswith("Not stored: ")
     assert SKIP == app_store.answers(server.session.id)[skipped.number - 1]["label"]
+
+
+# Answers to check
+
+
+def checked(work):
+    """A session with some wrong answers, and what is to be checked of it, as if much depended on some."""
+    server = work(60, noise=7)
+    checks = answer_checks.of_session(server.session)
+    assert checks.at_odds
+    decisive = [replace(each, without=9 - k) for k, each in enumerate(checks.at_odds[1:])]
+    return server, replace(checks, decisive=decisive)
+
+
+@pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
+def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
+    """Both lists have the most urgent answers first, with what the others say and what would change."""
+    server, checks = checked(work)
+    rows = check.page(server, view(show=show), checks)["rows"]
+    wanted = getattr(checks, found)
+    assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
+    for each, row in zip(wanted, rows):
+        assert f"without it {each.without:,}, corrected {each.corrected:,} of 600 items change sides" in row["by"]
+        assert (each.margin < 0) == ((f"others: {server.session.names[each.other]}", "wrong") in row["chips"])
+    assert show in dict(check.page(server, view(), checks)["shows"])
+
+
+def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
+    """One choice in the list stores the correction with its annotator; the line is gone at once."""
+    server, checks = checked(work)
+    session, first = server.session.id, checks.at_odds[0]
+    at = listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
+    assert not at.exception
+    stored = app_store.standing_label(first.entry.id)
+    assert (first.other, "carla") == (stored["label"], stored["annotator"])
+    server.refresh()
+    assert first.entry.id not in [row["id"] for row in check.page(server, view(), checks)["rows"]]
+
+
+def test_lists_to_check_say_why_they_are_empty(work):
+    """Before the first look, after a search without a match, and where nothing is at odds, a sentence says so."""
+    server, checks = checked(work)
+    assert "The answers are being looked at." == check.page(server, view(), None)["empty"]
+    assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
+    nothing = replace(checks, at_odds=[], decisive=[])
+    assert "No answer is at odds with the others." == check.page(server, view(), nothing)["empty"]
+
+
+def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
+    """What is made in the background is shown when it is there; until then the page has what was there before, and a
+    changed log is looked at again."""
+    monkeypatch.setattr(card_server, "PATIENCE", 0.01)
+    server, go = work(3), Event()
+
+    def slow():
+        assert go.wait(WAIT)
+        return server.session.version
+
+    assert server.behind("slow", slow) is None
+    go.set()
+    monkeypatch.setattr(card_server, "PATIENCE", WAIT)
+    first = server.behind("slow", slow)
+    assert server.session.version == first
+    server.session.answer("one more", server.session.place.asked.id, -1)
+    go.clear()
+    monkeypatch.setattr(card_server, "PATIENCE", 0.01)
+    assert first == server.behind("slow", slow)
+    go.set()
+    monkeypatch.setattr(card_server, "PATIENCE", WAIT)
+    assert server.session.version == server.behind("slow", slow) != first
 
 
 # What was pushed

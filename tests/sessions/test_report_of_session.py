@@ -7,7 +7,7 @@ import re
 import pytest
 
 from oal_engine.datasets import Dataset
-from oal_engine.sessions import estimates, outcome, report
+from oal_engine.sessions import answer_checks, estimates, outcome, report
 from oal_engine.sessions.estimates import Estimate, Estimates
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, Page
@@ -73,6 +73,22 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
     assert 1 == text.count("<svg")
     say(opened, 1)
     assert 2 == shown(opened)[0].count("<svg")
+
+
+def test_a_page_names_the_answers_to_check(store):
+    """Both lists stand in the report with their figures; where there is nothing to check, a sentence says so."""
+    opened = begin(store, parameters={"delta": 10})
+    say(opened, truth(opened))
+    assert "No answer is at odds with the others" in shown(opened)[1].text
+    for k in range(30):
+        say(opened, truth(opened) * (-1 if k % 9 == 8 else 1))
+    checks = answer_checks.of_session(opened)
+    text, page = shown(opened)
+    assert f"At odds with the other answers: {len(checks.at_odds):,}." in page.text
+    assert f"The model depends on these: {len(checks.decisive):,}." in page.text
+    first = checks.at_odds[0]
+    assert f">{first.margin:.2f}</td>" in text
+    assert f">i{first.entry.item}</th>" in text
 
 
 def test_estimates_are_marked_as_estimates(store, monkeypatch):

@@ -1,5 +1,6 @@
 """The answers of a session in a list: newest first, to look through and to correct."""
 
+from functools import partial
 from typing import Any
 
 from oal_engine.sessions.log import Entry
@@ -8,7 +9,7 @@ from oal_engine.sessions.settings import SKIP
 
 from ..card_server import CardServer
 from ..components import item_list
-from ..messages import View
+from ..messages import RowEvent, View
 
 MEANS = (
     "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
@@ -18,13 +19,12 @@ MEANS = (
 
 def show(server: CardServer) -> None:
     """Show the history; call it in a fragment."""
-    session = server.session
-    item_list.show(
-        server,
-        "history",
-        lambda event, by: session.correct(event.id, event.row, event.action, by, highlighted=False),
-        lambda view: page(server, view),
-    )
+    item_list.show(server, "history", partial(correct, server.session), lambda view: page(server, view))
+
+
+def correct(session: Session, event: RowEvent, by: str) -> None:
+    """Store the answer that was chosen in a row in place of the one that stands."""
+    session.correct(event.id, event.row, event.action, by, highlighted=False)
 
 
 def page(server: CardServer, view: View) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     matches, counts = item_list.page_of(
         session, [entry.item for entry in shown], view, lambda item: notes.get(item, "")
     )
-    rows = [_row(session, shown[k], item, view.open) for k, item in matches]
+    rows = [row(session, shown[k], item, view.open) for k, item in matches]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
     return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
 
@@ -59,7 +59,8 @@ def _shows(session: Session) -> list[tuple[str, str]]:
     return [("all", "All answers"), *classes, *kinds.items()]
 
 
-def _row(session: Session, entry: Entry, item: dict[str, Any], opened: int | None) -> dict[str, Any]:
+def row(session: Session, entry: Entry, item: dict[str, Any], opened: int | None) -> dict[str, Any]:
+    """An answer as a row of a list, in which it can be corrected."""
     label, names = entry.label, session.names
     kind = "quiet" if label == SKIP else "positive" if label == 1 and not session.multiclass else ""
     chips = [(names.get(label or SKIP, "Skipped"), kind)]
