@@ -94,6 +94,14 @@ def test_seeds_are_measured():
     assert all(0 < line[way] < 100 for line in lines for way in seeds.WAYS)
 
 
+def test_wrong_answers_are_looked_for():
+    """Every method has the share of wrong answers that it finds, and ours finds more than chance."""
+    (line,) = run("answer_checks.py", "--quick", "--orders", "2")
+    assert ("tweets", 60) == (line["stream"], line["labels"])
+    assert all(0 <= line[f"{method}, 10%"] <= 1 for method in ("margin at the question", "logistic regression"))
+    assert line["chance, 10%"] < line["all others, 10%"] <= 1
+
+
 def test_what_needs_no_tuning_is_held_against_the_best_of_tuning():
     """The best in hindsight is at least the best default, for both metrics and on plain and richer features."""
     lines = run("no_tuning.py", "--quick")

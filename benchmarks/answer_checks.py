@@ -1,0 +1,123 @@
+"""How many slips a second look finds: sessions with `auto` in which some answers, drawn anew for each order, are wrong.
+
+Each method puts the answers in an order, and what counts is the share of the wrong ones among the first 5 % and 10 %.
+Beside the model of all other answers stand the margin that the session's own model gave the item when it was asked, the
+class probability that a logistic regression gives the answer in 5-fold cross-validation, and chance. `cleanlab`, where
+it is installed, ranks by the same probabilities, adjusted by its confident learning.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import numpy as np
+import typer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import table
+from no_tuning import tables
+
+from oal_engine.kernel import rows, spending, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions.answer_checks import BIAS, left_out
+
+LABELS = (300, 1000)
+STREAMS = ("sms", "exercise", "heart", "space", "spambase", "digit 0")
+WRONG = 0.05
+FIRST = (0.05, 0.1)
+AUTO = strategy("auto")
+
+
+def answered(data, budget, seed):
+    """The rows answered in a session, the answers, the margins at the questions, and which answers are wrong."""
+    order, wrong = stream.shuffled(data.y.size, seed), np.random.default_rng(seed).random(data.y.size) < WRONG
+    y = rows.read_only(np.where(wrong, -data.y, data.y), np.int8)
+    learner, rule = AUTO.build(data.rows.columns)
+    plan = spending.plan(AUTO.rule, budget, data.y.size)
+    log = stream.replay(data.rows, y, order, learner, rule, stream.objective(), seed=seed, plan=plan, log=True).log
+    items = order[log[:, 0].astype(int)]
+    return rows.take(data.rows, items), y[items], log[:, 1], wrong[items]
+
+
+def scores(asked, y, margins, seed):
+    """The score of each answer by method, the lowest first to be looked at, and the seconds that ours took."""
+    start = perf_counter()
+    products = rows.inner_products(asked, asked)
+    products = products / products.diagonal().mean() + BIAS**2
+    ours = left_out(products, (y > 0).astype(int), 2, products[:0]).margin
+    seconds = perf_counter() - start
+    folds, regression = StratifiedKFold(5, shuffle=True, random_state=seed), LogisticRegression(C=10, max_iter=1000)
+    labels = (y > 0).astype(int)
+    chances = cross_val_predict(regression, rows.matrix(asked), labels, cv=folds, method="predict_proba")
+    by = {
+        "all others": ours,
+        "margin at the question": y * margins,
+        "logistic regression": chances[np.arange(y.size), labels],
+        "chance": np.random.default_rng(seed).random(y.size),
+    }
+    return by | _cleanlab(labels, chances), seconds
+
+
+def _cleanlab(labels, chances):
+    """The label quality scores of cleanlab, where it is installed."""
+    try:
+        from cleanlab.rank import get_label_quality_scores
+    except ImportError:
+        return {}
+    quality = get_label_quality_scores(labels, chances, method="normalized_margin", adjust_pred_probs=True)
+    return {"cleanlab": quality}
+
+
+def measure(quick, orders, first):
+    """The shares of wrong answers found, one line for each stream and number of labels."""
+    lines = []
+    for name in ("tweets",) if quick else STREAMS:
+        *_, (_, data) = tables(name)
+        for labels in (60,) if quick else LABELS:
+            found, times = defaultdict(list), []
+            for seed in range(first, first + orders):
+                asked, y, margins, wrong = answered(data, labels, seed)
+                by, seconds = scores(asked, y, margins, seed)
+                times.append(seconds)
+                for method, values in by.items():
+                    ranked = wrong[np.argsort(values, kind="stable")]
+                    for share in FIRST:
+                        found[method, share].append(ranked[: int(np.ceil(share * y.size))].sum() / max(1, wrong.sum()))
+            shares = {
+                f"{method}, {share:.0%}": float(np.mean(all_found)) for (method, share), all_found in found.items()
+            }
+            lines.append({"stream": name, "labels": labels, "seconds": float(np.median(times))} | shares)
+    return lines
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="The demo only, for a trial.")] = False,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 10,
+    first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Measure the share of wrong answers among the first of each list, in %."""
+    lines = measure(quick, orders, first)
+    if as_json:
+        print(json.dumps(lines))
+        return
+    columns = [column for column in lines[0] if column not in ("stream", "labels", "seconds")]
+    for labels in dict.fromkeys(line["labels"] for line in lines):
+        own = [line for line in lines if line["labels"] == labels]
+        mean = {"stream": "mean", "labels": labels} | {
+            column: np.mean([line[column] for line in own]) for column in [*columns, "seconds"]
+        }
+        lines.append(mean)
+    cells = ([line["stream"], line["labels"], *(f"{100 * line[column]:.0f}" for column in columns)] for line in lines)
+    print("\n".join(table(("stream", "labels", *columns), cells)))
+    print(f"Seconds for the model of all others, at the most: {max(line['seconds'] for line in lines):.2f}.")
+
+
+if __name__ == "__main__":
+    typer.run(main)
