@@ -86,7 +86,7 @@ STATES = {
 ROW = "[data-testid=oal-list-rows] button[aria-expanded=false]"
 BESIDE = {
     f"label, {name}": ("/Label?session={demo}", beside(name, inside))
-    for name, inside in {"History": ROW, "Pushed": ROW, "Learned": None, "Guidelines": "summary"}.items()
+    for name, inside in {"History": ROW, "Pushed": ROW, "Check": None, "Learned": None, "Guidelines": "summary"}.items()
 }
 EMPTY = ("/", "/Label", "/Compare", "/Replay", "/Data")
 

@@ -276,7 +276,12 @@ def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
     wanted = getattr(checks, found)
     assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
     for each, row in zip(wanted, rows):
-        assert f"without it {each.without:,}, corrected {each.corrected:,} of 600 items change sides" in row["by"]
+        ordered_by = f"at odds by {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
+        assert ordered_by in row["by"]
+        changes = (
+            f"Of 600 items about {each.without:,} would change class without this answer, and {each.corrected:,} if"
+        )
+        assert changes in row["means"]
         assert (each.margin < 0) == ((f"others: {server.session.names[each.other]}", "wrong") in row["chips"])
     assert show in dict(check.page(server, view(), checks)["shows"])
 

@@ -13,10 +13,9 @@ from ..page import note
 from . import history
 
 AT_ODDS, DECISIVE = "all", "depends"
-SHOWS = [(AT_ODDS, "At odds with your other answers"), (DECISIVE, "The model depends on it")]
+SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
 MEANS = (
-    "A second look at these answers finds slips first. A model solved on all answers at once says what the others make "
-    "of each; it has no part in what is asked."
+    "Answers worth a second look: a model solved on all the others contradicts them, or would change most without them."
 )
 
 
@@ -37,23 +36,32 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
     matches, counts = item_list.page_of(session, [check.entry.item for check in standing], view)
     rows = []
     for k, item in matches:
-        row = history.row(session, answers[standing[k].entry.id], item, view.open)
-        rows.append(row | {"chips": [*row["chips"], *_chip(server, standing[k])], "by": _words(standing[k], checks)})
+        check = standing[k]
+        row = history.row(session, answers[check.entry.id], item, view.open)
+        said = session.names[check.other]
+        rows.append(
+            row
+            | {
+                "chips": [*row["chips"], *([(f"others: {said}", "wrong")] if check.margin < 0 else [])],
+                "by": _by(check, view),
+                "means": f"{_change(check, said, session.rounds)} {row['means']}",
+            }
+        )
     return {"rows": rows, "empty": _empty(checks, view), "shows": SHOWS} | counts
 
 
-def _chip(server: CardServer, check: AnswerCheck) -> list[tuple[str, str]]:
-    return [(f"others: {server.session.names[check.other]}", "wrong")] if check.margin < 0 else []
+def _by(check: AnswerCheck, view: View) -> str:
+    """What the order of a list is by."""
+    if view.show == DECISIVE:
+        return f"question {check.entry.number:,} · without it {check.without:,} items change class"
+    return f"question {check.entry.number:,} · at odds by {-check.margin:.2f}"
 
 
-def _words(check: AnswerCheck, checks: AnswerChecks | None) -> str:
-    """What would change, in the words of the list."""
-    items = f"of {checks.items:,} items" if checks else ""
-    parts = [f"question {check.entry.number:,}"]
-    if check.margin < 0:
-        parts.append(f"at odds by {-check.margin:.2f}")
-    parts.append(f"without it {check.without:,}, corrected {check.corrected:,} {items} change sides")
-    return " · ".join(parts)
+def _change(check: AnswerCheck, said: str, items: int) -> str:
+    """What another answer would change."""
+    without = f"{check.without:,} would change class without this answer"
+    corrected = f"{check.corrected:,} if it were {said}"
+    return f"Of {items:,} items about {without}, and {corrected}, in the model of all answers."
 
 
 def _empty(checks: AnswerChecks | None, view: View) -> str:
