@@ -25,7 +25,7 @@ from .page import Removed, store, stored_settings
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
 STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
 MORE = "New items will appear here automatically."
-PATIENCE = 1.0  # seconds that a page waits for what is made in the background
+PATIENCE = 1.0  # seconds that a page waits for what was never made before
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 BACKGROUND = ThreadPoolExecutor(1, "background")
@@ -196,13 +196,13 @@ class CardServer:
 
     def behind(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` gave of the session last (None: nothing yet), made anew in the background where the log has
-        changed: a page waits for it no longer than PATIENCE."""
+        changed: only what was never made before keeps a page waiting, for PATIENCE."""
         with self._looking:
             now = (self.session.version, self.session.rounds)
             if name not in self._making and self._made.get(name, (None,))[0] != now:
                 self._making[name] = now, BACKGROUND.submit(make)
             making = self._making.get(name)
-        if making and wait([making[1]], PATIENCE).done:
+        if making and wait([making[1]], 0 if name in self._made else PATIENCE).done:
             with self._looking:
                 if self._making.get(name) is making:
                     del self._making[name]

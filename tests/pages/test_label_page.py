@@ -319,15 +319,14 @@ def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
 
     assert server.behind("slow", slow) is None
     go.set()
-    monkeypatch.setattr(card_server, "PATIENCE", WAIT)
+    card_server.BACKGROUND.submit(int).result()  # one thing is made at a time
     first = server.behind("slow", slow)
     assert server.session.version == first
     server.session.answer("one more", server.session.place.asked.id, -1)
     go.clear()
-    monkeypatch.setattr(card_server, "PATIENCE", 0.01)
     assert first == server.behind("slow", slow)
     go.set()
-    monkeypatch.setattr(card_server, "PATIENCE", WAIT)
+    card_server.BACKGROUND.submit(int).result()
     assert server.session.version == server.behind("slow", slow) != first
 
 

@@ -30,7 +30,8 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
     """What is shown of a view: the most urgent answers, one page of them (None: they are being looked at)."""
     session, log = server.session, server.log
     answers = {entry.id: entry for entry in log}
-    found = [] if checks is None else checks.decisive if view.show == DECISIVE else checks.at_odds
+    lists = {AT_ODDS: checks.at_odds, DECISIVE: checks.decisive} if checks else {}
+    found = lists.get(view.show, [])
     # What was corrected since is left out until all are looked at again.
     standing = [check for check in found if answers.get(check.entry.id) == check.entry][: item_list.PAGE]
     matches, counts = item_list.page_of(session, [check.entry.item for check in standing], view)
