@@ -8,6 +8,7 @@ from oal_engine.datasets import Dataset, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel.certainty import RISK
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
@@ -210,7 +211,7 @@ def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare:
         share = st.number_input("Relevant items of 100, roughly", 0.1, 90.0, 5.0, key="new-share", format="%g") / 100
     if budget and budget >= 1 and share:
         found = certainty.forecast(int(budget), horizon or row["items"], share)
-        small_note(f"At the end probably: at least {found:.0%} of the relevant items are found (5 % risk).")
+        small_note(f"At the end probably: at least {found:.0%} of the relevant items are found ({RISK:.0%} risk).")
     return certainty.RECOMMENDED
 
 

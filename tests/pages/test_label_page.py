@@ -517,12 +517,13 @@ def test_the_budget_line_compares_with_the_plan():
     assert "" == sentence(audit=0.001)
 
 
-@pytest.mark.parametrize(("audit", "then"), [
-    (0, "then the model only predicts."), (0.25, "then random checks until item 10,000."),
+@pytest.mark.parametrize(("settings", "then"), [
+    ({}, "then the model only predicts."), ({"audit": 0.25}, "then random checks until item 10,000."),
+    ({"floor": 0.5}, "then fewer questions until item 10,000."),
 ])  # fmt: skip
-def test_the_budget_line_says_until_when_a_paced_session_asks(audit, then):
+def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     """With a pace the line names the item up to which questions come, and what follows."""
-    plan = replace(SETTINGS, pace=0.5, audit=audit).plan()
+    plan = replace(SETTINGS, pace=0.5, **settings).plan()
     first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item 5,000, {then}" == first
 
@@ -670,7 +671,8 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
     at = run("pages/1_Label.py", session=str(session.id))
     at.session_state["panel"] = "Progress"
     text = words(at.run())
-    assert f"{certainty.of_session(session)} {certainty.labels_for(session):,} more labels would probably" in text
+    end, more = certainty.expected(session), certainty.labels_for(session)
+    assert f"{certainty.of_session(session)} At the end probably {end:.0%}. {more:,} more labels would raise" in text
 
 
 def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):

@@ -40,7 +40,7 @@ def show(server: CardServer) -> None:
         return
     if heard := learners.heard(session.state.learner):
         _heading("How much each of its learners is heard")
-        _terms([(name, share, f"{share:.0%}") for name, share in heard.items()])
+        _terms([(name, share, f"{share:.0%}") for name, share in heard.items()], longest=1)
     back = st.segmented_control(
         "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
         key="learned-back",
@@ -105,12 +105,15 @@ def _heading(words: str) -> None:
     st.html(f'<b dir="auto" style="font-size:.92rem">{html.escape(words)}</b>')
 
 
-def _terms(lines: list[tuple[str, float, str]]) -> None:
-    """Terms with bars as long as a figure and with words: [(term, figure, words)]."""
+def _terms(lines: list[tuple[str, float, str]], longest: float = 0) -> None:
+    """Terms with bars as long as a figure and with words: [(term, figure, words)].
+
+    longest: the figure of a full bar (0: the largest).
+    """
     if not lines:
         st.text("None.")
         return
-    most = max(abs(value) for _, value, _ in lines)
+    most = longest or max(abs(value) for _, value, _ in lines)
     rows = "".join(
         f'<span class="term" dir="auto" title="{html.escape(term)}">{html.escape(term)}</span><span class="bar">'
         f'<i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i></span>'

@@ -63,6 +63,7 @@ def _certain(session: Session) -> list[str]:
     """What is certain now, where the session has a floor, and what a little more would cost."""
     if not (known := certainty.of_session(session)):
         return []
-    more = certainty.labels_for(session)
-    cost = f" {more:,} more labels would probably raise that by {100 * certainty.STEP:g} points." if more else ""
-    return [f"{known}{cost}"]
+    end, more = certainty.expected(session), certainty.labels_for(session)
+    then = "" if end is None or session.ended(session.state) else f" At the end probably {end:.0%}."
+    cost = f" {more:,} more labels would raise the end by {100 * certainty.STEP:g} points." if more else ""
+    return [f"{known}{then}{cost}"]

@@ -17,7 +17,7 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
         return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}. Since then the model only predicts."]
     rest = stream - progress.streamed
     if plan and progress.waiting and progress.streamed < plan.paced:
-        later = ["fewer questions"] * bool(plan.reserve) + ["random checks"] * bool(plan.audits)
+        later = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
         then = f"{' and '.join(later)} until item {plan.horizon:,}" if later else "the model only predicts"
         left = f"{progress.left:,} labels left: questions come until about item {plan.paced:,}, then {then}."
     else:
