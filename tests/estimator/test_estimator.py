@@ -289,7 +289,7 @@ X, Y = data()
         ),
         (
             lambda: OnlineActiveClassifier("OAAL").fit(X, np.arange(200) % 3),
-            r"Only binary classification is supported by OAAL, more classes by MPEA, .*, MMD\. Got 3 classes\.",
+            r"Only binary classification is supported by OAAL, more classes by auto-classes, .*, MMD\. Got 3 classes\.",
         ),
         (lambda: OnlineActiveClassifier().fit(X, Y * 0), r"a classifier needs 2 to 127 classes\. Got 1 class\."),
         (

@@ -127,7 +127,8 @@ def test_a_budget_is_never_exceeded():
         ),
         (
             lambda: learners.build("pa", 3, classes=4),
-            "4 classes need one of the learners m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md. Got pa.",
+            "4 classes need one of the learners m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md, m-dual. "
+            "Got pa.",
         ),
         (lambda: learners.build("m-pa", 3, classes=1), "m-pa needs 2 classes or more. Got 1."),
         (

@@ -218,7 +218,7 @@ def test_a_digest_is_stored_every_fifty_answers(store):
     assert digests[100] != opened.digest()
 
 
-@pytest.mark.parametrize("run", RUNS[-2:])
+@pytest.mark.parametrize("run", [RUNS[-3], RUNS[-1]])
 def test_a_digest_covers_every_bit(store, run):
     """One changed bit in any array, or one more spent label, changes the digest; a copy has the same one."""
     data, algorithm, more = run
