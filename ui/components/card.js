@@ -619,8 +619,8 @@ function ending({ end, counters, result }, links = {}) {
   };
   return [
     h("p.end", ends[end] ?? "There is nothing to label now"),
-    h("p", result ?? "Every answer is saved."),
     h("nav.next", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
+    h("p", result ?? "Every answer is saved."),
   ];
 }
 

@@ -5,6 +5,8 @@ from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.settings import Settings
 
+from ..page import counted
+
 RECENT = 50  # labels from which the rate is taken
 FEW = 10  # labels: with less there is no rate to speak of
 
@@ -15,14 +17,14 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
         return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}. Since then the model only predicts."]
-    rest = stream - progress.streamed
+    rest, labels = stream - progress.streamed, counted(progress.left, "label")
     if plan and progress.waiting and progress.streamed < plan.paced:
         later = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
         then = f"{' and '.join(later)} until item {plan.horizon:,}" if later else "the model only predicts"
-        left = f"{progress.left:,} labels left: questions come until about item {plan.paced:,}, then {then}."
+        left = f"{labels} left: questions come until about item {plan.paced:,}, then {then}."
     else:
         until = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
-        left = f"{progress.left:,} labels left {until}."
+        left = f"{labels} left {until}."
     compared = plan and against_plan(plan, progress, log)
     return [left, compared] if compared else [left]
 
