@@ -240,8 +240,8 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
     with importing(folder, store.path.name):
         rows.save(made.rows, folder)
-        for name in arrays.keys() - rows.arrays(made.rows).keys():
-            np.save(folder / f"{name}.npy", arrays[name].ravel())
+        for part in arrays.keys() - rows.arrays(made.rows).keys():
+            np.save(folder / f"{part}.npy", arrays[part].ravel())
         return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
 
 
@@ -490,7 +490,8 @@ class Dataset:
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
         """The terms of some items, and of those that were asked for before, that the vocabulary lacks, by the columns
         that they share with others."""
-        if self.vocabulary and (unread := [item for item in items if item not in self._read]):
+        unread = [item for item in items if item not in self._read]
+        if unread and self.vocabulary and self.vocabulary.shared:
             for row in self.store.items(self.id, unread, texts=True).values():
                 self._new_terms |= self.vocabulary.new_terms(row["text"])
             self._read.update(unread)

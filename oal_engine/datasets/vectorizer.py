@@ -43,6 +43,10 @@ class Vocabulary:
     documents: int
     settings: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        if self.shared > len(self.terms):  # columns before the first would be read beside the weights
+            raise ValueError(f"the shared columns must be <= {len(self.terms):,}, all there are. Got {self.shared:,}.")
+
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
         """The tf-idf rows of texts: float64, not normalised, indices sorted; terms without a column are left out."""
         row_ends, columns, counts = array("q", [0]), array("i"), array("d")

@@ -409,6 +409,7 @@ def _read(entries: Iterator[tuple[int, Row]]) -> Model:
         text != (head["documents"] is not None)
         or (text and (scaled or waved))
         or ((similar or given) and not text)
+        or (text and head["vectorizer"].get("new", 0) > head["features"])  # columns before the first
         or (made_by and made_by["tokens"] != len(head["beside"]["tokens"]))
         or len(more) != len(means)
         or not all(map(_numbers(size), more))

@@ -92,6 +92,8 @@ def test_terms_without_a_column_share_some():
     assert ["cow", "new words"] == [known.readable(new, terms), known.readable(new)]
     assert [True, False] == [known.knows(word) for word in ("cat", "cow")]
     assert 2 == fit(texts, tokenizer="rich").transform(["cow dog"]).shape[1]
+    with pytest.raises(ValueError, match=r"the shared columns must be <= 66, all there are\. Got 67\."):
+        Vocabulary(known.terms, known.document_frequency, 5, known.settings | {"new": 67})
 
 
 @settings(deadline=None)

@@ -232,6 +232,7 @@ BAD_SIMILAR = {
         lines, 3, "similar", base64.b64encode(b"\xff" * 4 * len(lines[0]["similar_means"])).decode()
     ),
     "called an old one": lambda lines: changed(lines, 0, "oal_model", 1),
+    "too many shared columns": lambda lines: changed(lines, 0, "vectorizer", lines[0]["vectorizer"] | {"new": 10**6}),
 }
 
 
