@@ -13,7 +13,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import learners
-from oal_engine.sessions import answer_checks, certainty, estimates, outcome, top_terms
+from oal_engine.sessions import answer_checks, estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
@@ -613,87 +613,6 @@ def test_metrics_are_explained_where_they_stand(work):
     bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))
     for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
         assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies
-
-
-def test_the_form_plans_a_session(app_store, keep):
-    """Random checks, pace, horizon and guidelines are stored as chosen, with the annotator as owner."""
-    keep()
-    at = run("home.py", annotator="anna")
-    at.button(key="new").click().run()
-    at.number_input(key="new-audit").set_value(25)
-    at.toggle(key="new-audit-trains").set_value(False)
-    at.selectbox(key="new-pace").select("Evenly over the first 50 %")
-    next(box for box in at.toggle if box.key.startswith("new-feed")).set_value(True).run()
-    next(box for box in at.number_input if box.key.startswith("new-horizon")).set_value(5000)
-    at.text_area(key="new-guidelines").set_value("Count **every** walk.")
-    at.button(key="new-send").click().run()
-    assert not at.exception
-    session = app_store.session(app_store.sessions()[0]["id"])
-    expected = {"audit": 0.25, "audit_trains": 0, "pace": 0.5, "horizon": 5000, "owner": "anna",
-                "guidelines": "Count **every** walk."}  # fmt: skip
-    assert expected == {key: session[key] for key in expected}
-
-
-def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
-    """Beside the budget stands how exact the estimates will be, not for data with labels or for random checks."""
-    keep("plain", 40, formats.Columns(("text",)))
-    at = run("home.py")
-    at.button(key="new").click().run()
-    assert "300 labels will probably show" in words(at)
-    at.number_input(key="new-budget").set_value(50).run()
-    assert "50 labels are too few" in words(at)
-    at.number_input(key="new-audit").set_value(25).run()
-    assert "too few" not in words(at)
-    keep("labelled", 40)
-    at = run("home.py")
-    at.button(key="new").click().run()
-    assert "300 labels" not in words(at)
-
-
-def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
-    """The form says what will be certain at the end, the session has the recommended share, and its page says what is
-    certain so far and what more labels would add."""
-    keep("plain", 400, formats.Columns(("text",)))
-    at = run("home.py")
-    at.button(key="new").click().run()
-    at.toggle(key="new-floor").set_value(True).run()
-    at.number_input(key="new-budget").set_value(80)
-    at.number_input(key="new-share").set_value(25.0).run()
-    assert f"at least {certainty.forecast(80, 400, 0.25):.0%} of the relevant items" in words(at)
-    at.button(key="new-send").click().run()
-    assert not at.exception
-    server = CardServer(app_store.sessions()[0]["id"])
-    session = server.session
-    assert certainty.RECOMMENDED == session.settings.floor
-    for k in range(50):
-        asked = session.place.asked
-        session.answer(f"e{k}", asked.id, 1 if "good" in session.dataset.item(asked.item)["text"] else -1)
-    at = run("pages/1_Label.py", session=str(session.id))
-    at.session_state["panel"] = "Progress"
-    text = words(at.run())
-    end, more = certainty.expected(session), certainty.labels_for(session)
-    assert f"{certainty.of_session(session)} At the end probably {end:.0%}. {more:,} more labels would raise" in text
-
-
-def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
-    """The length of a live feed is asked for where labels are spread over the stream, and nowhere else."""
-    keep()
-    at = run("home.py")
-    at.button(key="new").click().run()
-    feeds = [box.key for box in at.toggle if box.key.startswith("new-feed")]
-    assert 1 == len(feeds)
-    at.selectbox(key="new-algorithm").select("PAA-I").run()
-    assert [] == [box.key for box in at.toggle if box.key.startswith("new-feed")]
-
-
-def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
-    """The choice of a pace is disabled for rules that do not draw."""
-    keep()
-    at = run("home.py")
-    at.button(key="new").click().run()
-    at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
-    at.selectbox(key="new-rule").select("all").run()
-    assert at.selectbox(key="new-pace").disabled
 
 
 @pytest.mark.parametrize("owner", ["", "ben"])
