@@ -1,6 +1,8 @@
 """One SQLite file, shared by threads and processes: connections, transactions, snapshots, and failures in words."""
 
 import os
+import re
+import shlex
 import sqlite3
 import threading
 import time
@@ -43,6 +45,10 @@ REASONS = {
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup of it",
     sqlite3.SQLITE_NOTADB: "it is not a database",
 }
+
+
+BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup that a server keeps: when it was begun
+_NAMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 
 
 def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
@@ -147,7 +153,25 @@ class Database:
             raise ConflictError(f"{self.path} holds something that contradicts this ({error}).") from error
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
-            raise StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.") from error
+            way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
+            raise StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.{way}") from error
+
+    @property
+    def backups_folder(self) -> Path:
+        """The folder of the backups that a server keeps."""
+        return self.path.with_name(self.path.stem + ".backups")
+
+    @property
+    def backups(self) -> list[Path]:
+        """The backups that a server keeps, the oldest first."""
+        return sorted(path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name))
+
+    def _way_back(self) -> str:
+        """How to restore the newest backup that a server kept, in a sentence, if there is any."""
+        if not (kept := self.backups):
+            return ""
+        command = shlex.join(["restore", str(kept[-1]), "--db", str(self.path), "--force"])
+        return f" The newest backup is {kept[-1]}: stop the server, then run `python -m oal_engine {command}`."
 
     def _pending(self) -> list[str]:
         """The migrations that the database lacks; StoreError where it has one that is unknown here."""

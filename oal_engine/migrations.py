@@ -183,6 +183,79 @@ def m2026_11_22_floor(db: "Database") -> None:
     db.execute("ALTER TABLE sessions ADD COLUMN floor REAL NOT NULL DEFAULT 0")
 
 
+@step
+def m2026_11_22_batches(db: "Database") -> None:
+    """The batches in which the items of a data set came, the import first, and how many of their words were new."""
+    db.execute("""
+        CREATE TABLE batches (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, first INTEGER NOT NULL,
+            items INTEGER NOT NULL, words INTEGER NOT NULL, new_words INTEGER NOT NULL, added_at TEXT NOT NULL,
+            PRIMARY KEY (dataset, first)) STRICT, WITHOUT ROWID""")
+
+
+@step
+def m2026_11_22_near_duplicates(db: "Database") -> None:
+    """The texts that are no near-duplicates of an earlier one, how many they have, and the words that find them."""
+    db.execute("ALTER TABLE datasets ADD COLUMN near_duplicates TEXT NOT NULL DEFAULT 'keep'")  # or once
+    db.execute("""
+        CREATE TABLE firsts (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, item INTEGER NOT NULL,
+            size INTEGER NOT NULL, bits BLOB NOT NULL, copies INTEGER NOT NULL,
+            PRIMARY KEY (dataset, item)) STRICT, WITHOUT ROWID""")
+    db.execute("""
+        CREATE TABLE beginnings (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, word INTEGER NOT NULL,
+            item INTEGER NOT NULL, PRIMARY KEY (dataset, word, item)) STRICT, WITHOUT ROWID""")
+
+
+@step
+def m2026_11_22_several_people(db: "Database") -> None:
+    """What several people share of a session: the order of what happened, who has which question, and the answers of
+    more than one person to it."""
+    db.execute("ALTER TABLE sessions ADD COLUMN overlap REAL NOT NULL DEFAULT 0")  # share of questions for two people
+    db.execute("ALTER TABLE sessions ADD COLUMN lease REAL NOT NULL DEFAULT 300")  # seconds until another may have it
+    db.execute("ALTER TABLE questions ADD COLUMN overlap INTEGER NOT NULL DEFAULT 0")  # whether two people answer it
+    for statement in (
+        """CREATE TABLE shared (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, place INTEGER NOT NULL, event TEXT,
+            happened TEXT NOT NULL, PRIMARY KEY (session, place)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE leases (
+            id INTEGER PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
+            annotator TEXT NOT NULL, leased_at TEXT NOT NULL, ended_at TEXT) STRICT""",
+        "CREATE UNIQUE INDEX leases_now ON leases (question) WHERE ended_at IS NULL",
+        """CREATE TABLE opinions (
+            event TEXT PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
+            label INTEGER NOT NULL, annotator TEXT NOT NULL, kind TEXT NOT NULL, answered_at TEXT NOT NULL,
+            seconds REAL, UNIQUE (question, annotator)) STRICT""",  # kind: second (it was asked for) or late
+    ):
+        db.execute(statement)
+
+
+@step
+def m2026_11_22_labels_of_a_question(db: "Database") -> None:
+    """Labels are found by their question, also those taken back: else each answer looks through all labels."""
+    db.execute("CREATE INDEX labels_of_question ON labels (question)")
+
+
+@step
+def m2026_11_23_roles(db: "Database") -> None:
+    """Who has which role in a session, who imported a data set, and the sessions that were removed. What ended stays,
+    as a log: a role until `ended_at`, the name of a removed session also where it was erased."""
+    db.execute("ALTER TABLE datasets ADD COLUMN owner TEXT NOT NULL DEFAULT ''")  # an e-mail address, or nobody's
+    db.execute("""
+        CREATE TABLE roles (
+            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, mail TEXT NOT NULL,
+            role TEXT NOT NULL CHECK (role IN ('owner', 'annotator', 'reader')),
+            given_by TEXT NOT NULL, given_at TEXT NOT NULL, ended_by TEXT, ended_at TEXT) STRICT""")
+    db.execute("CREATE UNIQUE INDEX roles_mail ON roles (session, mail) WHERE ended_at IS NULL")
+    db.execute("CREATE INDEX roles_session ON roles (session)")
+    db.execute("""
+        CREATE TABLE removals (
+            id INTEGER PRIMARY KEY, session INTEGER NOT NULL, name TEXT NOT NULL,
+            removed_by TEXT NOT NULL, removed_at TEXT NOT NULL, restored_by TEXT, restored_at TEXT) STRICT""")
+    db.execute("CREATE UNIQUE INDEX removals_session ON removals (session) WHERE restored_at IS NULL")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

@@ -5,8 +5,9 @@ All SQL about them is here. Rows of numbers lie beside the file, in a folder nam
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +17,18 @@ from .database import ConflictError, Database, Row, StorageError, StoreError, wr
 
 __all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "default_path", "now"]
 
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
+KEPT = timedelta(days=30)  # for which a removed session can be restored
+
 
 def default_path() -> Path:
     """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
     return Path(os.environ.get("OAL_DB", "studio.db"))
 
 
-def now() -> str:
-    """The current time in UTC, to the millisecond, as it is stored."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def now(ago: timedelta = timedelta()) -> str:
+    """The current time in UTC, or that of some time ago, to the millisecond, as it is stored."""
+    return (datetime.now(UTC) - ago).isoformat(timespec="milliseconds")
 
 
 def _decoded(row: Row, *columns: str) -> Row:
@@ -33,13 +37,16 @@ def _decoded(row: Row, *columns: str) -> Row:
 
 class History(NamedTuple):
     """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
-    notes, marks, additions of labels to the budget, and the digests that stand, {answers: digest}."""
+    notes, marks, additions of labels to the budget, what happened since several people share it, answers of more
+    people, and the digests that stand, {answers: digest}."""
 
     questions: list[Row]
     labels: list[Row]
     notes: list[Row]
     marks: list[Row]
     additions: list[Row]
+    shared: list[Row]
+    opinions: list[Row]
     digests: dict[int, str]
 
 
@@ -92,10 +99,18 @@ class Store(Database):
 
     @writes
     def add_dataset(
-        self, values: Row, items: Iterable[tuple[Any, ...]], vocabulary: Iterable[tuple[str, int]] = ()
+        self,
+        values: Row,
+        items: Iterable[tuple[Any, ...]],
+        vocabulary: Iterable[tuple[str, int]] = (),
+        words: tuple[int, int] | None = None,
+        firsts: Iterable[tuple[int, int, bytes, int, list[int]]] = (),
     ) -> int:
-        """Insert a data set with its items (id, text, label, y) and vocabulary (term, document frequency); its id."""
+        """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
+        words they have and how many of these are new, and what `put_firsts` takes; its id."""
         dataset = self._add("datasets", values)
+        if words:
+            self.put_batch(dataset, 0, values["items"], words)
         self.db.conn.executemany(
             "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
             ((dataset, position, *item) for position, item in enumerate(items)),
@@ -104,13 +119,14 @@ class Store(Database):
             "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
             ((dataset, column, *term) for column, term in enumerate(vocabulary)),
         )
+        self.put_firsts(dataset, firsts)
         return dataset
 
     def datasets(self) -> list[Row]:
         """All data sets, newest first, with their classes decoded and the number of sessions that use each."""
         rows = self.query(
-            "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id) AS sessions"
-            " FROM datasets ORDER BY id DESC"
+            "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id"
+            f" AND {self.PRESENT}) AS sessions FROM datasets ORDER BY id DESC"
         )
         return [_decoded(row, "classes") for row in rows]
 
@@ -125,9 +141,11 @@ class Store(Database):
 
     @writes
     def remove_dataset(self, dataset: int) -> None:
-        """Delete a data set that no session uses; its rows on disk are the caller's to remove."""
-        if used := self.one("SELECT name FROM sessions WHERE dataset = ?", dataset):
+        """Delete a data set that no session uses, with its removed sessions; its rows on disk are the caller's to
+        remove."""
+        if used := self.one(f"SELECT name FROM sessions WHERE dataset = ? AND {self.PRESENT}", dataset):
             raise StoreError(f"the data set is used by the session {used['name']}. Remove its sessions first.")
+        self.db.execute("DELETE FROM sessions WHERE dataset = ?", [dataset])
         self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
 
     def item(self, dataset: int, position: int) -> Row:
@@ -199,6 +217,67 @@ class Store(Database):
         return renamed
 
     @writes
+    def put_batch(self, dataset: int, first: int, items: int, words: tuple[int, int], most: int = 0) -> None:
+        """Store that so many items came from position `first` on, how many words they have, and how many of these are
+        new. They are counted with the batch before, unless that is the import or has `most` items."""
+        joined = self.db.conn.execute(
+            "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
+            " WHERE dataset = ? AND first > 0 AND items < ?"
+            " AND first = (SELECT max(first) FROM batches WHERE dataset = ?)",
+            (items, *words, dataset, most, dataset),
+        )
+        if not joined.rowcount:
+            self._insert("batches", {
+                "dataset": dataset, "first": first, "items": items, "words": words[0], "new_words": words[1],
+                "added_at": now(),
+            })  # fmt: skip
+
+    def batches(self, dataset: int) -> list[Row]:
+        """The batches in which the items of a data set came, in order: first position, items, words, those of them that
+        were new, and when. Those of older versions are missing."""
+        sql = "SELECT first, items, words, new_words, added_at FROM batches WHERE dataset = ? ORDER BY first"
+        return self.query(sql, dataset)
+
+    @writes
+    def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
+        """Store texts that are no near-duplicates of an earlier one: item, number of words, bits of the words, number
+        of near-duplicates, and the words that it begins with."""
+        for item, size, bits, copies, beginning in firsts:
+            self.db.conn.execute("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", (dataset, item, size, bits, copies))
+            self.db.conn.executemany(
+                "INSERT INTO beginnings VALUES (?, ?, ?)", ((dataset, word, item) for word in beginning)
+            )
+
+    def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
+        """The texts that are no near-duplicates and begin with some words: word, item, size, bits."""
+        return self.query(
+            "SELECT word, item, size, bits FROM beginnings JOIN firsts USING (dataset, item)"
+            " WHERE dataset = ? AND word IN (SELECT value FROM json_each(?)) ORDER BY item",
+            dataset, json.dumps([*words]),
+        )  # fmt: skip
+
+    @writes
+    def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
+        """Count near-duplicates of some items, {item: how many more}."""
+        self.db.conn.executemany(
+            "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
+            ((more, dataset, item) for item, more in copies.items()),
+        )
+
+    def copies(self, dataset: int, item: int | None = None) -> int:
+        """How many near-duplicates an item has, or (None) all items have."""
+        some = "" if item is None else f" AND item = {item:d}"
+        return self.number(f"SELECT coalesce(sum(copies), 0) FROM firsts WHERE dataset = ?{some}", dataset)
+
+    def most_copied(self, dataset: int, most: int) -> list[Row]:
+        """The items with the most near-duplicates: copies, text."""
+        return self.query(
+            "SELECT copies, text FROM firsts JOIN items ON items.dataset = firsts.dataset AND position = item"
+            " WHERE firsts.dataset = ? AND copies > 0 ORDER BY copies DESC, item LIMIT ?",
+            dataset, most,
+        )  # fmt: skip
+
+    @writes
     def drop_last_digests(self, key: str, value: int) -> None:
         """Drop the digests that were taken at the end of the sessions whose `id` or `dataset` is this: where the stream
         goes on, the state differs there."""
@@ -210,10 +289,15 @@ class Store(Database):
 
     # Sessions
 
+    PRESENT = "NOT EXISTS (SELECT 1 FROM removals WHERE session = sessions.id AND restored_at IS NULL)"
+
     @writes
     def add_session(self, values: Row, prior: Mapping[int, float] | None = None) -> int:
-        """Insert a session, and the weights by column that its learner begins with; its id."""
+        """Insert a session, and the weights by column that its learner begins with; its id. An `owner` that is an
+        e-mail address gets this role."""
         session = self._add("sessions", values)
+        if ADDRESS.fullmatch(owner := values.get("owner", "")):
+            self.put_role(session, owner, "owner", owner)
         for column, weight in (prior or {}).items():
             self._insert("prior_weights", {"session": session, "column": column, "weight": weight})
         return session
@@ -227,7 +311,7 @@ class Store(Database):
         """The settings of a session, its parameters, the names of its classes and its prior decoded."""
         row = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
-            " JOIN datasets ON datasets.id = dataset WHERE sessions.id = ?",
+            f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
             session,
         )
         if row is None:
@@ -236,7 +320,7 @@ class Store(Database):
 
     def sessions(self) -> list[Row]:
         """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
-        rows = self.query("""
+        rows = self.query(f"""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
                 budget + (SELECT coalesce(sum(added.labels), 0) FROM additions AS added WHERE session = sessions.id)
                     AS budget,
@@ -246,7 +330,7 @@ class Store(Database):
             FROM sessions JOIN datasets ON datasets.id = dataset
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
-            GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
+            WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
 
     @writes
@@ -254,10 +338,88 @@ class Store(Database):
         """Change some columns of a session."""
         self.db.table("sessions").update(session, values)
 
+    # Sessions that are removed, and who may do what in a session
+
     @writes
-    def remove_session(self, session: int) -> None:
-        """Delete a session with its questions and labels."""
-        self.db.execute("DELETE FROM sessions WHERE id = ?", [session])
+    def remove_session(self, session: int, by: str = "") -> None:
+        """Hide a session from everybody until somebody restores it, or `erase_removed` erases it."""
+        values = {"session": session, "name": self.session(session)["name"], "removed_by": by, "removed_at": now()}
+        self._insert("removals", values)
+
+    @writes
+    def restore_session(self, session: int, by: str = "") -> None:
+        """Undo the removal of a session."""
+        self.db.execute(
+            "UPDATE removals SET restored_by = ?, restored_at = ? WHERE session = ? AND restored_at IS NULL",
+            [by, now(), session],
+        )
+
+    def removed_sessions(self) -> list[Row]:
+        """The sessions that can be restored, the one last removed first: id, name, dataset, removed_by, removed_at."""
+        return self.query(
+            "SELECT sessions.id, sessions.name, dataset, removed_by, removed_at FROM removals"
+            " JOIN sessions ON sessions.id = session WHERE restored_at IS NULL ORDER BY removals.id DESC"
+        )
+
+    @writes
+    def erase_removed(self, kept: timedelta = KEPT) -> None:
+        """Delete the sessions that were removed so long ago, with their questions and labels."""
+        self.db.execute(
+            "DELETE FROM sessions WHERE id IN"
+            " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ?)",
+            [now(kept)],
+        )
+
+    @writes
+    def put_role(self, session: int, mail: str, role: str | None, by: str = "") -> None:
+        """Give an e-mail address a role in a session (owner, annotator, reader), in place of the one it has, or (None)
+        take that away. A session that has an owner keeps one."""
+        mail = mail.strip().lower()
+        if not ADDRESS.fullmatch(mail):
+            raise StoreError(f"an e-mail address must look like anna@example.org. Got {mail or 'nothing'}.")
+        owner = self._owner(session)
+        if role and owner not in ("", mail) and not self.roles(session):  # to name somebody closes an open session
+            self.put_role(session, owner, "owner", by)
+        owners = "SELECT count(*) FROM roles WHERE session = ? AND role = 'owner' AND ended_at IS NULL"
+        before = self.number(owners, session)
+        self.db.execute(
+            "UPDATE roles SET ended_by = ?, ended_at = ? WHERE session = ? AND mail = ? AND ended_at IS NULL",
+            [by, now(), session, mail],
+        )
+        if role:
+            given = {"session": session, "mail": mail, "role": role, "given_by": by, "given_at": now()}
+            self._insert("roles", given)
+        if before and not self.number(owners, session):
+            raise StoreError("a session keeps at least one owner.")
+
+    def roles(self, session: int) -> list[Row]:
+        """Every role that was ever given in a session, by age: mail, role, given_by, given_at, ended_by, ended_at
+        (None: it stands)."""
+        return self.query("SELECT * FROM roles WHERE session = ? ORDER BY id", session)
+
+    def role(self, session: int, mail: str) -> str | None:
+        """The role of an e-mail address in a session, or None. Where nobody was ever given one, everybody is an
+        annotator, and whoever made the session its owner."""
+        roles, mail = self.roles(session), mail.lower()
+        if roles:
+            return next((row["role"] for row in roles if row["mail"] == mail and row["ended_at"] is None), None)
+        return "owner" if mail and mail == self._owner(session) else "annotator"
+
+    def _owner(self, session: int) -> str:
+        """The e-mail address of who made a session; "" where it is not known."""
+        row = self.one("SELECT owner FROM sessions WHERE id = ?", session)
+        owner = row["owner"].lower() if row else ""
+        return owner if ADDRESS.fullmatch(owner) else ""
+
+    def visible_datasets(self, mail: str) -> set[int]:
+        """The data sets that an e-mail address may see: those without an owner, its own, and those of the sessions in
+        which it has a role."""
+        rows = self.query(
+            "SELECT id FROM datasets WHERE owner IN ('', ?) UNION SELECT dataset FROM sessions"
+            f" JOIN roles ON session = sessions.id WHERE mail = ? AND ended_at IS NULL AND {self.PRESENT}",
+            mail.lower(), mail.lower(),
+        )  # fmt: skip
+        return {row["id"] for row in rows}
 
     # The log of a session
 
@@ -281,10 +443,11 @@ class Store(Database):
     # waits the order does not matter.
     CHANGES = f"""{ALIVE}
         SELECT position, at_end, at_end IS NULL AS late, question, NULL AS item, label,
-            NULL AS added, NULL AS horizon, age FROM alive WHERE position IS NOT NULL
-        UNION ALL SELECT position, at_end, at_end IS NULL, NULL, item, -1, NULL, NULL, rowid FROM feedback
+            NULL AS added, NULL AS horizon, age, event FROM alive WHERE position IS NOT NULL
+        UNION ALL SELECT position, at_end, at_end IS NULL, NULL, item, -1, NULL, NULL, rowid, event FROM feedback
         WHERE session = ? AND position IS NOT NULL
-        UNION ALL SELECT position, at_end, at_end IS NOT NULL, NULL, NULL, NULL, labels, horizon, rowid FROM additions
+        UNION ALL SELECT position, at_end, at_end IS NOT NULL, NULL, NULL, NULL, labels, horizon, rowid, event
+        FROM additions
         WHERE session = ? ORDER BY position, at_end NULLS LAST, late, age"""
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
@@ -295,15 +458,15 @@ class Store(Database):
 
     def changes(self, session: int) -> list[Row]:
         """What changed the state besides answers, in order: corrections (question, label), marks that train (item),
-        labels added to the budget (added, horizon), each with the number of answers at that time and the round where
-        the stream had ended (None: it had not)."""
+        labels added to the budget (added, horizon), each with its event, the number of answers at that time and the
+        round where the stream had ended (None: it had not)."""
         return self.query(self.CHANGES, session, 0, session, session)
 
     def history(self, session: int) -> History:
         """Everything that was ever stored in the log of a session."""
         questions = self.query(
             "SELECT * FROM questions WHERE session = ?"
-            " AND (number IS NOT NULL OR id IN (SELECT question FROM labels)) ORDER BY id",
+            " AND (number IS NOT NULL OR EXISTS (SELECT 1 FROM labels WHERE question = questions.id)) ORDER BY id",
             session,
         )
         labels = self.query(
@@ -315,7 +478,8 @@ class Store(Database):
             self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
             for table in ("notes", "feedback", "additions")
         )
-        return History(questions, labels, notes, marks, additions, self.digests(session))
+        shared, opinions = self.shared(session), self.opinions(session)
+        return History(questions, labels, notes, marks, additions, shared, opinions, self.digests(session))
 
     @writes
     def put_history(self, session: int, history: History) -> None:
@@ -329,17 +493,20 @@ class Store(Database):
             self._insert(
                 "questions", row | {"session": session, "id": moved(row["id"]), "parent": moved(row["parent"])}
             )
-        for row in history.labels:
-            self._insert("labels", row | {"question": moved(row["question"])})
+        for table, answers in (("labels", history.labels), ("opinions", history.opinions)):
+            for row in answers:
+                self._insert(table, row | {"question": moved(row["question"])})
+        for row in history.shared:
+            self.put_shared(session, row["happened"], row["event"])
         for table, rows in (("notes", history.notes), ("feedback", history.marks), ("additions", history.additions)):
             for row in rows:
                 self._insert(table, row | {"session": session})
-        for answers, digest in history.digests.items():
-            self.put_digest(session, answers, digest)
+        for number, digest in history.digests.items():
+            self.put_digest(session, number, digest)
 
     def log_version(self, session: int) -> int:
         """How often the log of a session was ever changed: where two numbers are equal, the logs are."""
-        row = self.one("SELECT log_version FROM sessions WHERE id = ?", session)
+        row = self.one(f"SELECT log_version FROM sessions WHERE id = ? AND {self.PRESENT}", session)
         if row is None:
             raise StoreError(f"session {session} does not exist.")
         return int(row["log_version"])
@@ -355,10 +522,12 @@ class Store(Database):
         return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
     def event(self, event: str) -> Row | None:
-        """What an event gave or took back: a label, a mark, or more labels to spend; or None."""
-        label = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
-        mark = label or self.one("SELECT * FROM feedback WHERE event = ?", event)
-        return mark or self.one("SELECT * FROM additions WHERE event = ?", event)
+        """What an event gave or took back: a label, one more person's answer, a mark, or more labels to spend; or
+        None."""
+        stored = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
+        for table in ("opinions", "feedback", "additions"):
+            stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ?", event)
+        return stored
 
     def session_of(self, question: int) -> int:
         """The session of a question."""
@@ -375,12 +544,20 @@ class Store(Database):
 
     def prepared(self, question: int) -> dict[int, Row]:
         """The questions that are prepared to follow a question, by the answer to it."""
-        rows = self.query("SELECT * FROM questions WHERE parent = ? AND number IS NULL", question)
+        rows = self.query(
+            "SELECT * FROM questions WHERE session = (SELECT session FROM questions WHERE id = ?)"
+            " AND parent = ? AND number IS NULL",
+            question, question,
+        )  # fmt: skip
         return {row["branch"]: row for row in rows}
 
     @writes
     def put_question(self, values: Row) -> int:
-        """Store a question before it is shown; the same (session, parent, branch) keeps its id."""
+        """Store a question before it is shown; the same (session, parent, branch) keeps its id. parent: None where no
+        other one has its place."""
+        if values["parent"] is None:
+            id = self.number("SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'questions'")
+            values = values | {"id": id, "parent": -id}
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
         fresh = ", ".join(f"{name} = excluded.{name}" for name in values)
         return self.number(
@@ -441,9 +618,96 @@ class Store(Database):
     def drop_prepared(self, session: int) -> None:
         """Forget the prepared questions; one that has an old label is kept, but never becomes the next one again."""
         unused = "session = ? AND number IS NULL"
-        labelled = "id IN (SELECT question FROM labels)"
+        labelled = "EXISTS (SELECT 1 FROM labels WHERE question = questions.id)"
         self.db.execute(f"UPDATE questions SET parent = -id WHERE {unused} AND {labelled}", [session])
         self.db.execute(f"DELETE FROM questions WHERE {unused} AND NOT {labelled}", [session])
+
+    # Several people on one session
+
+    def shared(self, session: int) -> list[Row]:
+        """What happened in a session since several people share it, in order: event (None: nobody's) and happened."""
+        return self.query("SELECT event, happened FROM shared WHERE session = ? ORDER BY place", session)
+
+    @writes
+    def put_shared(self, session: int, happened: str, event: str | None = None) -> None:
+        """Store what happened in a session that several people share."""
+        self.db.execute(
+            "INSERT INTO shared (session, place, event, happened)"
+            " SELECT ?, coalesce(max(place), 0) + 1, ?, ? FROM shared WHERE session = ?",
+            [session, event, happened, session],
+        )
+
+    @writes
+    def drop_shared(self, session: int, kept: int) -> None:
+        """Forget what happened after so many events."""
+        self.db.execute("DELETE FROM shared WHERE session = ? AND place > ?", [session, kept])
+
+    def leases(self, session: int) -> list[Row]:
+        """Who has which question of a session now: question, annotator, leased_at; the oldest first."""
+        return self.query(
+            "SELECT question, annotator, leased_at FROM leases JOIN questions ON questions.id = question"
+            " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL ORDER BY leases.id",
+            session,
+        )
+
+    @writes
+    def lease(self, question: int, annotator: str) -> None:
+        """Give a question to an annotator, and take it from who had it."""
+        self.end_lease(question)
+        self._insert("leases", {"question": question, "annotator": annotator, "leased_at": now()})
+
+    @writes
+    def end_lease(self, question: int) -> None:
+        """Nobody has a question any more."""
+        self.db.execute("UPDATE leases SET ended_at = ? WHERE question = ? AND ended_at IS NULL", [now(), question])
+
+    @writes
+    def renew_leases(self, session: int, annotator: str) -> None:
+        """What an annotator has of a session is theirs for a whole lease from now on."""
+        self.db.execute(
+            "UPDATE leases SET leased_at = ? WHERE annotator = ? AND ended_at IS NULL"
+            " AND question IN (SELECT id FROM questions WHERE session = ?)",
+            [now(), annotator, session],
+        )
+
+    @writes
+    def rename_leases(self, old: str, new: str) -> None:
+        """What an annotator has belongs to another name from now on."""
+        self.db.execute("UPDATE leases SET annotator = ? WHERE annotator = ? AND ended_at IS NULL", [new, old])
+
+    def leased(self, question: int, annotator: str) -> bool:
+        """Whether an annotator ever had a question."""
+        return self.one("SELECT 1 FROM leases WHERE question = ? AND annotator = ?", question, annotator) is not None
+
+    def single_answers(self, session: int, annotator: str) -> list[int]:
+        """The questions that are to have an answer of a second person, and may have it of this one: only others ever
+        answered, and nobody else again."""
+        rows = self.query(
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND undone_at IS NULL"
+            " WHERE session = ? AND overlap = 1 AND label != 0"
+            " AND NOT EXISTS (SELECT 1 FROM labels WHERE question = questions.id AND annotator = ?)"
+            " AND NOT EXISTS (SELECT 1 FROM opinions WHERE question = questions.id) ORDER BY number",
+            session, annotator,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    @writes
+    def put_opinion(
+        self, event: str, question: int, label: int, annotator: str, kind: str, seconds: float | None
+    ) -> None:
+        """Store the answer of one more person to a question; of each person the first one counts."""
+        self._insert("opinions", {
+            "event": event, "question": question, "label": label, "annotator": annotator, "kind": kind,
+            "answered_at": now(), "seconds": seconds,
+        }, "OR IGNORE")  # fmt: skip
+
+    def opinions(self, session: int) -> list[Row]:
+        """The answers of more people to questions of a session, in order; see `put_opinion`."""
+        return self.query(
+            "SELECT opinions.* FROM opinions JOIN questions ON questions.id = question WHERE session = ?"
+            " ORDER BY opinions.rowid",
+            session,
+        )
 
     # What annotators leave besides answers
 

@@ -52,7 +52,7 @@ def check(
 
 
 def restore(
-    file: Annotated[Path, Argument(help="A file that `backup` wrote.")],
+    file: Annotated[Path, Argument(help="A file that `backup` wrote, or a backup that the server kept.")],
     force: Force = False,
     db: Db = None,
 ) -> None:

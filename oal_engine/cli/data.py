@@ -14,7 +14,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .. import datasets
-from ..datasets import feeds, formats
+from ..datasets import duplicates, feeds, formats
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
@@ -26,6 +26,13 @@ def import_(
     name: Annotated[str, Option(help="Name of the data set.")],
     importing: Importing,
     reading: Reading,
+    near_duplicates: Annotated[
+        str,
+        Option(
+            help=f"What becomes of texts that are nearly the same as an earlier one: {', '.join(duplicates.KINDS)} "
+            "(once: left out, and counted with the first)."
+        ),
+    ] = duplicates.KEEP,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
@@ -36,13 +43,13 @@ def import_(
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
             store, file, name, columns, importing.scale, progress, vectors=reading.vectors(importing.vectors),
-            **importing.vectorizer, **reading.arguments,
+            near_duplicates=near_duplicates, **importing.vectorizer, **reading.arguments,
         )  # fmt: skip
     if as_json:
-        stored = store.dataset(dataset)
-        print(json.dumps({key: stored[key] for key in DATASET} | {"skipped": _skipped(items.skipped)}))
+        stored, more = store.dataset(dataset), {"near_duplicates": store.copies(dataset)}
+        print(json.dumps({key: stored[key] for key in DATASET} | {"skipped": _skipped(items.skipped)} | more))
     else:
-        print(f"{name}: {items.report()}")
+        print(f"{name}: {datasets.report(store, dataset, items)}")
 
 
 def append(
@@ -82,9 +89,10 @@ def append(
             if file == "-" and lot.skipped:
                 print(f"skipped {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
     if as_json:
-        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped), "items": dataset.record["items"]}))
+        more = {"items": dataset.record["items"], "new_at_import": feeds.imported(store.batches(dataset.id))}
+        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped)} | more))
     else:
-        print(f"{name}: {taken}.")
+        print(f"{name}: {feeds.report(dataset, taken)}")
 
 
 @contextmanager

@@ -37,7 +37,8 @@ def export(
     texts: Texts = False,
     db: Db = None,
 ) -> None:
-    """Write labels, decisions, predictions for all items, the positives, the model, or a report of a session."""
+    """Write labels, decisions, predictions for all items, the positives, second opinions, the model, or a report of a
+    session."""
     if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
         option = "--format" if kind else "--texts"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")

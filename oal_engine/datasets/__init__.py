@@ -23,7 +23,7 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows, SparseRows
-from . import beside, embeddings, formats, fourier, latent, numbers, scaling, vectorizer
+from . import beside, duplicates, embeddings, formats, fourier, latent, numbers, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class DatasetRecord(TypedDict):
     folder: str
     checksums: str | None
     digested: int
+    near_duplicates: str
+    owner: str
     created_at: str
 
 
@@ -74,6 +76,8 @@ class FeatureTable:
     classes: tuple[str, ...] = ()
     projection: latent.Projection | None = None
     embedding: embeddings.Embedding | None = None
+    words: vectorizer.WordSets | None = None
+    copies: np.ndarray | None = None  # of each text, where its near-duplicates were left out
 
     @property
     def feature_names(self) -> list[str]:
@@ -103,6 +107,7 @@ def table(
     vocabulary: vectorizer.Vocabulary | None = None,
     features: str | None = None,
     embedding: embeddings.Embedding | None = None,
+    near_duplicates: str = duplicates.KEEP,
     **settings: Any,
 ) -> FeatureTable:
     """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
@@ -110,19 +115,25 @@ def table(
     Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given. features: one of
     TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows. Of
     vectors one of VECTOR_FEATURES; None takes plain ones. Vectors beside texts, those of the items or those that an
-    embedding makes, go behind the terms.
+    embedding makes, go behind the terms. near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are
+    nearly the same as an earlier one.
     """
-    vectors = None
+    duplicates.check(near_duplicates, items.texts is not None)
+    vectors = words = copies = None
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
             vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
-        matrix: Matrix = vocabulary.transform(items.texts, _phase(progress, "vectors"))
+        matrix: Matrix
+        matrix, words = vocabulary.read(items.texts, _phase(progress, "vectors"))
+        if near_duplicates == duplicates.ONCE:
+            kept, copies = duplicates.counted(words)
+            matrix, words, items = matrix[kept], words.take(kept), items.take(kept)
         scaled, vectors = scaling.fit(matrix, scale), cast("np.ndarray | None", items.vectors)
         if embedding:
             if vectors is not None:
                 raise ValueError(f"vectors beside texts must be given or made. Got both: {embedding.name} makes some.")
-            embedding, vectors = embedding.fit(items.texts, _phase(progress, "meaning"))
+            embedding, vectors = embedding.fit(items.texts or [], _phase(progress, "meaning"))
         if vectors is not None:
             if scale != "l2":
                 raise ValueError(f"vectors beside texts need the scaling l2. Got {scale}.")
@@ -139,7 +150,7 @@ def table(
         shared = cast(vectorizer.Vocabulary, vocabulary).shared
         projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"), shared)
     made = made_rows(scaled, matrix, projection, vectors)
-    return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection, embedding)
+    return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection, embedding, words, copies)
 
 
 def file_table(
@@ -208,8 +219,16 @@ def relabelled(
     return rows.read_only(np.array([0, *meaning])[y], np.int8)
 
 
-def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns: formats.Columns | None = None) -> int:
-    """Keep a table under a name, all or nothing, and the columns that it was read from; the id of the data set."""
+def add(
+    store: Store,
+    name: str,
+    made: FeatureTable,
+    source: str | Path,
+    columns: formats.Columns | None = None,
+    owner: str = "",
+) -> int:
+    """Keep a table under a name, all or nothing, the columns that it was read from, and the e-mail address of who may
+    see it ("": everybody); the id of the data set."""
     name = name.strip()
     if not name:
         raise formats.DataError("a data set needs a name.")
@@ -218,6 +237,7 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
     folder, items = store.folder / token_hex(8), made.items
     own = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), made.rows)
     vocabulary, arrays = made.vocabulary, _arrays(made.rows, made.y, made.projection, own, made.embedding)
+    kind = duplicates.KEEP if made.copies is None else duplicates.ONCE
     record = {
         "name": name,
         "kind": "vectors" if vocabulary is None else "text",
@@ -235,6 +255,8 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
         "checksums": json.dumps(rows.checksums(arrays)),
+        "near_duplicates": kind,
+        "owner": owner.lower(),
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
@@ -242,7 +264,18 @@ def add(store: Store, name: str, made: FeatureTable, source: str | Path, columns
         rows.save(made.rows, folder)
         for part in arrays.keys() - rows.arrays(made.rows).keys():
             np.save(folder / f"{part}.npy", arrays[part].ravel())
-        return store.add_dataset(record, zip(items.ids, texts, items.labels, map(int, made.y)), terms)
+        compared = duplicates.compared(kind, len(items.ids))
+        firsts = duplicates.stored(made.words, made.copies) if made.words and compared else ()
+        return store.add_dataset(
+            record, zip(items.ids, texts, items.labels, map(int, made.y)), terms, _counted(made), firsts
+        )
+
+
+def _counted(made: FeatureTable) -> tuple[int, int]:
+    """How many words the texts of a table have, and how many of these would be new if their text had come later."""
+    if made.words is None or made.vocabulary is None:
+        return 0, 0
+    return made.words.numbers.size, int(made.words.rare(made.vocabulary.settings["min_df"] + 1).sum())
 
 
 def _kept_columns(columns: formats.Columns) -> dict[str, Any]:
@@ -277,7 +310,13 @@ def import_file(
         vectors=vectors,
     )
     made = file_table(items, scale, progress, features, embedding, **settings)
-    return add(store, name, made, path, items.columns), items
+    return add(store, name, made, path, items.columns), made.items
+
+
+def report(store: Store, dataset: int, items: formats.Items) -> str:
+    """What was imported and skipped, and how many texts are nearly the same as others, in sentences."""
+    count, kind = store.copies(dataset), store.dataset(dataset)["near_duplicates"]
+    return f"{items.report()} {duplicates.sentence(count, kind)}" if count else items.report()
 
 
 def remove(store: Store, dataset: int) -> None:
@@ -549,7 +588,13 @@ class Dataset:
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
         """Rows of new texts, with vectors beside them (None: those that the embedding makes, or zeros), or of vectors,
         through the stored vocabulary, scaling and projection."""
+        if self.vocabulary:
+            return self.read(cast(Sequence[str], items), vectors)[0]
+        return made_rows(self.scaling, cast(Matrix, items), self.projection, vectors)
+
+    def read(self, texts: Sequence[str], vectors: np.ndarray | None = None) -> tuple[Rows, vectorizer.WordSets]:
+        """The rows of new texts, as `transform` makes them, and their words."""
         if self.embedding:
-            vectors = self.embedding.vectors(cast(Sequence[str], items))
-        matrix = self.vocabulary.transform(cast(Sequence[str], items)) if self.vocabulary else items
-        return made_rows(self.scaling, cast(Matrix, matrix), self.projection, vectors)
+            vectors = self.embedding.vectors(texts)
+        matrix, words = cast(vectorizer.Vocabulary, self.vocabulary).read(texts)
+        return made_rows(self.scaling, matrix, self.projection, vectors), words

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,10 +22,12 @@ import numpy as np
 from scipy import sparse
 
 from ..kernel import rows
-from . import formats, numbers
+from . import duplicates, formats, numbers
 from .sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
+from .vectorizer import Vocabulary, WordSets
 
 if TYPE_CHECKING:
+    from ..store import Row
     from . import Dataset, DatasetRecord
 
 FeedLine: TypeAlias = tuple[int, str]  # its number and its text
@@ -37,20 +40,25 @@ PAUSE, LONGEST = 0.1, 0.4  # seconds without a line, and since the first, after 
 @dataclass
 class Taken:
     """What became of items: appended, exact duplicates, those with an id that was taken, and those that could not be
-    read, {reason: (count, first line)}."""
+    read, {reason: (count, first line)}; near-duplicates, which were appended or left out; the words of the appended,
+    each once a text, and how many of them the vocabulary lacks."""
 
     appended: int = 0
     duplicates: int = 0
     renamed: int = 0
     skipped: formats.Skipped = field(default_factory=dict)
+    near_duplicates: int = 0
+    words: int = field(default=0, compare=False)
+    new_words: int = field(default=0, compare=False)
 
     def __add__(self, more: Taken) -> Taken:
         skipped = dict(more.skipped)
         for reason, (number, line) in self.skipped.items():
             skipped[reason] = number + skipped.get(reason, (0, 0))[0], line
         return Taken(
-            self.appended + more.appended, self.duplicates + more.duplicates, self.renamed + more.renamed, skipped
-        )
+            self.appended + more.appended, self.duplicates + more.duplicates, self.renamed + more.renamed, skipped,
+            self.near_duplicates + more.near_duplicates, self.words + more.words, self.new_words + more.new_words,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         parts = [f"appended {self.appended:,}", f"dropped {formats.plural(self.duplicates, 'exact duplicate')}"]
@@ -62,18 +70,50 @@ class Taken:
         return ", ".join(parts)
 
 
-def append(dataset: Dataset, items: formats.Items) -> Taken:
-    """Append items to a data set, visible to everybody at once, all or none; what became of them."""
+def report(dataset: Dataset, taken: Taken) -> str:
+    """What became of items, the near-duplicates among them, and how new their words are beside those of the import, in
+    sentences."""
+    sentences = [f"{taken}."]
+    if taken.near_duplicates:
+        sentences.append(duplicates.sentence(taken.near_duplicates, dataset.record["near_duplicates"]))
+    if taken.words:
+        sentences.append(novelty(taken.words, taken.new_words, dataset.store.batches(dataset.id)))
+    return " ".join(sentences)
+
+
+def novelty(words: int, new_words: int, stored: Sequence[Row]) -> str:
+    """How many of some words are new, beside those of the import, in a sentence; stored: the batches of a data set."""
+    first = imported(stored)
+    before = "" if first is None else f"; {first:.1%} at the import"
+    return f"{new_words / words:.1%} of the words are new to the vocabulary{before}."
+
+
+def imported(stored: Sequence[Row]) -> float | None:
+    """The share of words at the import that too few other texts held, which is to be expected of later texts that are
+    like them; None where it is not known."""
+    first = stored[0] if stored and not stored[0]["first"] else None
+    return first["new_words"] / first["words"] if first and first["words"] else None
+
+
+def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
+    """Append items to a data set, visible to everybody at once, all or none; what became of them.
+
+    joined: they are one batch with those appended before, unless that has so many items.
+    """
     if not items.ids:
         return Taken(skipped=items.skipped)
-    store, made = dataset.store, _rows(dataset, items)
+    store, (made, held) = dataset.store, _rows(dataset, items)
     texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
     _digest_older(dataset)
     with store.transaction():
         dataset.refresh()
         first = dataset.record["items"]
-        fresh = store.put_contents(dataset.id, _digests(items.texts, made, range(len(texts))))
-        kept = np.flatnonzero(fresh)
+        fresh = np.array(store.put_contents(dataset.id, _digests(items.texts, made, range(len(texts)))))
+        kind, near = dataset.record["near_duplicates"], np.zeros(fresh.size, bool)
+        if held and duplicates.compared(kind, dataset.record["items"]):
+            near = _near_duplicates(dataset, held.sets(), fresh)
+        once = kind == duplicates.ONCE
+        kept = np.flatnonzero(fresh & ~near) if once else np.flatnonzero(fresh)
         written = rows.extend(rows.take(made, kept), dataset.folder, first)
         rows.write_behind(dataset.folder / "y.npy", items.y[kept], first)
         if (own := dataset.numbers.values) is not None:
@@ -86,9 +126,42 @@ def append(dataset: Dataset, items: formats.Items) -> Taken:
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
         grown = {"items": total, "digested": total} | _counts(dataset.record, items.y[kept])
         store.update_dataset(dataset.id, grown | checksums)
+        words = (int(held.counts()[kept].sum()), int(held.rare(1)[kept].sum())) if held else (0, 0)
+        if kept.size:
+            store.put_batch(dataset.id, first, kept.size, words, joined)
         store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
-    return Taken(kept.size, len(fresh) - kept.size, renamed, items.skipped)
+    return Taken(kept.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words)
+
+
+def _near_duplicates(dataset: Dataset, sets: list[np.ndarray], fresh: np.ndarray) -> np.ndarray:
+    """Which of the fresh among later texts are near-duplicates of an earlier one; these are counted with it, and where
+    they are left out exact duplicates, too. The others are stored, to be found."""
+    store, once = dataset.store, dataset.record["near_duplicates"] == duplicates.ONCE
+    position, near, new = dataset.record["items"], np.zeros(fresh.size, bool), dict[int, np.ndarray]()
+
+    def words(position: int) -> np.ndarray:
+        if position in new:
+            return new[position]
+        return cast(Vocabulary, dataset.vocabulary).read([dataset.item(position)["text"]])[1].numbers
+
+    rows = store.firsts(dataset.id, {word for own in sets for word in duplicates.beginning(own)})
+    firsts = duplicates.Firsts(words, duplicates.held(rows))
+    copies = Counter[int]()
+    for k, own in enumerate(sets):
+        if not (fresh[k] or once):
+            continue
+        found = firsts.find(own)
+        if found is not None:
+            copies[found] += 1
+            near[k] = fresh[k]
+        elif fresh[k]:
+            firsts.add(position, own)
+            new[position] = own
+        position += bool(fresh[k] and not (once and near[k]))
+    store.put_firsts(dataset.id, (duplicates.entry(place, own) for place, own in new.items()))
+    store.add_copies(dataset.id, copies)
+    return near
 
 
 def _digest_older(dataset: Dataset) -> None:
@@ -112,13 +185,13 @@ def _digests(texts: Iterable[str] | None, made: rows.Rows, places: Iterable[int]
     return [blake2b(each, digest_size=16).digest() for each in held]
 
 
-def _rows(dataset: Dataset, items: formats.Items) -> rows.Rows:
-    """Items as rows of the kind that the data set has, through its vocabulary and its scaling."""
+def _rows(dataset: Dataset, items: formats.Items) -> tuple[rows.Rows, WordSets | None]:
+    """Items as rows of the kind that the data set has, through its vocabulary and its scaling, and their words."""
     kind, columns = dataset.record["kind"], dataset.named
     if (items.texts is None) != (kind == "vectors"):
         raise formats.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
     if items.texts is not None:
-        return dataset.transform(items.texts, cast("np.ndarray | None", items.vectors))
+        return dataset.read(items.texts, cast("np.ndarray | None", items.vectors))
     matrix: Any = items.vectors
     dense = isinstance(matrix, np.ndarray)
     if not dense and matrix.shape[1] < columns:  # the last columns are zero
@@ -129,7 +202,7 @@ def _rows(dataset: Dataset, items: formats.Items) -> rows.Rows:
         matrix = sparse.csr_array(matrix)
     elif not dense:
         matrix = matrix.toarray()
-    return dataset.transform(matrix)
+    return dataset.transform(matrix), None
 
 
 def _counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:
@@ -196,7 +269,8 @@ def append_file(
     for first in range(0, max(1, total), CHUNK):
         if stopped and stopped.is_set():
             return
-        yield append(dataset, _part(items, slice(first, first + CHUNK), {} if first else skipped))
+        some = _part(items, slice(first, first + CHUNK), {} if first else skipped)
+        yield append(dataset, some, total if first else 0)
         if progress:
             progress("items", min(first + CHUNK, total), total)
 
@@ -247,7 +321,7 @@ def append_lines(
     if reader not in (None, "jsonl", "txt"):
         raise formats.DataError(f"a feed must be read as jsonl or txt. Got {reader}.")
     as_json = None if reader is None else reader == "jsonl"
-    columns = None
+    columns, joined = None, 0
     for batch in batches(feed_lines(file, "the feed", encoding, limits), stopped or Event()):
         lines = [(number, line) for number, line in batch if line.strip(" \t\r\n") or not line]
         if columns is None and (first := next((line for _, line in lines if line), "")):
@@ -257,7 +331,8 @@ def append_lines(
             read = formats.read_lines(
                 lines, columns or formats.Columns(features=()), dataset.label_words, bool(as_json), dataset.beside
             )
-            yield append(dataset, read)
+            yield append(dataset, read, joined)
+            joined = BATCH
 
 
 def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> formats.Columns:

@@ -105,6 +105,13 @@ class Items:
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
 
+    def take(self, some: np.ndarray) -> Items:
+        """Some of the items, in their order."""
+        ids, labels = ([each[k] for k in some.tolist()] for each in (self.ids, self.labels))
+        texts = self.texts and [self.texts[k] for k in some.tolist()]
+        vectors = None if self.vectors is None else self.vectors[some]
+        return replace(self, ids=ids, texts=texts, vectors=vectors, labels=labels, y=self.y[some])
+
     def counts(self) -> dict[str, int]:
         """How many items each of the classes has."""
         return dict(zip(self.classes, np.bincount(self.y, minlength=len(self.classes) + 1)[1:].tolist()))

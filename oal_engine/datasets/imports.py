@@ -21,7 +21,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
-from . import formats, readers, sources
+from . import duplicates, formats, readers, sources
 from .sources import FileOrPath, PhaseProgress
 
 if TYPE_CHECKING:
@@ -91,12 +91,15 @@ def import_file(
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
     embed: Path | None = None,
+    near_duplicates: str = duplicates.KEEP,
+    owner: str = "",
 ) -> str:
-    """Keep a file as a data set, with vectors beside its texts from another file or from the embedding in a folder; a
-    sentence on what it holds."""
+    """Keep a file as a data set of an owner, with vectors beside its texts from another file or from the embedding in a
+    folder; a sentence on what it holds."""
     return _run(
         "import", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding,
         title=title, scale=scale, features=features, database=str(store.path.resolve()), embed=embed and str(embed),
+        near_duplicates=near_duplicates, owner=owner,
     )  # fmt: skip
 
 
@@ -237,6 +240,8 @@ def _import(
     scale: str | None,
     features: str | None,
     embed: str | None,
+    near_duplicates: str,
+    owner: str,
     **settings: Any,
 ) -> str:
     from .. import datasets
@@ -245,9 +250,10 @@ def _import(
 
     embedding = embeddings.read(embed) if embed else None
     items = _items(file, progress, **settings)
-    made = datasets.file_table(items, scale, progress, features, embedding)
-    datasets.add(Store(database), title, made, settings["name"], items.columns)
-    return items.report()
+    made = datasets.file_table(items, scale, progress, features, embedding, near_duplicates=near_duplicates)
+    store = Store(database)
+    dataset = datasets.add(store, title, made, settings["name"], items.columns, owner)
+    return datasets.report(store, dataset, made.items)
 
 
 def _append(
@@ -264,7 +270,7 @@ def _append(
 
     grown = datasets.Dataset(Store(database), dataset)
     lots = feeds.append_file(grown, file, name=name, progress=progress, vectors=_vectors(vectors))
-    return str(sum(lots, feeds.Taken()))
+    return feeds.report(grown, sum(lots, feeds.Taken()))
 
 
 WORK: dict[str, Callable[..., Any]] = {

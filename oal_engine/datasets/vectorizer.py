@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -28,6 +28,31 @@ RICH_MAX_DF = 0.5  # share of the texts: what is in more of them says little of 
 NEW = 4096  # columns of rich texts that all terms share which the vocabulary lacks
 _DIGIT = re.compile(r"\d")
 CHUNK = 2000  # texts between two reports of progress
+
+
+class WordSets(NamedTuple):
+    """The distinct words of texts as numbers, those of each text in order, the rarest first: how many texts of the
+    vocabulary hold the word, 0 if it is new, in the upper 32 bits, and its checksum in the lower."""
+
+    numbers: np.ndarray  # int64
+    ends: np.ndarray  # of each text, behind a 0
+
+    def counts(self) -> np.ndarray:
+        """How many words each text has."""
+        return np.diff(self.ends)
+
+    def sets(self) -> list[np.ndarray]:
+        """The words of each text."""
+        return np.split(self.numbers, self.ends[1:-1]) if self.ends.size > 1 else []
+
+    def take(self, texts: np.ndarray) -> WordSets:
+        """The words of some texts."""
+        kept = np.isin(np.repeat(np.arange(self.ends.size - 1), self.counts()), texts)
+        return WordSets(self.numbers[kept], np.append(0, np.cumsum(self.counts()[texts])))
+
+    def rare(self, held: int) -> np.ndarray:
+        """How many words each text has that fewer than so many texts of the vocabulary hold."""
+        return np.diff(np.append(0, np.cumsum(self.numbers >> 32 < held))[self.ends])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +74,17 @@ class Vocabulary:
 
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
         """The tf-idf rows of texts: float64, not normalised, indices sorted; terms without a column are left out."""
+        return self.read(texts, progress)[0]
+
+    def read(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[sparse.csr_array, WordSets]:
+        """The rows of texts, as `transform` makes them, and their words."""
         row_ends, columns, counts = array("q", [0]), array("i"), array("d")
+        word_ends, words = array("q", [0]), array("q")
         for text in _reported(texts, progress):
             terms = _terms(text, self.settings)
+            own = {term for term in terms if _is_word(term)}
+            words.extend(sorted(self._numbers.get(word) or self._number(word) for word in own))
+            word_ends.append(len(words))
             found = (column for term in terms if (column := self._column(term)) is not None)
             row = sorted(Counter(found).items())
             columns.extend(column for column, _ in row)
@@ -62,7 +95,8 @@ class Vocabulary:
             values = _log(values, self.settings) + 1
         ends = np.array(row_ends, sparse.get_index_dtype(maxval=len(columns)))
         values *= self._inverse_frequency[places]
-        return sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
+        made = sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
+        return made, WordSets(np.array(words), np.array(word_ends))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """(start, end, column) of each single-word term in a text that has a column, to highlight it; `rich` ones have
@@ -101,6 +135,16 @@ class Vocabulary:
             column = len(self.terms) - self.shared + crc32(term.encode(errors="surrogatepass")) % self.shared
         return column
 
+    def _number(self, word: str) -> int:
+        """The number of a word without a column; single letters and what is in most texts are no news."""
+        return _numbered(word, self.documents if word in self._frequent or _is_letter(word) else 0)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The numbers of words with columns, as WordSets have them."""
+        held = zip(self.terms, np.asarray(self.document_frequency).tolist())
+        return {term: _numbered(term, texts) for term, texts in held if _is_word(term)}
+
     @cached_property
     def _inverse_frequency(self) -> np.ndarray:
         return _log((1 + self.documents) / (1 + np.asarray(self.document_frequency)), self.settings) + 1
@@ -112,7 +156,7 @@ class Vocabulary:
 
     @cached_property
     def _frequent(self) -> frozenset[str]:
-        return frozenset(self.settings["frequent"])
+        return frozenset(self.settings.get("frequent", ()))
 
     @cached_property
     def _columns(self) -> dict[str, int]:
@@ -212,6 +256,16 @@ def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
 def _is_letter(term: str) -> bool:
     """Whether a term is a single letter or digit, which is a word in few languages that are written with these."""
     return len(term) == 1 and term.isascii()
+
+
+def _is_word(term: str) -> bool:
+    """Whether a term is a word: not a part or a sign of a text, nor several words."""
+    return ":" not in term and " " not in term
+
+
+def _numbered(word: str, texts: int) -> int:
+    """The number of a word that so many texts hold."""
+    return min(texts, 2**30) << 32 | crc32(word.encode(errors="surrogatepass"))
 
 
 def _reported(texts: Sequence[str], progress: Progress | None) -> Iterator[str]:

@@ -22,7 +22,7 @@ import numpy as np
 from .. import datasets
 from ..datasets import Dataset, demo, formats, prior
 from ..datasets.sources import Progress
-from ..kernel import metrics
+from ..kernel import certainty, metrics
 from ..kernel.metrics import more_is_better
 from ..kernel.parameters import named
 from ..versions import versions
@@ -308,6 +308,18 @@ class Comparison:
         measured = evaluate(self.spec, line.classes, line.setting, line.counts[:, -1], evaluation)
         return measured[metric or self.spec.criterion]
 
+    @property
+    def has_floors(self) -> bool:
+        """Whether its runs are certain of something."""
+        return any(line.floor_jobs for line in self.lines)
+
+    def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
+        """What each run of a line is certain of at its end, by metric; nothing without a floor."""
+        if line.worst is None:
+            return {}
+        tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
+        return certainty.floors(tables, weights_of(self.spec, line.setting))[evaluation or self.spec.evaluation]
+
     def curve(
         self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -384,6 +396,10 @@ class Comparison:
             return measured if self.spec.held_out else {"queried": int(asked_of(counts)), **measured}
 
         runs = [run(counts) for counts in line.counts[:, -1]]
+        for name in metrics.EVALUATIONS if line.floor_jobs else ():
+            for k, each in enumerate(runs):
+                floors = {metric: values[k].item() for metric, values in self.floors(line, name).items()}
+                each.setdefault("floor", {})[name] = floors
         return {
             "data": line.data,
             "algorithm": line.algorithm,
@@ -463,7 +479,7 @@ class _Keeper:
 
 def _kept(lines: list[Result]) -> list[dict[str, Any]]:
     """Lines without their counts, which the replays have."""
-    return [{key: value for key, value in vars(line).items() if key != "counts"} for line in lines]
+    return [{key: value for key, value in vars(line).items() if key not in ("counts", "worst")} for line in lines]
 
 
 def load(store: Store, name: str | int) -> Comparison:
@@ -471,7 +487,11 @@ def load(store: Store, name: str | int) -> Comparison:
     kept = store.comparison(name)
     spec, known = specification(kept["specification"]), store.replays(kept["id"])
     lines = [
-        Result(**line | {"classes": tuple(line["classes"])}, counts=np.array([known[job] for job in line["jobs"]]))
+        Result(
+            **line | {"classes": tuple(line["classes"])},
+            counts=np.array([known[job] for job in line["jobs"]]),
+            worst=np.array([known[job] for job in floor_jobs]) if (floor_jobs := line.get("floor_jobs")) else None,
+        )
         for line in kept["lines"] or ()
     ]
     return Comparison(kept["name"], spec, kept["versions"], lines)

@@ -1,5 +1,6 @@
 """Replays: one strategy over data whose labels are known, in one or several orders of visit."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -68,10 +69,16 @@ def replay(
         measured = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
         floors: dict[str, Any] = {"floor": None}
         if floor and (made := plan()) and order.size:
-            asked = done.log[:, 0].astype(np.int64)
-            end = int(asked[-1]) + 1 if done.queried == budget else order.size
-            counts = run(number, order, [end]).counts if end < order.size else done.counts
-            floors = _floors(done, y[order[asked]], end, counts, made.promised, weights)
+
+            def until(end: int) -> np.ndarray:
+                return run(number, order, [end]).counts
+
+            for name, read in (("floor", False), ("floor_if_read", True)):
+                worst = certain(done, order, y, budget, until, made.promised, read)
+                known = certainty.floors(worst, weights)
+                floors[name] = {
+                    e: {metric: value.item() for metric, value in each.items()} for e, each in known.items()
+                }
         return {"order": number + 1, "queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
 
     once(0, orders[0][:0])  # compiles, which is not timed
@@ -93,21 +100,27 @@ def replay(
     } | ({"prior": prior.source} if prior else {})
 
 
-def _floors(
-    done: stream.Replay, answers: np.ndarray, end: int, counts: np.ndarray, promised: float, weights: metrics.Weights
-) -> dict[str, Any]:
-    """The floors at the end of a run, or with its last label, and those if all that was pushed until then is read."""
-    found, size, rounds, pushes = (
-        np.array([count]) for count in (counts[1, 2].sum(), answers.size, end, counts[1].sum())
+def certain(
+    done: stream.Replay,
+    order: np.ndarray,
+    y: np.ndarray,
+    budget: int | None,
+    until: Callable[[int], np.ndarray],
+    promised: float,
+    read: bool = False,
+) -> certainty.Tables:
+    """The worst counts that the answers of a replay allow at its end, or with the last label of its budget.
+
+    done: the replay with its log. until: the counts of its first so many rounds. read: whether a person has read all
+    that was pushed.
+    """
+    asked = done.log[:, 0].astype(np.int64)
+    end = int(asked[-1]) + 1 if done.queried == budget else order.size
+    counts = until(end) if end < order.size else done.counts
+    size, rounds, pushes, found = (np.array([n]) for n in (asked.size, end, counts[1].sum(), counts[1, 2].sum()))
+    return certainty.tables(
+        y[order[asked]], done.decided[:, 1] > 0, done.log[:, 2], size, rounds, pushes, promised, found if read else None
     )
-
-    def floors(found: np.ndarray | None) -> dict[str, dict[str, float]]:
-        known = certainty.floors(
-            answers, done.decided[:, 1] > 0, done.log[:, 2], size, rounds, pushes, promised, weights, found
-        )
-        return {name: {metric: value.item() for metric, value in each.items()} for name, each in known.items()}
-
-    return {"floor": floors(None), "floor_if_read": floors(found)}
 
 
 def _one_against_the_rest(

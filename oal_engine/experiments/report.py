@@ -31,7 +31,8 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 class Row:
     """A line of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
 
-    mark: best; level, where a paired t-test does not tell it from the best; or "".
+    mark: best; level, where a paired t-test does not tell it from the best; or "". floors: the mean recall and F1 that
+    runs with a floor are certain of, by title.
     """
 
     name: str
@@ -39,6 +40,10 @@ class Row:
     setting: str
     asked: float
     cells: dict[str, Cell]
+    floors: dict[str, float]
+
+
+FLOORS = {"recall": "Sensitivity ≥", "f1": "F1 ≥"}
 
 
 def table(comparison: Comparison, data: str, budget: int | None, evaluation: str) -> list[Row]:
@@ -59,6 +64,11 @@ def table(comparison: Comparison, data: str, budget: int | None, evaluation: str
             figures.settings(line.setting),
             float(line.counts[:, -1][..., 1].sum((1, 2)).mean()),
             {metric: cell(name, line, metric) for metric in metrics},
+            {
+                FLOORS[key]: float(values.mean())
+                for key, values in comparison.floors(line, evaluation).items()
+                if key in FLOORS
+            },
         )
         for name, line in lines.items()
     ]
@@ -78,6 +88,11 @@ def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
                     for evaluation in EVALUATIONS
                     for metric, value in run[evaluation].items()
                     if not isinstance(value, dict)
+                }
+                | {
+                    f"floor_{evaluation}_{metric}": value
+                    for evaluation, floors in run.get("floor", {}).items()
+                    for metric, value in floors.items()
                 }
             )
 
@@ -110,7 +125,7 @@ def as_json(comparison: Comparison, view: ResultView | None = None) -> bytes:
 LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}",
+    "≥": r"$\geq$", "|": r"\textbar{}",
 })  # fmt: skip
 
 
@@ -123,14 +138,16 @@ def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """All blocks as one table of the package booktabs: the best in bold, what is level with it underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
     blocks, body = comparison.blocks(), []
-    columns = METRICS[bool(comparison.lines[0].classes)]
+    columns = [TITLES[metric] for metric in METRICS[bool(comparison.lines[0].classes)]]
+    columns += [escaped(title) for title in FLOORS.values()] if comparison.has_floors else []
     for data, budget in blocks:
         body.append(rf"\midrule \multicolumn{{{len(columns) + 2}}}{{l}}"
                     rf"{{\emph{{{escaped(data)}, {escaped(budget_name(budget))}}}}} \\")  # fmt: skip
         for row in table(comparison, data, budget, evaluation):
             cells = [_latex(metric, *cell) for metric, cell in row.cells.items()]
+            cells += [number("f1", floor) for floor in row.floors.values()]
             body.append(" & ".join([escaped(row.name), f"{row.asked:.0f}", *cells]) + r" \\")
-    head = " & ".join(["", "Labels", *(TITLES[metric] for metric in columns)])
+    head = " & ".join(["", "Labels", *columns])
     return "\n".join([
         r"% \usepackage{booktabs}", r"\begin{table}", r"\centering\small",
         rf"\caption{{{escaped(comparison.name)}: {caption(comparison, evaluation, escaped)}}}",
@@ -150,6 +167,8 @@ def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], st
     spec = comparison.spec
     marks = "the best is bold, what a paired t-test (Holm, 5 %) does not tell from it is underlined"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
+    if comparison.has_floors:
+        marks += "; ≥ is what the answers of a run alone make certain (5 % risk)"
     tuned = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
     return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. {tuned}: {PROTOCOLS[spec.tune]}.")
 
@@ -173,12 +192,13 @@ def block_table(rows: list[Row]) -> str:
         return f'<td class="{mark}">{words}{below}</td>'
 
     return html_table(
-        ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), "Settings"],
+        ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].floors, "Settings"],
         [
             [
                 head_cell(row.algorithm),
                 figure_cell(f"{row.asked:,.0f}"),
                 *(cell(metric, *values) for metric, values in row.cells.items()),
+                *(figure_cell(number("f1", floor)) for floor in row.floors.values()),
                 word_cell(row.setting),
             ]
             for row in rows

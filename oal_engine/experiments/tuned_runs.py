@@ -10,9 +10,10 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import inf, prod
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import __version__
 from ..datasets import mapped, relabelled
@@ -20,6 +21,7 @@ from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.parameters import Parameter
 from ..kernel.rows import Rows
+from .replays import certain
 from .specifications import ESTIMATES, FREE, Grid, Setting, Specification, chosen, outlined, settings, smoothing
 
 T = TypeVar("T")
@@ -57,7 +59,8 @@ class Job(NamedTuple):
 
     part: what is streamed, and a seed of its order and of the draws: ("all", seed), ("tune", seed) or ("test", seed) of
     a 2:1 split, ("fold", seed) for all folds but one, ("held", seed) for the same stream, counted over that one after.
-    points: marks of the curves, at even distances over the labels and as many over the stream; 1: the end alone.
+    points: marks of the curves, at even distances over the labels and as many over the stream; 1: the end alone; 0: the
+    worst counts that the answers allow, where there is a floor, in place of the true ones.
     """
 
     learner: str
@@ -137,12 +140,23 @@ def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, floa
             stream.begin_with(learner, prior)
         return learner, rule, stream.objective(job.theta, job.rho, job.ratio)
 
-    def replay(*parts: Any, marks: np.ndarray) -> stream.Replay:
+    def plan() -> spending.Plan | None:
+        return spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters, floor=job.floor)
+
+    def replay(*parts: Any, marks: ArrayLike) -> stream.Replay:
         return stream.replay(
-            table, y, visits, *parts, budget=job.budget, seed=seed, averaged=job.average, marks=marks, log=points > 1,
-            plan=spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters, floor=job.floor),
+            table, y, visits, *parts, budget=job.budget, seed=seed, averaged=job.average, marks=marks, log=points != 1,
+            plan=plan(),
         )  # fmt: skip
 
+    if points == 0:
+        promised = cast(spending.Plan, plan()).promised
+
+        def until(end: int) -> np.ndarray:
+            return replay(*fresh(), marks=[end]).counts
+
+        worst = certain(replay(*fresh(), marks=[visits.size]), visits, y, job.budget, until, promised)
+        return np.array([worst[evaluation] for evaluation in metrics.EVALUATIONS], np.int64)[..., 0]
     parts = fresh()
     done = replay(*parts, marks=marks)
     if job.part[0] == "held":
@@ -187,6 +201,8 @@ class Result:
     classes: the names of those distinguished, none for one against the rest. trials: what was tried when it was tuned,
     as (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts). label_marks:
     so many of the marks, the first, are over the labels, the others over the stream (0: a version before kept none).
+    floor_jobs, worst: where there is a floor, their keys, and the worst counts that the answers allow: (runs,
+    evaluations, (tp, fp, tn, fn)).
     """
 
     data: str
@@ -198,6 +214,8 @@ class Result:
     jobs: list[str]
     counts: np.ndarray = field(compare=False, repr=False)
     label_marks: int = 0
+    floor_jobs: list[str] = field(default_factory=list)
+    worst: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -254,7 +272,8 @@ class TunedRun:
         full, one_by_one = self.sizes
         tried = 0 if self.spec.tune == "none" else one_by_one if self.searched else full
         scaled = max(1, tried) * STEPS if self.spec.hit else 0
-        return (tried + scaled) * len(self.tried) + len(self.shown)
+        floors = self.spec.floor > 0 and not self.spec.held_out
+        return (tried + scaled) * len(self.tried) + (1 + floors) * len(self.shown)
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
         """The replay of a setting over a part, with the counts at so many marks; without a limit of labels if asked."""
@@ -286,11 +305,17 @@ class TunedRun:
         else:
             best = yield from self._tuned(trials)
         [counts] = yield from self._over([best], self.shown, self.spec.points)
-        keys = [job_key(self.source, self.job(best, part, self.spec.points)) for part in self.shown]
+        floor_jobs, worst = list[str](), None
+        if self.spec.floor and not self.spec.held_out:
+            [worst] = yield from self._over([best], self.shown, 0)
+            floor_jobs = self._keys(best, 0)
         return Result(
-            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, keys, counts,
-            counts.shape[1] // 2,
+            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials,
+            self._keys(best, self.spec.points), counts, counts.shape[1] // 2, floor_jobs, worst,
         )  # fmt: skip
+
+    def _keys(self, setting: Setting, points: int) -> list[str]:
+        return [job_key(self.source, self.job(setting, part, points)) for part in self.shown]
 
     def _over(
         self, choices: list[Setting], parts: list[Part], points: int = 1, budget: bool = True

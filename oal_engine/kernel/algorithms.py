@@ -34,11 +34,12 @@ COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
-    """All parameters of a learner and of the rule `paced` at their defaults, but for some others; what is known of the
-    stream, `early`, is left open."""
-    kinds = LEARNERS[learner], QUERY_RULES["paced"]
-    fixed = {name: spec.default for kind in kinds for name, spec in parameters(kind).items()} | others
-    return {name: value for name, value in fixed.items() if name != "early"}
+    """All parameters of a learner and of the rule `paced` at their defaults, but for some others; what depends on
+    whether the stream changes is left open."""
+    specs = {
+        name: spec for kind in (LEARNERS[learner], QUERY_RULES["paced"]) for name, spec in parameters(kind).items()
+    }
+    return {name: spec.default for name, spec in specs.items() if spec.drifting is None} | others
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,12 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
 def declared(learner: str, rule: str) -> dict[str, Parameter]:
     """The declared parameters of a learner and a rule by key, as `Strategy.parameters` names them."""
     return _merge(parameters(LEARNERS[learner]), parameters(QUERY_RULES[rule]))
+
+
+def drifting(learner: str, rule: str) -> dict[str, float]:
+    """The parameters that suit a stream that changes, with their values."""
+    specs = declared(learner, rule).items()
+    return {name: spec.drifting for name, spec in specs if spec.drifting is not None}
 
 
 def strategy(

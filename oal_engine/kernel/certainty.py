@@ -19,6 +19,7 @@ PUSHED = np.array([1.0, 2.0, 4.0, 8.0])  # s, in q_0, all alike
 KNOWN = ("recall", "precision", "f1", "sum")
 HALVINGS = 60
 
+Tables = dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]  # evaluation -> tp, fp, tn, fn at each look
 Floors = dict[str, dict[str, np.ndarray]]  # evaluation -> metric -> its lower bound at each look
 
 
@@ -57,12 +58,12 @@ def _crossing(logs: np.ndarray, slopes: np.ndarray, risk: float) -> np.ndarray:
     return low
 
 
-def floors(
+def tables(
     label: np.ndarray, pushed: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray,
-    pushes: np.ndarray, promised: float, weights: Weights = Weights(), found: np.ndarray | None = None,
-) -> Floors:  # fmt: skip
-    """The floors at looks after so many answers, when so many rounds and pushes had passed; all hold together, at all
-    looks, with a risk of RISK.
+    pushes: np.ndarray, promised: float, found: np.ndarray | None = None,
+) -> Tables:  # fmt: skip
+    """The worst counts that the answers allow at looks after so many of them, when so many rounds and pushes had
+    passed; all hold together, at all looks, with a risk of RISK.
 
     label: +1, -1, or 0 for a skip, which counts as not positive. pushed: whether an answer is about an item that was
     predicted positive. promised: the least chance, > 0, of an item not pushed. found: the positives among the pushes,
@@ -77,10 +78,14 @@ def floors(
     if found is None:
         found = np.ceil(fewest_pushed(chance, pushed & (label > 0), answers, promised))
     found = np.clip(found, hits[0], pushes - others[0])
-    tables = {
+    return {
         "push": (found, pushes - found, rounds - pushes - hidden, hidden),
         "push_query": (
             found + hits[1], pushes - found + others[1], rounds - pushes - hidden - others[1], hidden - hits[1],
         ),
     }  # fmt: skip
+
+
+def floors(tables: Tables, weights: Weights = Weights()) -> Floors:
+    """The metrics of the worst counts: recall, precision, F1 and sum are never lower."""
     return {name: {metric: METRICS[metric](*tables[name], weights) for metric in KNOWN} for name in EVALUATIONS}

@@ -19,6 +19,7 @@ class Parameter:
 
     grid: the values that a comparison tries where it tunes the parameter, None where it leaves it at its default.
     smoothing: whether a query rule asks more the larger it is; with high = 1 it is itself the share that is asked.
+    drifting: the value that suits a stream that changes, None where that makes no difference.
     """
 
     default: float
@@ -30,6 +31,7 @@ class Parameter:
     whole: bool = False
     grid: str | tuple[float, ...] | None = None
     smoothing: bool = False
+    drifting: float | None = None
 
     @property
     def range(self) -> str:

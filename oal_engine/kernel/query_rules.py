@@ -204,7 +204,7 @@ class Paced(NamedTuple):
     )
     easier: float = Parameter(5.0, above=0, help="How many times larger the smoothing is on the positive side.")
     early: int = Parameter(
-        500, low=0, whole=True,
+        500, low=0, whole=True, drifting=0,
         help="Labels for the beginning. Of what is beyond them, up to half of the budget is kept for the rest of the "
         "stream; 0 suits streams that change.",
     )  # fmt: skip

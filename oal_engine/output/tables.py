@@ -27,6 +27,7 @@ FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own
 HEADS = {  # how the tables of sessions and models begin, by which an import knows them from other people's
     ("session", "number", "round", "position", "id"),
     ("round", "id", "position", "margin", "predicted"),
+    ("number", "id", "kind", "annotator", "class"),
     ("rank", "id", "position", "round", "margin"),
     ("line", "id", "margin", "predicted", "predicted_class"),
 }

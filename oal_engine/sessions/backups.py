@@ -1,22 +1,28 @@
 """Backups: a database with the rows of its data sets in one file, made while others work; and whether all is sound.
 
 The database is copied first. Files of rows only grow, so that the copy says how much of each file to take, whatever is
-appended meanwhile.
+appended meanwhile. The backups that a server keeps beside its database are folders, in which the files of rows are hard
+links: they cost the space of the database alone.
 """
 
 import fcntl
+import logging
 import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
+from threading import Event
+from typing import IO
 
+from ..database import BACKUP
 from ..datasets import Dataset, importing
 from ..output import tables
 from ..store import Row, Store, StoreError
@@ -28,7 +34,12 @@ MEMBER = re.compile(
     r"embeddings|tokenizer|tokens)\.npy)",
     re.ASCII,
 )
+KEPT = {len("2026-11-22T14"): 24, len("2026-11-22"): 14}  # by how much of a name is an hour or a day: how many of them
+EVERY = 3600  # seconds between two looks whether there is something new
 LOCKS = 0x40000000, 512  # first byte and number of those that SQLite locks: https://www.sqlite.org/fileformat2.html
+
+
+_log = logging.getLogger(__name__)
 
 
 class BackupError(ValueError):
@@ -58,10 +69,16 @@ def backup(store: Store, path: Path | str, force: bool = False) -> None:
         store.copy_to(copy)
         with tarfile.open(fileobj=file, mode="w") as archive:
             _add(archive, DATABASE, copy, copy.stat().st_size)
-            for row in _datasets(copy):
-                for part, size in _dataset(store, row).files.items():
-                    _add(archive, f"{ROWS}/{row['folder']}/{part.name}", part, size)
+            for name, part, size in _rows(store, copy):
+                _add(archive, name, part, size)
     _sync(folder)
+
+
+def _rows(store: Store, copy: Path) -> Iterator[tuple[str, Path, int]]:
+    """The files of rows that belong to a copy of a database: the name in a backup, the file, and how much of it."""
+    for row in _datasets(copy):
+        for part, size in _dataset(store, row).files.items():
+            yield f"{ROWS}/{row['folder']}/{part.name}", part, size
 
 
 def _datasets(path: Path) -> list[Row]:
@@ -81,6 +98,81 @@ def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> None:
         member = archive.gettarinfo(arcname=name, fileobj=file)
         member.size = size
         archive.addfile(member, file)
+
+
+# Backups that a server keeps
+
+
+def keep_backups(path: Path, stopped: Event) -> None:
+    """Keep backups beside a database until `stopped` is set: one now and one an hour, where anything is new. What goes
+    wrong is said in the log, and tried again after an hour."""
+    while True:
+        try:
+            if path.exists():
+                keep(path, datetime.now(UTC))
+        except (OSError, ValueError) as error:
+            _log.warning("No backup of %s was kept. %s", path, error)
+        if stopped.wait(EVERY):
+            return
+
+
+def keep(path: Path, now: datetime) -> Path | None:
+    """Put a backup of a database beside it, all or nothing, if it was changed since the newest one and is sound, and
+    remove those that are too old: the new backup, or None."""
+    logs = [log for log in [path.with_name(f"{path.name}-wal")] if log.exists() and log.stat().st_size]
+    changed = max(file.stat().st_mtime for file in [path, *logs])
+    with closing(Store(path, read_only=True)) as store:
+        kept = store.backups
+        if kept and changed < datetime.strptime(kept[-1].name, BACKUP).replace(tzinfo=UTC).timestamp():
+            return None
+        new = store.backups_folder / now.strftime(BACKUP)
+        new.parent.mkdir(0o700, exist_ok=True)
+        _remove_unfinished(new.parent, now)
+        with TemporaryDirectory(dir=new.parent, prefix=".part.") as scratch:
+            copy, made = Path(scratch) / DATABASE, Path(scratch) / new.name
+            store.copy_to(copy)
+            with closing(Store(copy, read_only=True)) as copied:
+                if problems := copied.problems():  # it would take the place of a sound one
+                    raise BackupError(f"The database is damaged: {problems[0]}.")
+            made.mkdir()
+            for name, part, _ in _rows(store, copy):
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                _link(part, made / name)
+            copy.rename(made / DATABASE)
+            _sync(made)
+            made.rename(new)
+        _sync(new.parent)
+        names = {each.name for each in store.backups}
+    for name in names - kept_of(names):
+        shutil.rmtree(new.with_name(name))
+    return new
+
+
+def kept_of(names: Iterable[str]) -> set[str]:
+    """Those of the backups with these names that are kept: the newest of each hour and of each day, of the last 24
+    hours and 14 days that have any."""
+    chosen: set[str] = set()
+    for length, most in KEPT.items():
+        newest = {name[:length]: name for name in sorted(names)}
+        chosen |= {*sorted(newest.values())[-most:]}
+    return chosen
+
+
+def _link(part: Path, new: Path) -> None:
+    try:
+        new.hardlink_to(part)
+    except OSError:  # some file systems have no hard links
+        shutil.copyfile(part, new)
+
+
+def _remove_unfinished(folder: Path, now: datetime) -> None:
+    """Remove what a backup left that was killed, more than a day ago."""
+    for part in folder.glob(".part.*"):
+        if part.stat().st_mtime < (now - timedelta(days=1)).timestamp():
+            shutil.rmtree(part, ignore_errors=True)
+
+
+# Check and restore
 
 
 def check(store: Store) -> Iterator[Finding]:
@@ -119,7 +211,9 @@ def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int)
 def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
     """The store of a backup, unpacked for the time being in a folder (None: the one of the system)."""
     with TemporaryDirectory(dir=folder, prefix=".restore.") as scratch:
-        _unpack(path, Path(scratch))
+        (_copy if Path(path).is_dir() else _unpack)(Path(path), Path(scratch))
+        if not (Path(scratch) / DATABASE).exists():
+            raise BackupError(f"{path} is not a backup: it contains no {DATABASE}.")
         with closing(Store(Path(scratch) / DATABASE)) as store:
             present = {part.name for part in store.folder.glob("*")}
             missing = [row["folder"] for row in store.datasets() if row["folder"] not in present]
@@ -128,7 +222,16 @@ def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
             yield store
 
 
-def _unpack(path: Path | str, folder: Path) -> None:
+def _copy(path: Path, folder: Path) -> None:
+    """Copy the parts of a backup that a server kept into a folder."""
+    for part in path.rglob("*"):
+        name = part.relative_to(path)
+        if MEMBER.fullmatch(str(name)) and part.is_file() and not part.is_symlink():
+            with part.open("rb") as source:
+                _write(source, folder / name)
+
+
+def _unpack(path: Path, folder: Path) -> None:
     """Unpack a backup into a folder, and refuse everything that is not part of one."""
     try:
         with tarfile.open(path, "r:") as archive:
@@ -137,16 +240,18 @@ def _unpack(path: Path | str, folder: Path) -> None:
                 source = archive.extractfile(member) if is_part else None
                 if source is None:
                     raise BackupError(f"{path} is not a backup: it contains {member.name[:80]!r}.")
-                new = folder / member.name
-                new.parent.mkdir(parents=True, exist_ok=True)
-                with new.open("xb") as file:
-                    shutil.copyfileobj(source, file)
-                    file.flush()
-                    os.fsync(file.fileno())
+                _write(source, folder / member.name)
     except (tarfile.TarError, EOFError, FileExistsError) as error:
         raise BackupError(f"{path} is not a backup, or is damaged: {error}.") from None
-    if not (folder / DATABASE).exists():
-        raise BackupError(f"{path} is not a backup: it contains no {DATABASE}.")
+
+
+def _write(source: IO[bytes], new: Path) -> None:
+    """Write a new file, and wait until it is on the disk."""
+    new.parent.mkdir(parents=True, exist_ok=True)
+    with new.open("xb") as file:
+        shutil.copyfileobj(source, file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def restore(path: Path | str, target: Path | str, force: bool = False) -> list[Finding]:

@@ -6,7 +6,7 @@ The file is untrusted: every line is checked, nothing in it is run, and a file t
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from typing import IO, Any
 
@@ -19,6 +19,7 @@ from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
+from .log import Answered, Changed, Corrected, from_json
 from .settings import MOST_LABELS, Options, create
 
 FORMAT = 2
@@ -53,20 +54,23 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
     digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
     parts = dict(zip(KINDS, (*history[:-1], digests)))
+    for question in history.questions:
+        if not question["overlap"]:
+            del question["overlap"]
     head = {
         "oal_session": FORMAT,
         "engine": __version__,
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
         "settings": {key: settings[key] for key in HEAD}
         | ({"prior": prior} if prior else {})
-        | ({"floor": settings["floor"]} if settings["floor"] else {}),
+        | {name: settings[name] for name, usual in ADDED.items() if settings[name] != usual},
     }
     rows = (
-        {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind]}
+        {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind] if key in row}
         for kind, part in parts.items()
         for row in part
     )
-    end = {f"{kind}s": len(part) for kind, part in parts.items() if part or kind != LATER}
+    end = {f"{kind}s": len(part) for kind, part in parts.items() if part or kind not in LATER}
     file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in (head, *rows, end))
 
 
@@ -76,7 +80,7 @@ PLACED = ("id", "parent", "question")  # columns that refer to questions, which 
 QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
-    "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time,
+    "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
 }  # fmt: skip
 LABEL = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
@@ -93,11 +97,19 @@ ADDITION = {
     "event": words(200), "labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0),
     "at_end": or_none(whole(0)), "annotator": words(200), "added_at": time,
 }  # fmt: skip
+HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
+OPINION = {
+    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
+    "kind": lambda value: value in ("second", "late"), "answered_at": time, "seconds": or_none(number),
+}  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {
-    "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "digest": DIGEST,
+    "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
+    "opinion": OPINION, "digest": DIGEST,
 }  # parts of `History`  # fmt: skip
-LATER = "addition"  # a kind that earlier versions do not know: a file without any does not count it in its last line
+# Kinds that earlier versions do not know: a file without any does not count them in its last line.
+LATER = ("addition", "happened", "opinion")
+ADDED = {"floor": 0.0, "overlap": 0.0, "lease": 300.0}  # settings that these do not know, and their usual values
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -134,9 +146,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = head.get("settings")
     known = settings.pop("prior", None) if isinstance(settings, dict) else None
-    floor = settings.pop("floor", 0.0) if isinstance(settings, dict) else 0.0  # earlier versions do not know of it
+    added = {name: settings.pop(name, usual) for name, usual in ADDED.items()} if isinstance(settings, dict) else ADDED
     settings = checked(settings, HEAD, 1, "head of a session")
-    settings |= checked({"floor": floor}, {"floor": number}, 1, "head of a session")
+    settings |= checked(added, dict.fromkeys(ADDED, number), 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if known is not None:
         settings["prior"] = _prior(known, bound["features"])
@@ -147,8 +159,10 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     for at, line in entries:
         if end is not None:
             raise JsonLinesError(f"line {at} comes after the end of the session.")
-        if line.keys() == END.keys() - {f"{LATER}s"}:
-            line[f"{LATER}s"] = 0
+        if "questions" in line:
+            line = {f"{kind}s": 0 for kind in LATER} | line
+        elif "branch" in line:
+            line.setdefault("overlap", 0)
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
@@ -160,9 +174,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    questions, labels, notes, marks, additions, digests = parts.values()
+    questions, labels, notes, marks, additions, shared, opinions, digests = parts.values()
     stored = {line["answers"]: line["digest"] for line in digests}
-    return head, History(questions, labels, notes, marks, additions, stored)
+    return head, History(questions, labels, notes, marks, additions, shared, opinions, stored)
 
 
 def _prior(known: object, features: int) -> Prior:
@@ -175,9 +189,9 @@ def _prior(known: object, features: int) -> Prior:
     return Prior(words, items, source["model"], source["scores"], unknown, weights)
 
 
-def _match(store: Store, wanted: Row) -> int:
-    """The data set here that is the one of a published session."""
-    items, known = wanted["items"], store.datasets()
+def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
+    """The data set here, among some (None: all), that is the one of a published session."""
+    items, known = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
     problem = "it is not here"
     for row in known:
         if row["name"] == wanted["name"]:
@@ -196,23 +210,24 @@ def _match(store: Store, wanted: Row) -> int:
     )
 
 
-def adopt(store: Store, file: IO[str] | IO[bytes]) -> int:
+def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
     """Store a published session, read from an open file, over the same data set here, or nothing; its id.
 
-    Whether it verifies is for `look_back.verify` to find out.
+    owner: of the session here. among: the data sets that it may run over (None: all). Whether it verifies is for
+    `look_back.verify` to find out.
     """
     head, history = read(file)
     settings, items = head["settings"], head["dataset"]["items"]
-    dataset = _match(store, head["dataset"])
+    dataset = _match(store, head["dataset"], among)
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     _check_questions(history, items, allowed)
     _check_labels(history, allowed)
+    _check_shared(history, allowed)
     try:
         with store.transaction():
-            here = [known["question"] for label in history.labels[:1] if (known := store.event(label["event"]))]
-            if here:
-                raise JsonLinesError(f"this session is here already, as session {store.session_of(here[0])}.")
-            session = _create(store, dataset, settings)
+            if any(store.event(label["event"]) for label in history.labels[:1]):
+                raise JsonLinesError("this session is here already; where it was removed, its owner can restore it.")
+            session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
             if store.length(dataset) > items:
                 store.drop_last_digests("id", session)
@@ -241,7 +256,7 @@ def _check_questions(history: History, items: int, allowed: Sequence[int]) -> No
     if any(question["number"] is None and question["id"] in standing for question in history.questions):
         raise JsonLinesError("a label stands for a question that is not in the log.")
     waiting = [row["number"] for row in history.questions if row["number"] and row["id"] not in standing]
-    if waiting not in ([], numbers[-1:]):
+    if waiting not in ([], numbers[-1:]) and not history.shared:
         raise JsonLinesError(f"question {waiting[0]} has no answer, but later ones have.")
 
 
@@ -261,7 +276,25 @@ def _check_labels(history: History, allowed: Sequence[int]) -> None:
             raise JsonLinesError(f"the label of question {question} corrects no label that it had.")
 
 
-def _create(store: Store, dataset: int, settings: Row) -> int:
+def _check_shared(history: History, allowed: Sequence[int]) -> None:
+    """Check what happened since several people share the session, and their further answers."""
+    questions = sum(row["number"] is not None for row in history.questions)
+    for row in history.shared:
+        try:
+            event = from_json(row["happened"])
+        except ValueError as error:
+            raise JsonLinesError(str(error)) from None
+        numbers = [event.number or 0] if isinstance(event, Answered) else []
+        if isinstance(event, Changed):
+            numbers += [change.number for change in event.changes if isinstance(change, Corrected)]
+        if any(not 0 < number <= questions for number in numbers):
+            raise JsonLinesError(f"an event names a question that the session does not have. Got {row['happened']}.")
+    for row in history.opinions:
+        if row["question"] > len(history.questions) or row["label"] not in allowed:
+            raise JsonLinesError(f"the answer to question {row['question']} is not one of the session.")
+
+
+def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """A new session with these settings, through the checks of every new session."""
     own = settings["parameters"]
     parts = Strategy(settings["algorithm"], settings["learner"], settings["rule"], own["learner"], own["rule"], None)
@@ -274,6 +307,7 @@ def _create(store: Store, dataset: int, settings: Row) -> int:
         parameters={key: value for key, value in parts.parameters.items() if key not in fixed},
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
+        owner=owner,
     )
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     made = store.session(session)

@@ -54,7 +54,11 @@ class _Answers:
         self.rounds, counts = state.question.t, state.counts
         if not waiting and state.closed:
             self.rounds, counts = state.closed
-        self.pushes = int(counts[1].sum()) - (waiting and state.question.predicted > 0)
+        last = state.question
+        if state.waits_since < self.rounds:  # nothing is said of what came after a question that waits
+            last = next(q for q, _ in state.outstanding.values() if q.t == state.waits_since)
+            self.rounds, waiting, counts = last.t, True, dict(state.trail)[last.t + 1]
+        self.pushes = int(counts[1].sum()) - (waiting and last.predicted > 0)
         log = [entry for entry in run.log if entry.label is not None and entry.round < self.rounds]
         self.round = np.array([entry.round for entry in log], np.int64)
         self.label = np.array([entry.label for entry in log], np.int64)
@@ -66,9 +70,8 @@ class _Answers:
     ) -> Floors:
         """The floors at looks after so many answers, rounds and pushes."""
         promised = self.plan.promised if self.plan else 0.0
-        return certainty.floors(
-            self.label, self.pushed, self.chance, answers, rounds, pushes, promised, self.weights, found
-        )
+        tables = certainty.tables(self.label, self.pushed, self.chance, answers, rounds, pushes, promised, found)
+        return certainty.floors(tables, self.weights)
 
     def now(self, found: int | None = None) -> dict[str, dict[str, float]]:
         """The floors now; found: the positives among the pushes, where they are known."""

@@ -8,7 +8,9 @@ into that of a metric by the recovery of variances (Zou and Donner 2008). docs/e
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -20,19 +22,22 @@ from .log import Entry
 from .look_back import Trace
 from .session import Session
 
-NEEDED = 20  # positives among the answers (of K classes: wrong predictions), for a number to be shown
-SIDE = 5  # of these on each side where some items were not asked (of K classes: right and wrong ones)
-WORTH = 30  # answers of equal weight that those about items not pushed must be worth
+NEEDED = {False: 5, True: 20}  # by whether there are K classes: positives (wrong predictions) among the answers
+SIDE = 1  # of these on each side where some items were not asked
+RARER = 5  # of K classes: right predictions, and answers of equal weight of the rarer kind, right or wrong
+WORTH = 10  # answers of equal weight that those about items not pushed must be worth
 TAIL = 0.025  # of a 95 % interval
 FORECASTS = {  # by whether there are K classes: from so many labels on, whether there is a number, and its half-width
-    False: {200: ("perhaps", 0.11), 300: ("probably", 0.10), 500: ("probably", 0.08), 2000: ("probably", 0.06)},
+    False: {
+        100: ("perhaps", 0.19), 200: ("probably", 0.14), 300: ("probably", 0.11), 500: ("probably", 0.08),
+        2000: ("probably", 0.05),
+    },
     True: {100: ("perhaps", 0.12), 300: ("perhaps", 0.07), 1000: ("probably", 0.03)},
 }  # as measured in docs/estimates.md  # fmt: skip
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A metric with its 95 % interval, all fractions."""
 
     value: float
@@ -44,19 +49,42 @@ class Estimate:
 
 
 Windows = dict[str, dict[str, np.ndarray]]  # evaluation -> metric -> value, low, high of each window: (3, windows)
-Metrics = dict[str, dict[str, Estimate]]  # evaluation -> metric -> its estimate
+Known = dict[str, np.ndarray]  # metric -> whether enough is known of it in each window
+Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its estimate, None where too little is known
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """What is known of a session without its truth: the positives answered of those needed, the round (from 0) with
-    which the window has closed or None, {evaluation: {metric: Estimate or None}}, and why there is none, or None."""
+    """What is known of a session without its truth: the positives answered, the round (from 0) with which the window
+    has closed or None, {evaluation: {metric: Estimate or None}}, where any is None, what is missing in a sentence or
+    two, and the round with which the window begins."""
 
     positives: int
-    needed: int
     closed: int | None
-    metrics: Metrics | dict[str, dict[str, None]]
+    metrics: Metrics
     reason: str | None
+    start: int = 0
+
+    @property
+    def known(self) -> list[str]:
+        """The metrics that are estimated."""
+        return [metric for metric, estimate in self.metrics["push"].items() if estimate]
+
+
+class Point(NamedTuple):
+    """The estimates after so many rounds and labels."""
+
+    rounds: int
+    labels: int
+    metrics: Metrics
+
+
+class Look(NamedTuple):
+    """What can be said of a session now, of its last quarter (None: nothing), and at points along the stream."""
+
+    now: Estimates
+    last_quarter: Estimates | None
+    curve: list[Point]
 
 
 @dataclass(frozen=True)
@@ -83,7 +111,8 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
     """A side of the windows after so many answers, with so many of its rounds passed in each.
 
     label: +1, -1, or 0 for a skip, which is taken as an item that nobody can label. own: whether an answer is of this
-    side.
+    side. A variance known from few answers is itself uncertain: for the interval their number is reduced by the squared
+    ratio of the normal quantile to Student's (Korn and Graubard 1998; degrees of freedom: the number, less one).
     """
     rest = own * (1 / chance - 1)  # items not asked that an answer stands for
     yes, real = label > 0, label != 0
@@ -103,7 +132,7 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
         number = np.fmin(kish, rate * (1 - rate) / off)
     blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
     rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
-    low, high = jeffreys(rate, number)
+    low, high = jeffreys(rate, number * (ndtri(TAIL) / stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2)
     known = (unasked == 0) | (~blank & (positives >= SIDE))
     return Side(positives, negatives, unasked, rate, low, high, number, known, np.nan_to_num(worth))
 
@@ -127,58 +156,52 @@ def table(
     return tp + hidden.positives, fp + hidden.negatives, tn, fn
 
 
-def interval(shown: Side, hidden: Side, evaluation: str, metric: str, weights: Weights) -> np.ndarray:
-    """A metric of each window, and the ends of its interval: (3, windows)."""
+def intervals(shown: Side, hidden: Side, evaluation: str, weights: Weights) -> dict[str, np.ndarray]:
+    """Each metric of the windows, and the ends of its interval: (3, windows)."""
+    ends = [(shown.rate, hidden.rate), *((end, hidden.rate) for end in (shown.low, shown.high))]
+    ends += [(shown.rate, end) for end in (hidden.low, hidden.high)]
+    counts = table(shown, hidden, evaluation, *np.swapaxes(ends, 0, 1))
+    return {metric: _interval(METRICS[metric](*counts, weights)) for metric in BINARY}
 
-    def at(shown_rate: np.ndarray, hidden_rate: np.ndarray) -> np.ndarray:
-        value: np.ndarray = METRICS[metric](*table(shown, hidden, evaluation, shown_rate, hidden_rate), weights)
-        return value
 
-    value, below, above = at(shown.rate, hidden.rate), 0.0, 0.0
-    for ends in (
-        [at(end, hidden.rate) for end in (shown.low, shown.high)],
-        [at(shown.rate, end) for end in (hidden.low, hidden.high)],
-    ):
-        below = below + np.maximum(value - np.minimum(*ends), 0) ** 2
-        above = above + np.maximum(np.maximum(*ends) - value, 0) ** 2
+def _interval(values: np.ndarray) -> np.ndarray:
+    """The same of a metric, from its value and those at both ends of either share: (5, windows)."""
+    value, ends = values[0], values[1:].reshape(2, 2, -1)  # by share, and by its end
+    below = (np.maximum(value - ends.min(axis=1), 0) ** 2).sum(axis=0)
+    above = (np.maximum(ends.max(axis=1) - value, 0) ** 2).sum(axis=0)
     return np.array([value, np.maximum(value - np.sqrt(below), 0), np.minimum(value + np.sqrt(above), 1)])
 
 
 def windows(
     pushed: np.ndarray, label: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray,
     pushes: np.ndarray, weights: Weights,
-) -> tuple[Windows, np.ndarray, list[Side]]:  # fmt: skip
-    """The metrics of the windows after so many answers, when so many rounds and pushes had passed; whether each has
-    enough answers on both sides, and some item that was not asked; and both sides."""
+) -> tuple[Windows, Known, list[Side]]:  # fmt: skip
+    """The metrics of the windows after so many answers, when so many rounds and pushes had passed; of which enough is
+    known, while some item was not asked; and both sides. Precision is about what was pushed or asked: it needs answers
+    about pushed items only."""
     shown = side(label, chance, pushed, answers, pushes)
     hidden = side(label, chance, ~pushed, answers, rounds - pushes)
-    values = {
-        name: {metric: interval(shown, hidden, name, metric, weights) for metric in BINARY} for name in EVALUATIONS
-    }
-    enough = (shown.positives + hidden.positives >= NEEDED) & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
-    return values, enough & shown.known & hidden.known & (shown.unasked + hidden.unasked > 0), [shown, hidden]
+    values = {name: intervals(shown, hidden, name, weights) for name in EVALUATIONS}
+    enough = shown.positives + hidden.positives >= NEEDED[False]
+    both = shown.known & hidden.known & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
+    known = dict.fromkeys(BINARY, enough & both & (shown.unasked + hidden.unasked > 0))
+    return values, known | {"precision": enough & shown.known & (shown.unasked > 0)}, [shown, hidden]
 
 
 def of_classes(
     right: np.ndarray, label: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray
-) -> tuple[Windows, np.ndarray, list[Side]]:
-    """The accuracy of K classes in the same form, and its one side: a prediction that is wrong counts as the positive.
-
-    A variance known from few answers is itself uncertain: their number is reduced by the squared ratio of the normal
-    quantile to Student's (Korn and Graubard 1998; degrees of freedom: the answers of equal weight, less one).
-    """
+) -> tuple[Windows, Known, list[Side]]:
+    """The accuracy of K classes in the same form, and its one side: a wrong prediction counts as the positive."""
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
-    reduced = wrong.number * (ndtri(TAIL) / stdtrit(np.maximum(wrong.number - 1, 1), TAIL)) ** 2
-    low, high = jeffreys(wrong.rate, reduced)
     known = {"push": wrong.positives, "push_query": 0.0}
     whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
-    rates = wrong.rate, high, low
+    rates = wrong.rate, wrong.high, wrong.low
     values = {
         name: {"accuracy": np.array([1 - (known[name] + wrong.unasked * rate) / whole for rate in rates])}
         for name in EVALUATIONS
     }
-    enough = (wrong.positives >= NEEDED) & (wrong.negatives >= SIDE) & (rarer(wrong) >= SIDE)
-    return values, enough & (wrong.unasked > 0), [wrong]
+    enough = (wrong.positives >= NEEDED[True]) & (wrong.negatives >= RARER) & (rarer(wrong) >= RARER)
+    return values, {"accuracy": enough & (wrong.unasked > 0)}, [wrong]
 
 
 def rarer(wrong: Side) -> np.ndarray:
@@ -193,21 +216,34 @@ class _Answers:
         state, plan = run.state, run.state.plan
         self.run, self.left_out = run, leaves_out(run.settings.rule)  # by the rule: items that only audits can ask
         self.silent = self.left_out and not (plan and plan.audits)
-        trail = dict(state.trail)  # rounds done: counts
+        self.start, self.trail = 0, (trail := dict(state.trail))  # rounds done: counts
         log = [e for e in run.log if e.label is not None and e.round + 1 in trail]
-        limit = self._limit(log)
-        log = [e for e in log if e.round < limit]
+        limit, waits = self._limit(log), state.waits_since
+        log = [e for e in log if e.round < min(limit, waits)]
         self.size = len(log)
         self.label = np.array([e.label for e in log], np.int64)
         self.predicted = np.array([e.predicted for e in log], np.int64)
         self.chance = np.array([e.probability for e in log], float)
         self.rounds = np.array([0] + [e.round + 1 for e in log])
         spent = state.spent >= state.budget
-        if state.question.t >= limit and not spent:  # what was not asked after the last answer had its chance too
+        if limit <= min(waits, state.question.t) and not spent:  # what was not asked since had its chance too
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)
         self.closed = int(self.rounds[-1]) - 1 if over else None
-        self.pushes = np.array([0] + [0 if run.multiclass else trail[t][1].sum() for t in self.rounds[1:]])
+        self.pushes = np.zeros_like(self.rounds)
+        if log and not run.multiclass:
+            self.pushes[1:] = np.array([trail[t][1] for t in self.rounds[1:].tolist()]).sum(axis=(1, 2))
+
+    def since(self, start: int) -> "_Answers":
+        """The same, of the window that begins with the first of the points of the curves from round `start` on."""
+        own = copy(self)
+        own.start = min(t for t in self.trail if t >= start)
+        late = self.rounds[1:] > own.start
+        own.label, own.predicted, own.chance = self.label[late], self.predicted[late], self.chance[late]
+        before = 0 if self.run.multiclass else self.trail[own.start][1].sum()
+        own.size, own.rounds = int(late.sum()), np.append(0, self.rounds[1:][late] - own.start)
+        own.pushes = np.append(0, self.pushes[1:][late] - before)
+        return own
 
     def _limit(self, log: Sequence[Entry]) -> int:
         """The first round from which on some items have no chance of being asked though the budget is not spent: where
@@ -222,8 +258,8 @@ class _Answers:
             return min(rounds, max(plan.horizon, log[-1].round + 1))
         return rounds
 
-    def windows(self, answers: np.ndarray) -> tuple[Windows, np.ndarray, list[Side]]:
-        """The metrics of the windows after so many answers, which of them have enough, and their sides."""
+    def windows(self, answers: np.ndarray) -> tuple[Windows, Known, list[Side]]:
+        """The metrics of the windows after so many answers, of which enough is known, and their sides."""
         rounds = self.rounds[answers]
         if self.run.multiclass:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
@@ -231,50 +267,115 @@ class _Answers:
         return windows(self.predicted > 0, label, self.chance, answers, rounds, pushes, self.run.weights)
 
 
-def _estimates(values: Windows, k: int) -> Metrics:
-    """The metrics of one window."""
-    return {
-        name: {metric: Estimate(*map(float, ends[:, k])) for metric, ends in metrics.items()}
+def _estimates(values: Windows, known: Known) -> list[Metrics]:
+    """The metrics of each window."""
+    found = {
+        name: {
+            metric: [Estimate(*each) if enough else None for each, enough in zip(ends.T.tolist(), known[metric])]
+            for metric, ends in metrics.items()
+        }
         for name, metrics in values.items()
     }
+    return [
+        {name: {metric: each[k] for metric, each in metrics.items()} for name, metrics in found.items()}
+        for k in range(known["accuracy"].size)
+    ]
+
+
+def look(run: Session | Trace, points: int = 60) -> Look:
+    """What can be said of a session now, from its log alone, of its last quarter where that is anything, and after some
+    answers."""
+    answers = _Answers(run)
+    now, curve = _look(answers, points)
+    return Look(now, _last_quarter(answers) if now.known else None, curve)
 
 
 def of_session(run: Session | Trace) -> Estimates:
-    """What can be said of a session now, from its log alone."""
-    answers = _Answers(run)
-    values, enough, sides = answers.windows(np.array([answers.size]))
-    positives = int(sum(part.positives[0] for part in sides))
-    if enough[0] and not answers.silent:
-        return Estimates(positives, NEEDED, answers.closed, _estimates(values, 0), None)
-    unknown = {name: dict.fromkeys(metrics) for name, metrics in values.items()}
-    return Estimates(positives, NEEDED, answers.closed, unknown, _reason(answers, positives, sides))
+    """What can be said of a session now."""
+    return _look(_Answers(run), 1)[0]
 
 
-def _reason(answers: _Answers, positives: int, sides: Sequence[Side]) -> str:
-    """Why nothing is estimated, in a sentence."""
-    what = "wrong predictions" if answers.run.multiclass else "positive answers"
+def of_last_quarter(run: Session | Trace) -> Estimates | None:
+    """The same of the last quarter of its window alone; None before the first answer."""
+    return _last_quarter(_Answers(run))
+
+
+def curve(run: Session | Trace, points: int = 60) -> list[Point]:
+    """The estimates after some answers of a session, with the last one, where any metric is known."""
+    return _look(_Answers(run), points)[1]
+
+
+def _last_quarter(answers: _Answers) -> Estimates | None:
+    return _look(answers.since(int(answers.rounds[-1]) * 3 // 4), 1)[0] if answers.size else None
+
+
+def _look(answers: _Answers, points: int) -> tuple[Estimates, list[Point]]:
+    """What answers say of their whole window, and of its beginnings after some of them, the last one included."""
+    size = answers.size
+    after = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size and points > 1 else None
+    after = np.array([size]) if after is None else after
+    values, known, sides = answers.windows(after)
+    if answers.silent:
+        known = dict.fromkeys(known, np.zeros(after.size, bool))
+    positives = int(sum(part.positives[-1] for part in sides))
+    reason = None if all(each[-1] for each in known.values()) else _reason(answers, positives, known, sides)
+    metrics = _estimates(values, known)
+    labels = np.concatenate([[0], np.cumsum(answers.label != 0)])
+    curve = [
+        Point(int(answers.rounds[after[k]]), int(labels[after[k]]), metrics[k])
+        for k in np.flatnonzero(np.any([*known.values()], axis=0)).tolist()
+    ]
+    return Estimates(positives, answers.closed, metrics[-1], reason, answers.start), curve
+
+
+def _reason(answers: _Answers, positives: int, known: Known, sides: Sequence[Side]) -> str:
+    """What is missing for the estimates that are not known in the last window; where it is positives, and as many items
+    are left, also about how many labels would bring them."""
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "
             "estimates need random checks or a rule that draws."
         )
-    if answers.size and not sum(part.unasked[0] for part in sides):
-        return "Every item so far was asked: there is nothing to estimate."
-    if positives < NEEDED:
-        return f"Needs {NEEDED} {what}, {positives} so far; fewer make the error bars unreliable."
-    if answers.run.multiclass:
-        if sides[0].negatives[0] < SIDE:
-            return f"Needs {SIDE} right predictions; {int(sides[0].negatives[0])} so far."
-        kind, worth = "wrong" if sides[0].rate[0] < 0.5 else "right", int(rarer(sides[0])[0])
-        return (
-            f"The {kind} predictions seen are worth {worth} of {SIDE} needed: "
-            "they say too little about the items not asked."
-        )
-    for part, where in zip(sides, ("pushed", "did not push")):
-        if not part.known[0]:
-            return f"Needs {SIDE} positives among items the model {where}; {int(part.positives[0])} so far."
-    worth = int(sides[1].worth[0])
-    return f"The answers about items not pushed are worth {worth} of {WORTH} needed: some had a small chance."
+    if answers.size and not sum(part.unasked[-1] for part in sides):
+        return "Every item was asked: there is nothing to estimate."
+    multiclass, labels = answers.run.multiclass, ""
+    if 0 < positives < NEEDED[multiclass]:
+        more = ceil(np.count_nonzero(answers.label) * (NEEDED[multiclass] / positives - 1))
+        if more <= answers.run.rounds - answers.rounds[-1]:  # items that can still be asked
+            labels = f" About {more:,} more labels would bring them."
+    if multiclass:
+        return f"Estimates need {_missing_of_classes(sides[0])}.{labels}"
+    subject = "Estimates other than of precision need" if known["precision"][-1] else "Estimates need"
+    return f"{subject} {_missing(*sides)}.{labels}"
+
+
+def _missing(shown: Side, hidden: Side) -> str:
+    """The answers that are missing to know enough of both sides."""
+    blank = [name for name, part in (("pushed items", shown), ("items not pushed", hidden)) if not part.known[-1]]
+    total = max(len(blank), NEEDED[False] - int(shown.positives[-1] + hidden.positives[-1]))
+    if total <= 0:
+        given = hidden.positives[-1] + hidden.negatives[-1]
+        return f"about {_more('answer', given * (WORTH / max(1.0, hidden.worth[-1]) - 1))} about items not pushed"
+    if not blank or total == 1:
+        return _more("positive answer", total) + "".join(f" about {name}" for name in blank)
+    least = "at least " if total > len(blank) else ""
+    return f"{_more('positive answer', total)}, {least}{' and '.join(f'1 about {name}' for name in blank)}"
+
+
+def _missing_of_classes(wrong: Side) -> str:
+    """The same of K classes."""
+    needs = {"wrongly": NEEDED[True] - int(wrong.positives[-1]), "rightly": RARER - int(wrong.negatives[-1])}
+    parts = [f"{_more('answer', count)} about {how} predicted items" for how, count in needs.items() if count > 0]
+    if parts:
+        return " and ".join(parts)
+    how, given = ("wrongly", wrong.positives[-1]) if wrong.rate[-1] < 0.5 else ("rightly", wrong.negatives[-1])
+    return f"about {_more('answer', given * (RARER / max(1.0, rarer(wrong)[-1]) - 1))} about {how} predicted items"
+
+
+def _more(what: str, count: float) -> str:
+    """So many more of them, rounded up, in words."""
+    count = max(1, ceil(count))
+    return f"{count:,} more {what}{'s' * (count != 1)}"
 
 
 def forecast(labels: int, multiclass: bool) -> str:
@@ -288,23 +389,8 @@ def forecast(labels: int, multiclass: bool) -> str:
     return f"{labels:,} labels are too few to show how good the model is; {enough:,} would probably do."
 
 
-class Point(NamedTuple):
-    """The estimates after so many rounds and labels."""
-
-    rounds: int
-    labels: int
-    metrics: Metrics
-
-
-def curve(run: Session | Trace, points: int = 60) -> list[Point]:
-    """The estimates after some answers of a session, with the last one, as far as enough is known."""
-    log = _Answers(run)
-    if log.silent or not log.size:
-        return []
-    answers = np.unique(np.linspace(1, log.size, min(points, log.size)).round().astype(int))
-    values, enough, _ = log.windows(answers)
-    labels = np.concatenate([[0], np.cumsum(log.label != 0)])
-    return [
-        Point(int(log.rounds[answers[k]]), int(labels[answers[k]]), _estimates(values, k))
-        for k in np.flatnonzero(enough).tolist()
-    ]
+def line(points: Sequence[Point], evaluation: str, metric: str) -> tuple[list[int], np.ndarray]:
+    """The rounds of a curve in which a metric is known, and its values, lower and upper ends: (3, rounds)."""
+    known = [(rounds, value) for rounds, _, each in points if (value := each[evaluation].get(metric))]
+    ends = np.array([(value.value, value.low, value.high) for _, value in known]).reshape(-1, 3).T
+    return [rounds for rounds, _ in known], ends

@@ -74,6 +74,31 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     return OutputTable(columns, each(), decided[0].size), certainty.of_session(session)
 
 
+OPINIONS = {
+    "number": int, "id": str, "kind": str, "annotator": str, "class": str, "first_annotator": str, "first": str,
+    "stands": str, "probability": float, "answered_at": str, "seconds": float,
+}  # fmt: skip
+
+
+def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
+    """The answers of one more person to a question of several people, which a coin asked for (second) or which came too
+    late (late), beside the first answer and the one that stands."""
+    words, log = session.settings.answers, {entry.id: entry for entry in session.log}
+    rows = [(row, entry) for row in session.store.opinions(session.id) if (entry := log.get(row["question"]))]
+    columns = OPINIONS | ({"text": str} if texts else {})
+
+    def each() -> Iterator[tuple[Any, ...]]:
+        items = _items(session.store, session.dataset.id, [entry.item for _, entry in rows], texts)
+        for (row, entry), item in zip(rows, items):
+            values = row | item | {
+                "number": entry.number, "class": words[row["label"]], "first_annotator": entry.annotator,
+                "first": words[entry.first], "stands": words[entry.label], "probability": entry.probability,
+            }  # fmt: skip
+            yield tuple(values[name] for name in columns)
+
+    return OutputTable(columns, each(), len(rows)), None
+
+
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     """Every item of the stream under the model as it is now, the highest margins first; and a sentence that says what
     its probabilities are."""
@@ -120,7 +145,7 @@ def _items(store: Store, dataset: int, positions: Collection[int], texts: bool) 
 
 TABLES: dict[str, Callable[..., Any]] = {
     "labels": labels, "decisions": decisions, "predictions": predictions,
-    "positives": positives,
+    "positives": positives, "opinions": opinions,
 }  # fmt: skip
 WHATS = (*TABLES, "model", "report")
 

@@ -11,9 +11,10 @@ from functools import partial
 from math import isclose
 from operator import eq
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import __version__
 from ..datasets import Dataset, relabelled
@@ -22,6 +23,7 @@ from ..kernel.learners import Learner, count_index, weights
 from ..store import Row, Store
 from .log import (
     Answered,
+    Asked,
     Changed,
     Entry,
     Event,
@@ -31,28 +33,36 @@ from .log import (
     Log,
     StoredQuestion,
     Unanswered,
-    add_answer,
     add_changes,
 )
 from .settings import SKIP, SessionError, Settings
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
+SAFE = "its labels are safe and can be exported."
 POINTS = 200  # of the curves along a stream, besides every question
 
 
 class LogMismatch(SessionError):
-    """A log that is not reproduced: the answers checked before, the entry that differs, and the facts of the question
-    that is asked instead (None: there is none, or it is the state that differs)."""
+    """A log that is not reproduced: the answers and the questions checked before, the entry that differs, and the facts
+    of the question that is asked instead (None: there is none, or it is the state that differs)."""
 
-    def __init__(self, sentence: str, answers: int, entry: Entry, waiting: Row | None):
+    def __init__(self, sentence: str, answers: int, questions: int, entry: Entry, waiting: Row | None):
         super().__init__(sentence)
-        self.answers, self.entry, self.waiting = answers, entry, waiting
+        self.answers, self.questions, self.entry, self.waiting = answers, questions, entry, waiting
+
+
+class Outstanding(NamedTuple):
+    """A question that was asked and not answered yet, and the cell of the counts in which its item stands."""
+
+    question: stream.Question
+    cell: tuple[int, int]
 
 
 @dataclass
 class State:
-    """Everything that an event changes, and the waiting question: its round is `rounds` where none is left."""
+    """Everything that an event changes. question: the one asked last, if it waits; its round is `rounds` where none is
+    left. outstanding: all that wait for an answer, by their numbers; of one person alone, at most one."""
 
     learner: Learner
     rule: tuple[Any, ...]
@@ -70,7 +80,8 @@ class State:
     closed: tuple[int, np.ndarray] | None = None  # the first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
-    cell: tuple[int, int] = 0, 0  # of the counts, in which the waiting question stands
+    number: int = 0  # of the question asked last
+    outstanding: dict[int, Outstanding] = field(default_factory=dict)
     seconds: float = 0.0  # from the last answer until the next question was found
 
     def arrays(self) -> list[np.ndarray]:
@@ -82,7 +93,10 @@ class State:
         """The same state with arrays of its own."""
         parts = ("learner", "rule", "objective", "average", "plan", "before")
         own: dict[str, Any] = {name: (part := getattr(self, name)) and _copied(part) for name in parts}
-        return replace(self, **own, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy())
+        return replace(
+            self, **own, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy(),
+            outstanding=self.outstanding.copy(),
+        )  # fmt: skip
 
     def digest(self) -> str:
         """A fingerprint of every bit of the state and of the waiting question."""
@@ -90,17 +104,48 @@ class State:
         digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             digest.update(array.tobytes())
+        for number, (other, _) in self.outstanding.items():
+            if number != self.number:
+                digest.update(repr((number, *map(float, other[:-2]))).encode())
         return digest.hexdigest()[:32]
 
     @property
     def labels(self) -> list[int]:
-        """The answers that stand, in the order of their questions; SKIP where one was skipped."""
+        """The answers that stand, in the order in which they were first given; SKIP where one was skipped."""
         return [lesson.label for lesson in self.lessons if lesson.number]
 
     @property
     def streamed(self) -> int:
-        """The rounds that have passed, with the one whose question waits."""
+        """The rounds that have passed, with the one whose question was asked last."""
         return self.question.t + (self.question.predicted != 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the question asked last waits for its answer, and a label is left for it."""
+        return self.question.predicted != 0 and self.spent < self.budget
+
+    @property
+    def reserved(self) -> int:
+        """The labels of the budget that are spent, or kept for questions that wait."""
+        return self.spent + len(self.outstanding)
+
+    @property
+    def waits_since(self) -> int:
+        """The first round whose question waits while the stream has gone on, or `rounds`."""
+        return min((t for (t, *_), _ in self.outstanding.values() if t < self.question.t), default=self.rounds)
+
+    @property
+    def asks_on(self) -> bool:
+        """Whether the stream can go on to one more question while those asked before it wait."""
+        return self.waits and self.reserved < self.budget
+
+
+def _without(state: State, rounds: int, counts: np.ndarray) -> np.ndarray:
+    """The counts after so many rounds without the items whose questions wait."""
+    counts = counts.copy()
+    for question, cell in state.outstanding.values():
+        counts[*cell, 1] -= question.t < rounds
+    return counts
 
 
 def _copied(part: Any) -> Any:  # one of the kernel's tuples, of the same type as it is given
@@ -110,7 +155,8 @@ def _copied(part: Any) -> Any:  # one of the kernel's tuples, of the same type a
 @dataclass(frozen=True)
 class Progress:
     """How far a session is: labels that stand, in all and by class, skips, rounds passed with the one whose question
-    waits, and the items that were pushed: predicted positive and not asked (None of K classes)."""
+    waits, and the items that were pushed: predicted positive and not asked (None of K classes). others: only people
+    other than who looks have a question."""
 
     labels: int
     budget: int
@@ -120,6 +166,7 @@ class Progress:
     stream: int
     pushed: int | None
     waiting: bool
+    others: bool = False
 
     @property
     def left(self) -> int:
@@ -128,9 +175,11 @@ class Progress:
 
     @property
     def end(self) -> str | None:
-        """Why there is no question: 'budget', 'stream' or, while there is one, None."""
+        """Why there is no question: 'budget', 'stream', 'others' or, while there is one, None."""
         if self.waiting:
             return None
+        if self.others:
+            return "others"
         return "stream" if self.left else "budget"
 
 
@@ -185,11 +234,13 @@ class Run:
         match event:
             case Grown(rounds):
                 return self._grown(state, rounds)
-            case Answered(label):
-                return self._answered(state, label)
+            case Asked():
+                return self._run(state, state.question.t + 1)
+            case Answered(label, number):
+                return self._answered(state, label, number or state.number)
             case Unanswered():
                 state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
-                return self._answered(state, SKIP)
+                return self._answered(state, SKIP, state.number)
             case Changed(changes):
                 add_changes(state.lessons, changes)
                 return self._retrained(state)
@@ -215,19 +266,36 @@ class Run:
             state.trail.pop()
         return self._run(state, end)
 
-    def _answered(self, state: State, label: int) -> State:
-        question, start = state.question, perf_counter()
-        add_answer(state.lessons, int(self.order[question.t]), question.t, question.audit, label)
+    def _answered(self, state: State, label: int, number: int) -> State:
+        question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
+        t = question.t if last else state.streamed - 1  # the round in which it is learned
+        state.lessons.append(Lesson(number, int(self.order[question.t]), t, question.audit, label))
         if label != SKIP:
             state.spent += 1
             state.audited += question.audit
-            stream.learn(
-                self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average, question,
-                label if self.settings.audit_trains or not question.audit else 0, state.spent == state.budget,
-            )  # fmt: skip
-        state = self._run(state, question.t + 1)
+            y, spent = label if self.settings.audit_trains or not question.audit else 0, state.spent == state.budget
+            if last:
+                stream.learn(
+                    self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average, question,
+                    y, spent,
+                )  # fmt: skip
+            else:
+                self._teach(state, np.array([self.order[question.t]]), [y], [t], spent)
+        if last:
+            state = self._run_on(state, t + 1)
+        elif state.question.predicted == 0:  # a label may have become free, or the last one was spent
+            state = self._run_on(state, state.question.t)
+        else:
+            state.since = state.streamed
         if label != SKIP:
             state.seconds = perf_counter() - start
+        return state
+
+    def _run_on(self, state: State, t: int) -> State:
+        """Run the stream from round t on, unless every label that is left is kept for a question that waits."""
+        if not state.outstanding or state.reserved < state.budget:
+            return self._run(state, t)
+        state.question, state.since = stream.Question(t, *stream.NOTHING), t
         return state
 
     def _run(self, state: State, t: int) -> State:
@@ -235,7 +303,8 @@ class Run:
         asking: bool | spending.Plan = state.spent < state.budget
         state.closed = None if asking else state.closed or (t, state.counts.copy())
         if state.plan:
-            state.plan.spent[:] = state.spent, state.audited
+            waiting = sum(each.question.audit for each in state.outstanding.values())
+            state.plan.spent[:] = state.reserved, state.audited + waiting
             asking = state.plan
         state.since, state.before = t, state.plan and _copied(state.plan)
         while True:
@@ -246,7 +315,9 @@ class Run:
             )  # fmt: skip
             t = question.t
             if t < stop:
-                state.cell = count_index(state.learner, question.predicted, int(self.y[self.order[t]]))
+                cell = count_index(state.learner, question.predicted, int(self.y[self.order[t]]))
+                state.number += 1
+                state.outstanding[state.number] = Outstanding(question, cell)
             if t < stop or stop in (state.rounds, self._point(stop - 1)):
                 state.trail.append((t + (t < stop), state.counts.copy()))
             if t < stop or stop == state.rounds:
@@ -276,7 +347,8 @@ class Run:
         if state.plan and (more := self.settings.plan(labels, max(1, horizon - t))):
             state.plan = spending.extended(state.plan, more, t, all_spent=state.closed is not None)
         if not state.closed:
-            return state
+            waits = state.question.predicted or state.question.t >= state.rounds
+            return state if waits else self._run_on(state, state.question.t)
         state.counts, state.trail = counts.copy(), [point for point in state.trail if point[0] <= t]
         return self._run(self._retrained(state), t)
 
@@ -288,12 +360,15 @@ class Run:
         items, y, times = np.array(given, np.int64).reshape(-1, 3).T
         state = self.start()
         state.spent, state.audited = len(lessons), sum(each.audit for each in lessons)
+        self._teach(state, items, y, times, state.spent == budget)
+        return state
+
+    def _teach(self, state: State, items: np.ndarray, y: ArrayLike, rounds: ArrayLike, spent: bool) -> None:
+        """Have a state learn labels, each as in a round; spent: the last one is the last of the budget."""
         stream.teach(
             self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(y, np.int8),
-            np.ascontiguousarray(times), state.learner, state.rule, state.objective, state.average,
-            state.spent == budget,
+            np.array(rounds, np.int64), state.learner, state.rule, state.objective, state.average, spent,
         )  # fmt: skip
-        return state
 
     def _refresh_scratch(self, state: State) -> None:
         """Fill the scratch arrays of a learner from the row it saw last: that of the question, or of the stream."""
@@ -316,35 +391,61 @@ class Run:
         The log of another version of the engine must be reproduced to rounding, as it may have summed in another order;
         its digests are not checked.
         """
-        events, asked = log.events(self.rounds)
-        answers = dict(zip(asked, range(len(asked))))
-        state = self.start()
+        events, digested = log.events(self.rounds)
+        answers = dict(zip(digested, range(len(digested))))
+        state, checked, given = self.start(), 0, 0
         for done in range(len(events) + 1):
             if done:
-                state = self.apply(state, events[done - 1])
-            if done in answers:
-                self._check(state, log, answers[done])
+                event = events[done - 1]
+                if not self._possible(state, event):
+                    self._differs(log, given, checked, self._missing(state, event, log))
+                state, given = self.apply(state, event), given + isinstance(event, Answered)
+            if done in answers and self.settings.exact and given in log.digests:
+                self._check_digest(state, log, given, checked)
+            if checked < state.number <= len(log.entries):
+                self._check_question(state, log, given, checked)
+            checked = state.number
             yield state
+        if state.number < len(log.entries):
+            self._differs(log, given, checked, log.entries[state.number])
 
-    def _check(self, state: State, log: Log, answers: int) -> None:
-        """Compare the digest after so many answers, and the question asked then, with those of the log."""
-        name, engine, safe = self.settings.name, self.settings.engine, "its labels are safe and can be exported."
-        if self.settings.exact and answers in log.digests and state.digest() != log.digests[answers]:
+    def _possible(self, state: State, event: Event) -> bool:
+        """Whether an event can come after a state."""
+        match event:
+            case Answered(_, number):
+                return (number or state.number) in state.outstanding
+            case Asked():
+                return state.asks_on
+        return True
+
+    def _missing(self, state: State, event: Event, log: Log) -> Entry:
+        """The entry of the log whose question an event presumes, and which a state has not asked."""
+        number = event.number if isinstance(event, Answered) and event.number else state.number + 1
+        return log.entries[min(number, len(log.entries)) - 1]
+
+    def _check_digest(self, state: State, log: Log, answers: int, questions: int) -> None:
+        """Compare the digest after so many answers with that of the log."""
+        if state.digest() != log.digests[answers]:
             raise LogMismatch(
-                f"the state of the session {name} after {answers} answers is not the one recorded by engine {engine}; "
-                f"{safe}",
-                answers, log.entries[answers - 1], None,
+                f"the state of the session {self.settings.name} after {answers} answers is not the one recorded by "
+                f"engine {self.settings.engine}; {SAFE}",
+                answers, questions, log.entries[log.order[answers - 1] - 1], None,
             )  # fmt: skip
-        if answers == len(log.entries):
-            return
-        entry, waiting = log.entries[answers], None if self.ended(state) else self.facts(state.question)
+
+    def _check_question(self, state: State, log: Log, answers: int, questions: int) -> None:
+        """Compare the question asked last with that of the log."""
+        entry, waiting = log.entries[state.number - 1], self.facts(state.question)
         equal: Callable[[float, float], bool] = eq if self.settings.exact else NEAR
-        if waiting is None or not all(equal(waiting[fact], getattr(entry, fact)) for fact in FACTS):
-            raise LogMismatch(
-                f"question {entry.number} of the session {name} cannot be reproduced from its log: it was asked in "
-                f"round {entry.round + 1}. The session was made with engine {engine}, this is {__version__}; {safe}",
-                answers, entry, waiting,
-            )  # fmt: skip
+        if not all(equal(waiting[fact], getattr(entry, fact)) for fact in FACTS):
+            self._differs(log, answers, questions, entry, waiting)
+
+    def _differs(self, log: Log, answers: int, questions: int, entry: Entry, waiting: Row | None = None) -> NoReturn:
+        raise LogMismatch(
+            f"question {entry.number} of the session {self.settings.name} cannot be reproduced from its log: it was "
+            f"asked in round {entry.round + 1}. The session was made with engine {self.settings.engine}, this is "
+            f"{__version__}; {SAFE}",
+            answers, questions, entry, waiting,
+        )  # fmt: skip
 
     def facts(self, question: stream.Question) -> Row:
         """What is stored of a question besides its place in the session, by the names in FACTS."""
@@ -355,25 +456,23 @@ class Run:
 
     def ended(self, state: State) -> bool:
         """Whether no question is left; a change made at the end of the stream may have spent the budget."""
-        return state.question.t >= state.rounds or state.spent >= state.budget
+        return state.spent >= state.budget or (state.question.t >= state.rounds and not state.outstanding)
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
         """The place at a state, given the waiting question (None: none)."""
         labels = state.labels
         answers = {label: labels.count(label) for label in self.names}
-        streamed = min(state.question.t + 1, self.rounds) if asked else self.rounds
+        streamed = state.streamed if state.outstanding else self.rounds
         pushed = None if self.multiclass else int(metrics.pushed(state.counts))
         progress = Progress(
             state.spent, state.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
-            asked is not None,
+            asked is not None, not asked and bool(state.outstanding),
         )  # fmt: skip
-        return Place(asked, progress, weights(state.learner), self._counts_before(state) if asked else state.counts)
+        return Place(asked, progress, weights(state.learner), self._counts_before(state))
 
     def _counts_before(self, state: State) -> np.ndarray:
-        """The counts without the item whose question waits."""
-        counts = state.counts.copy()
-        counts[*state.cell, 1] -= 1
-        return counts
+        """The counts without the items whose questions wait."""
+        return _without(state, state.streamed, state.counts)
 
     @property
     def learner(self) -> Learner:
@@ -397,9 +496,12 @@ class Run:
         return self.state.counts
 
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
-        """Rounds and tables of counts along the stream, thinned to so many points, without the item that is asked."""
+        """Rounds and tables of counts along the stream, thinned to so many points, without the items that are asked."""
         trail, state = self.state.trail, self.state
-        if state.question.predicted and not self.ended(state):
-            trail = [*trail[:-1], (state.question.t, self._counts_before(state))]
+        if state.outstanding:
+            first = min(each.question.t for each in state.outstanding.values())
+            trail = [(t, _without(state, t, counts) if t > first else counts) for t, counts in trail]
+            if state.question.predicted:
+                trail[-1] = state.question.t, trail[-1][1]
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
         return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])

@@ -1,10 +1,12 @@
 """The log of a session as typed records, and the events that its state is folded from."""
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..store import Row, Store
 
@@ -19,10 +21,16 @@ class Grown:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The stream goes on to one more question, while those that were asked before it stay with others."""
+
+
+@dataclass(frozen=True)
 class Answered:
-    """The waiting question is answered, or skipped (SKIP)."""
+    """A question is answered, or skipped (SKIP). number: which one (None: the one asked last)."""
 
     label: int
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,27 @@ class LabelsAdded:
     horizon: int
 
 
-Event = Grown | Answered | Unanswered | Changed | LabelsAdded
+Event = Grown | Asked | Answered | Unanswered | Changed | LabelsAdded
+SHARED = {  # what is stored of a session that several people share, in its order
+    kind.__name__.lower(): kind for kind in (Grown, Asked, Answered, Corrected, Marked, LabelsAdded)
+}
+
+
+def as_json(event: Event | Change) -> str:
+    """An event as it is stored."""
+    return json.dumps({"kind": type(event).__name__.lower()} | asdict(event))
+
+
+def from_json(stored: str) -> Event:
+    """The event that is stored so; ValueError where it is none."""
+    try:
+        values = json.loads(stored)
+        event: Any = SHARED[values.pop("kind")](**values)
+        if not all(value is None or (type(value) is int and abs(value) < 2**53) for value in values.values()):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"an event of a shared session must be one of {', '.join(SHARED)}. Got {stored}.") from None
+    return Changed((event,)) if isinstance(event, Change) else event
 
 
 class Lesson(NamedTuple):
@@ -77,11 +105,6 @@ class Lesson(NamedTuple):
     label: int
 
 
-def add_answer(lessons: list[Lesson], item: int, round: int, audit: int, label: int) -> None:
-    """Add the answer to the next question."""
-    lessons.append(Lesson(answered(lessons) + 1, item, round, audit, label))
-
-
 def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
     """Replace corrected labels, and add marks as lessons in the round of the last answer."""
     for change in changes:
@@ -90,11 +113,6 @@ def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
                 lessons[:] = [old._replace(label=label) if old.number == number else old for old in lessons]
             case Marked(item):
                 lessons.append(Lesson(0, item, lessons[-1].round if lessons else 0, 0, -1))
-
-
-def answered(lessons: list[Lesson]) -> int:
-    """How many questions were answered or skipped."""
-    return next((lesson.number for lesson in reversed(lessons) if lesson.number), 0)
 
 
 # Records
@@ -162,40 +180,75 @@ COLUMNS = [column.name for column in fields(Entry)][:-1]
 @dataclass(frozen=True)
 class Log:
     """All that a state is rebuilt from: the questions in order, what changed it besides answers (rows of
-    `Store.changes`), digests of the state by number of answers, and how often the log was ever changed."""
+    `Store.changes`), digests of the state by number of answers, and how often the log was ever changed. shared: what
+    happened since several people share the session (rows of `Store.shared`)."""
 
     entries: list[Entry]
     changes: list[Row]
     digests: dict[int, str]
     version: int
+    shared: list[Row]
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Log":
         """The log of a session at one moment."""
         with store.snapshot():
-            entries = read_entries(store, session)
-            waiting = next((k for k, entry in enumerate(entries) if entry.label is None), len(entries))
-            entries = entries[: waiting + 1]  # an undo leaves later questions in the store for a while
-            return cls(entries, store.changes(session), store.digests(session), store.log_version(session))
+            return cls(
+                read_entries(store, session), store.changes(session), store.digests(session),
+                store.log_version(session), store.shared(session),
+            )  # fmt: skip
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The numbers of the questions that were answered or skipped, in the order of their answers."""
+        later = [event.number for event in self._together if isinstance(event, Answered) and event.number]
+        known = {*later}
+        return [each.number for each in self.entries if each.label is not None and each.number not in known] + later
 
     @property
     def answers(self) -> int:
-        """How many questions were answered or skipped; at most one waits."""
-        return len(self.entries) - (bool(self.entries) and self.entries[-1].label is None)
+        """How many questions were answered or skipped."""
+        return len(self.order)
+
+    def until(self, answers: int, questions: int) -> "Log":
+        """The log as it was after so many answers and questions."""
+        given = {*self.order[:answers]}
+        entries = [
+            entry if entry.number in given else replace(entry, event=None, label=None, first=None, annotator=None)
+            for entry in self.entries[:questions]
+        ]
+        return replace(self, entries=entries, shared=[])
+
+    @cached_property
+    def _together(self) -> list[Event]:
+        """What happened since several people share the session."""
+        return [from_json(row["happened"]) for row in self.shared]
 
     def events(self, rounds: int) -> tuple[list[Event], list[int]]:
-        """The events in order, over a stream that has so many rounds now; and how many of them precede the question
-        asked after 0, 1, 2 ... answers."""
+        """The events in order, over a stream that has so many rounds now; and how many of them precede the digest of
+        the state after 0, 1, 2 ... answers."""
+        first = next((event.rounds for event in self._together if isinstance(event, Grown)), rounds)
+        events, digested = self._alone(first)
+        for event in self._together:
+            events.append(event)
+            if isinstance(event, Answered):
+                digested.append(len(events))
+        return events, digested
+
+    def _alone(self, rounds: int) -> tuple[list[Event], list[int]]:
+        """The same up to the moment from which on several people share the session, when the stream had so many
+        rounds. What happened is known from the answers and their changes: one question waited at a time."""
         groups: dict[int, list[tuple[int | None, list[Event]]]] = {}
+        answers = self.answers - sum(isinstance(event, Answered) for event in self._together)
         for (position, end), placed in groupby(self._placed_changes(), itemgetter(0, 1)):
-            if position <= self.answers:
-                groups.setdefault(position, []).append((end, _together(change for *_, change in placed)))
+            if position <= answers:
+                groups.setdefault(position, []).append((end, _joined(change for *_, change in placed)))
         ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
         events: list[Event] = [Grown((ends or [rounds])[0])]
-        asked = []
-        for answers in range(self.answers + 1):
+        digested = []
+        for done in range(answers + 1):
             later: list[Event] = []
-            for end, changed in groups.get(answers, []):
+            for end, changed in groups.get(done, []):
                 if end is not None and end < rounds:
                     ends.pop(0)
                     events += [*changed, Grown((ends or [rounds])[0])]
@@ -203,24 +256,25 @@ class Log:
                     events += changed
                 else:  # a question waited, or the stream still ends there
                     later += changed
-            asked.append(len(events))
+            digested.append(len(events))
             events += later
-            if answers < self.answers:
-                events.append(Answered(self._first(answers)))
-        return events, asked
+            if done < answers:
+                events.append(Answered(self._first(done)))
+        return events, digested
 
     def lessons(self, answers: int) -> list[Lesson]:
         """What the first so many answers taught, with the changes made up to then."""
-        changes = self._placed_changes()
         lessons: list[Lesson] = []
-        for done in range(answers + 1):
-            if done:
-                entry = self.entries[done - 1]
-                add_answer(lessons, entry.item, entry.round, entry.audit, self._first(done - 1))
-            while changes and changes[0][0] <= done:
-                change = changes.pop(0)[-1]
-                if not isinstance(change, LabelsAdded):
-                    add_changes(lessons, (change,))
+        done = 0
+        for event in self.events(0)[0]:
+            if isinstance(event, Answered):
+                if done == answers:
+                    break
+                entry = self.entries[self.order[done] - 1]
+                done, round = done + 1, max(entry.round, lessons[-1].round if lessons else 0)
+                lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label))
+            elif isinstance(event, Changed):
+                add_changes(lessons, event.changes)
         return lessons
 
     def _first(self, answers: int) -> int:
@@ -230,8 +284,9 @@ class Log:
         return label
 
     def _placed_changes(self) -> list[tuple[int, int | None, Change | LabelsAdded]]:
-        """The changes in order, each with the number of answers before it, and where the stream had ended then."""
-        numbers = {entry.id: entry.number for entry in self.entries}
+        """The changes made before several people shared the session in order, each with the number of answers before
+        it, and where the stream had ended then."""
+        numbers, later = {entry.id: entry.number for entry in self.entries}, {row["event"] for row in self.shared}
 
         def change(row: Row) -> Change | LabelsAdded:
             if row["added"] is not None:
@@ -240,10 +295,10 @@ class Log:
                 return Marked(row["item"])
             return Corrected(numbers.get(row["question"], -1), row["label"])
 
-        return [(row["position"], row["at_end"], change(row)) for row in self.changes]
+        return [(row["position"], row["at_end"], change(row)) for row in self.changes if row["event"] not in later]
 
 
-def _together(changes: Iterable[Change | LabelsAdded]) -> list[Event]:
+def _joined(changes: Iterable[Change | LabelsAdded]) -> list[Event]:
     """The events of some changes: corrections and marks that follow each other are one."""
     events: list[Event] = []
     for change in changes:

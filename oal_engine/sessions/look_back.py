@@ -17,7 +17,7 @@ from ..kernel.query_rules import paceable
 from ..store import Row, Store
 from . import top_terms
 from .fold import LogMismatch, Place, Progress, Run, State
-from .log import Answered, Entry, Event, Grown, Log, Unanswered
+from .log import Answered, Changed, Entry, Event, Grown, Log, Unanswered
 from .settings import SKIP, Settings, effective_rho
 
 KEPT_EVERY = 20  # events between two kept states, or more where these would take more memory than KEPT_BYTES
@@ -136,18 +136,26 @@ class Trace(Run):
         self.id, self.digests = session, log.digests
         self.mismatch: LogMismatch | None = None
         self._kept: dict[int, State] = {}  # by number of events
+        self._events = log.events(self.rounds)[0]
+        self._asked_at: list[int] = []  # how many events precede each question, and the end
+        done, end = -1, 0
         try:
             for done, state in enumerate(self.follow(log)):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log.entries)
                 if done % max(KEPT_EVERY, -(-len(log.entries) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
+                if state.number > len(self._asked_at):
+                    self._asked_at.append(done)
+                if not isinstance(self._events[done - 1], Changed):
+                    end = done
+            if self.ended(state):
+                self._asked_at.append(end)
         except LogMismatch as mismatch:
-            self.mismatch = mismatch
-            log = replace(log, entries=log.entries[: mismatch.answers])
+            self.mismatch, self._events = mismatch, self._events[: done + 1]
+            log = log.until(mismatch.answers, mismatch.questions)
         self.log = log.entries
-        self._events, self._asked_at = log.events(self.rounds)
         self.answers = log.answers
-        self.state = self._after(max(0, self.answers - 1)) if self.mismatch else state
+        self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
         """The states after `first` to `stop` events, changed in place and not shared with others."""
@@ -159,9 +167,9 @@ class Trace(Run):
             if done >= first:
                 yield state
 
-    def _after(self, answers: int) -> State:
-        """The state after so many answers when its question was asked, not shared with others."""
-        at = self._asked_at[answers]
+    def _after(self, questions: int) -> State:
+        """The state when the question after so many others was asked, not shared with others."""
+        at = self._asked_at[questions] if questions < len(self._asked_at) else 0
         return next(self._states(at, at))
 
     @property
@@ -192,8 +200,9 @@ class Trace(Run):
     def _moved(self, number: int) -> list[top_terms.Moved]:
         """What the answer to a question changed, with the labels that stood when it was given."""
         asked_at = self._asked_at[number - 1]
-        later = range(asked_at, len(self._events))  # changes may come before the answer
-        answered_at = next(at for at in later if isinstance(self._events[at], Answered))
+        later = range(asked_at, len(self._events))  # changes, and answers of others, may come before the answer
+        answers = [(at, event) for at in later if isinstance(event := self._events[at], Answered)]
+        answered_at = next(at for at, event in answers if event.number in (None, number))
         state = next(self._states(answered_at, answered_at))
         before = weights(state.learner).copy()
         after = weights(self.apply(state, self._events[answered_at]).learner)

@@ -1,6 +1,5 @@
 """What a session has come to when it ends: what was found, how good it is, and what can be done next."""
 
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
 from ..output.plots import METRICS, NAMES, TITLES
 from . import certainty, estimates, model
+from .estimates import Estimates
 from .fold import Run
 from .session import Session
 
@@ -37,21 +37,29 @@ def exact(run: Run, counts: np.ndarray) -> str:
 
 def _estimated(session: Session) -> str:
     """The estimates of the first metrics with their intervals in a sentence, or what is missing for them."""
-    now, labels = estimates.of_session(session), session.state.spent
-    if now.reason is None:
-        known = [metric for metric in METRICS[session.multiclass][:2] if metric in now.metrics["push"]]
-        both = (
-            " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in known) + f" under {NAMES[name]}"
-            for name, values in now.metrics.items()
-        )
-        if now.closed is None:
-            return f"Estimated with 95 % intervals: {', '.join(both)}."
-        until = f"Estimated up to item {now.closed + 1:,} with 95 % intervals: {', '.join(both)}."
-        return f"{until} The final model is probably better: it was still learning until then."
-    missing = f"How good the model is cannot be estimated yet. {now.reason}"
-    if 0 < now.positives < now.needed:
-        missing += f" About {ceil(labels * (now.needed / now.positives - 1)):,} more labels would bring them."
-    return missing
+    (now, quarter, _), sentences = estimates.look(session, 1), []
+    if now.known:
+        until = "" if now.closed is None else f" up to item {now.closed + 1:,}"
+        sentences.append(f"Estimated{until} with 95 % intervals: {_in_words(now)}.")
+        if late := last_quarter(quarter):
+            sentences.append(late)
+        if until:
+            sentences.append("The final model is probably better: it was still learning until then.")
+    return " ".join([*sentences, *([now.reason] if now.reason else [])])
+
+
+def _in_words(known: Estimates) -> str:
+    """The first metrics of estimates with their intervals, as far as they are known."""
+    shown = [metric for metric in METRICS[False][:2] if metric in known.known] or known.known  # of K classes: accuracy
+    return ", ".join(
+        " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in shown) + f" under {NAMES[name]}"
+        for name, values in known.metrics.items()
+    )
+
+
+def last_quarter(late: Estimates | None) -> str | None:
+    """The estimates of the last quarter of what a session has passed in a sentence, where there are any."""
+    return f"In the last quarter, from item {late.start + 1:,} on: {_in_words(late)}." if late and late.known else None
 
 
 def next_steps(session: Session) -> list[str]:

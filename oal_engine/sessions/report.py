@@ -21,7 +21,7 @@ from ..kernel.certainty import KNOWN, RISK
 from ..output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ..versions import versions
-from . import answer_checks, certainty, estimates, outcome, top_terms
+from . import answer_checks, certainty, drift, estimates, outcome, top_terms
 from .answer_checks import AnswerCheck
 from .log import Entry
 from .session import Session
@@ -40,7 +40,7 @@ class Line(NamedTuple):
     name: str
     x: Sequence[float] | np.ndarray
     y: Sequence[float] | np.ndarray
-    interval: tuple[Sequence[float], Sequence[float]] | None = None
+    interval: Sequence[np.ndarray] | None = None
 
 
 def page(session: Session) -> bytes:
@@ -84,9 +84,10 @@ def _progress(session: Session) -> str:
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     began = f" {prior.described(settings.prior)}" if settings.prior else ""
+    changed = f" {words}" if (words := drift.sentence(session)) else ""
     return sentence(
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
-        f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}"
+        f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}{changed}"
     )
 
 
@@ -126,8 +127,8 @@ def _quality(session: Session) -> Iterator[str]:
 def _estimated(session: Session, share: bytes) -> Iterator[str]:
     """The estimates of a session over data without labels, or the reason why there are none."""
     unknown = "The data has no labels of its own: the truth is not known."
-    now = estimates.of_session(session)
-    if now.reason:
+    now, _, points = estimates.look(session)
+    if not now.known:
         yield sentence(f"{unknown} {now.reason}")
         yield _figures([share])
         return
@@ -139,21 +140,19 @@ def _estimated(session: Session, share: bytes) -> Iterator[str]:
     )
     yield sentence(
         f"Estimated, not exact, from the answers, each weighted by 1 / its chance of being asked, with intervals of "
-        f"95 %. {unknown}{closed}"
+        f"95 %. {unknown}{closed}{f' {now.reason}' if now.reason else ''}"
     )
-    points, known = estimates.curve(session), list(now.metrics["push"])
-    figures = (_drawn(f"{TITLES[metric]} (estimated)", [*_bands(points, metric)]) for metric in known[:2])
+    figures = (_drawn(f"{TITLES[metric]} (estimated)", [*_bands(points, metric)]) for metric in now.known[:2])
     yield _figures([*figures, share])
-    rows = ([TITLES[metric], *(_interval(now.metrics[name][metric]) for name in NAMES)] for metric in known)
+    rows = ([TITLES[metric], *(_interval(now.metrics[name][metric]) for name in NAMES)] for metric in now.known)
     yield _table(["Estimated", *NAMES.values()], rows)
 
 
 def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
-    """The lines of a metric along `estimates.curve`, as far as it is known."""
+    """The lines of a metric along the curve of `estimates.look`, as far as it is known."""
     for name, title in NAMES.items():
-        known = [(rounds, value) for rounds, _, values in points if (value := values[name].get(metric))]
-        band = [value.low for _, value in known], [value.high for _, value in known]
-        yield Line(title, [rounds for rounds, _ in known], [value.value for _, value in known], band)
+        rounds, (values, *band) = estimates.line(points, name, metric)
+        yield Line(title, rounds, values, band)
 
 
 def _interval(estimate: estimates.Estimate | None) -> str:

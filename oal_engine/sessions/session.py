@@ -11,15 +11,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import takewhile
 
 import numpy as np
 
 from ..kernel import rows, stream
+from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Store, now
 from .fold import Place, Run, State
 from .log import (
     Answered,
+    Asked,
+    Change,
     Changed,
     Corrected,
     Entry,
@@ -29,12 +34,18 @@ from .log import (
     Log,
     Marked,
     StoredQuestion,
+    as_json,
     read_entries,
 )
 from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
+OVERLAP = 0x2C1B3C6D  # tells the coin of the overlap from that of asking
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take to be prepared
+
+
+class AnsweredSince(SessionError):
+    """An answer that cannot be taken back, for others have answered since; it can be corrected."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Session(Run):
         self.id = session
         self._lock = threading.RLock()
         self._branches: dict[int, tuple[State, int | None]] = {}  # by answer: what follows it, and its question's id
+        self.version = 0
         self._rebuild()
 
     def _rebuild(self) -> None:
@@ -77,12 +89,17 @@ class Session(Run):
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(waiting) if waiting else {}
-        if bool(waiting) != self.ended(self.state) and all(
-            self.ended(state) or self.facts(state.question).items() <= stored.get(label, {}).items()
-            for label, state in ahead.items()
+        complete = self.state.rounds == self.rounds  # else somebody who shares the session has to take new items
+        if (
+            complete
+            and bool(waiting) == self.state.waits
+            and all(
+                not state.waits or self.facts(state.question).items() <= stored.get(label, {}).items()
+                for label, state in ahead.items()
+            )
         ):
             self._branches = {
-                label: (state, None if self.ended(state) else stored[label]["id"]) for label, state in ahead.items()
+                label: (state, stored[label]["id"] if state.waits else None) for label, state in ahead.items()
             }
             self._wait_for(waiting)
             return
@@ -93,6 +110,12 @@ class Session(Run):
         with self.store.transaction():
             if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
                 waiting, ahead = self._fold_log(), self._ahead()
+            if self.state.rounds < self.rounds:
+                self.state = self._grow(self.state)
+                self._record_decisions()
+                self._happened(Grown(self.rounds))
+                self.version = self.store.count_change(self.id)
+                ahead = self._ahead()
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
@@ -104,13 +127,16 @@ class Session(Run):
                 self._take()
         self._decisions = Decisions.empty(self.rounds)
         self._entries: list[Entry] = []  # those answered, as far as `log` has read them
-        self._before: tuple[State, Decisions] | None = None  # what undo goes back to, if it can
+        self._before: tuple[State, Decisions, int] | None = None  # what undo goes back to, if it can
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
-        self.version, self._changes = log.version, len(log.changes)
-        self._ids = [entry.id for entry in log.entries[: log.answers]]
-        return None if len(log.entries) == log.answers else log.entries[-1].id
+        self.version = log.version
+        self._changes, self._shared = len(log.changes), len(log.shared)
+        self._asked = [entry.id for entry in log.entries]
+        self._ids = [self._asked[number - 1] for number in log.order]
+        self._by = {entry.id: entry.annotator or "" for entry in log.entries}
+        return self._asked[-1] if self.state.waits and len(self._asked) == self.state.number else None
 
     def _record_decisions(self) -> None:
         """Record what was decided in the rounds up to the waiting question, before the learner changes."""
@@ -125,40 +151,54 @@ class Session(Run):
     def _ahead(self) -> dict[int, State]:
         """The state after each possible answer to the waiting question, where there is memory for them."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
-        if self.ended(self.state) or size > BRANCH_LIMIT:
+        if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT:
             return {}
         return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
 
     def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
         """Make the waiting question the current one, and store the next one after each possible answer."""
-        parent, label = (self._ids[-1], self.state.labels[-1]) if self._ids else (0, 0)
+        label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
+        parent = self._ids[-1] if self._ids else 0
         with self.store.transaction():
-            if not self.ended(self.state):
-                question = question or self._put(self.state, parent, label)
-            self.store.number_question(self.id, question, len(self._ids) + 1)
+            if waits := self.state.waits:
+                question = question or self._put(self.state, None if self._shared else parent, label)
+                self._asked = [*self._asked[: self.state.number - 1], question]
+            else:
+                question, self._asked = None, self._asked[: self.state.number]
+            self.store.number_question(self.id, question, self.state.number + (not waits))
             self._branches = {
-                label: (state, None if self.ended(state) else self._put(state, question, label))
+                label: (state, self._put(state, question, label) if state.waits else None)
                 for label, state in (self._ahead() if ahead is None else ahead).items()
             }
         self._wait_for(question)
 
     def _wait_for(self, question: int | None) -> None:
         """Make a stored question the one that waits for its answer; none at the end."""
-        ended = self.ended(self.state)
-        self._current = None if ended else self._waiting(self.state, question, len(self._ids) + 1)
+        self._current = self._waiting(self.state, question) if self.state.waits else None
 
     def _put(self, state: State, parent: int | None, branch: int) -> int:
-        """Store the question of a state, which follows an answer (`branch`) to its parent; its id."""
+        """Store the question of a state, which follows an answer (`branch`) to its parent, or (None) none alone; its
+        id."""
         place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
+        if overlap := self.settings.overlap:
+            place["overlap"] = int(draw(self.settings.seed ^ OVERLAP, state.question.t) < overlap)
         return self.store.put_question(place | self.facts(state.question))
 
-    def _waiting(self, state: State, id: int | None, number: int) -> StoredQuestion | None:
-        """The question of a state, which is stored under an id (None: it has none)."""
+    def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
+        """The question of a state with a number (None: the last one), which is stored under an id (None: it has
+        none)."""
         if id is None:
             return None
-        old, facts = self.store.old_label(id), self.facts(state.question)
+        number = number or state.number
+        old, facts = self.store.old_label(id), self.facts(state.outstanding[number].question)
         del facts["draw"]
         return StoredQuestion(id=id, number=number, old=old["label"] if old else None, **facts)
+
+    def _happened(self, event: Event | Change, id: str | None = None) -> None:
+        """Add an event to the log of a session that several people share."""
+        if self._shared:
+            self.store.put_shared(self.id, as_json(event), id)
+            self._shared += 1
 
     # What a page does
 
@@ -198,6 +238,9 @@ class Session(Run):
             return
         known = (self.state, *(state for state, _ in self._branches.values()))
         self.state = self._grow(self.state)
+        if self._shared:
+            self._happened(Grown(self.rounds))
+            self.version = self.store.count_change(self.id)
         if any(state.question.t == end for state in known):
             self._record_decisions()
             self._settle(self._current.id if self._current else None)
@@ -215,13 +258,30 @@ class Session(Run):
         with self._lock:
             return self.place_of(self.state, self._current)
 
+    def place_at(self, question: StoredQuestion | None) -> Place:
+        """The place with a question that somebody has, or (None) with none for them."""
+        with self._lock:
+            return self.place_of(self.state, question)
+
+    def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
+        """The place after each possible answer to a question, where the one that follows is asked already."""
+        place, places = self.place_at(following), {}
+        for label in (*self.names, SKIP):
+            done, answers = place.progress, dict(place.progress.answers)
+            if label == SKIP:
+                done = replace(done, skipped=done.skipped + 1)
+            else:
+                answers[label] += 1
+                done = replace(done, labels=done.labels + 1, answers=answers)
+            places[label] = replace(place, progress=done)
+        return places
+
     @property
     def branches(self) -> dict[int, Place]:
         """The place after each possible answer to the waiting question, where it is prepared."""
         with self._lock:
-            number = len(self._ids) + 2
             return {
-                label: self.place_of(state, self._waiting(state, following, number))
+                label: self.place_of(state, self._waiting(state, following))
                 for label, (state, following) in self._branches.items()
             }
 
@@ -229,6 +289,117 @@ class Session(Run):
     def previous(self) -> int | None:
         """The id of the question answered last, which undo takes back, or None."""
         return self._ids[-1] if self._ids else None
+
+    def previous_of(self, annotator: str) -> int | None:
+        """The same of an annotator alone, where several people share the session."""
+        own = (id for id in reversed(self._ids) if self._by[id] == annotator)
+        return next(own, None) if self._shared else self.previous
+
+    # Several people
+
+    def held(self, annotator: str) -> list[StoredQuestion]:
+        """The questions that an annotator has: the one to answer now, and where others label too the one after it. Each
+        is stored as theirs before it is shown. Nobody else gets it until the lease of the session has run out."""
+        with self._lock:
+            self.refresh()
+            leases, own = self._leases(annotator)
+            others = any(leases.values())
+            if len(own) < 1 + others and not self.store.read_only:
+                with self._all_or_nothing(), self.store.transaction():
+                    self.refresh()
+                    while len(own) < 1 + others and (found := self._next_for(annotator, *self._leases(annotator))):
+                        self.store.lease(found, annotator)
+                        own = [*own, found]
+            return [question for id in own if (question := self._stored(id, annotator))]
+
+    @property
+    def together(self) -> bool:
+        """Whether several people share the session, or are to."""
+        return bool(self._shared or self.settings.overlap)
+
+    @property
+    def present(self) -> set[str]:
+        """The annotators who have a question whose lease has not run out."""
+        return {row["annotator"] for row in self.store.leases(self.id) if self._holds(row["leased_at"])}
+
+    def _holds(self, leased_at: str) -> bool:
+        """Whether a lease has not run out. One that begins later than a lease from now has: the clock was put back."""
+        lease = timedelta(seconds=self.settings.lease)
+        return now(lease) <= leased_at <= now(-lease)
+
+    def _leases(self, annotator: str) -> tuple[dict[int, bool], list[int]]:
+        """The questions that somebody has, and whether it is somebody else who still may answer; those of the
+        annotator."""
+        rows = self.store.leases(self.id)
+        live = {row["question"]: row["annotator"] != annotator and self._holds(row["leased_at"]) for row in rows}
+        return live, [row["question"] for row in rows if row["annotator"] == annotator]
+
+    def has_for(self, annotator: str) -> bool:
+        """Whether there is a question for an annotator now."""
+        with self._lock:
+            leases, own = self._leases(annotator)
+            return bool(own or self._free(annotator, leases, own)) or self.state.asks_on
+
+    def unseen(self, annotator: str) -> set[int]:
+        """The answered questions whose answers an annotator must not see, who may be asked them."""
+        return {*self.store.single_answers(self.id, annotator)} if self.settings.overlap else set()
+
+    def _free(self, annotator: str, leases: dict[int, bool], own: list[int]) -> list[int]:
+        """The questions that an annotator may have: those that nobody has any more, and those that are to have a second
+        answer."""
+        waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
+        second = self.store.single_answers(self.id, annotator) if self.settings.overlap else []
+        return [id for id in (*waiting, *second) if id not in own and not leases.get(id)]
+
+    def _next_for(self, annotator: str, leases: dict[int, bool], own: list[int]) -> int | None:
+        """A question for an annotator, of those that there are or one that is asked now; None where there is none."""
+        if free := self._free(annotator, leases, own):
+            return free[0]
+        if not self.state.asks_on:
+            return None
+        before = self.state.number
+        self._share()
+        self._happened(Asked())
+        self.store.drop_prepared(self.id)
+        self._branches = {}
+        self.state = self.apply(self.state.copy(), Asked())
+        self._record_decisions()
+        self._settle()
+        self.version = self.store.count_change(self.id)
+        return self._asked[-1] if self.state.number > before else None
+
+    def _share(self) -> None:
+        """From now on the order of what happens is stored, for several people share the session."""
+        if not self._shared:
+            self._shared, self._before = 1, None
+            self.store.put_shared(self.id, as_json(Grown(self.rounds)))
+
+    def _stored(self, id: int, annotator: str) -> StoredQuestion | None:
+        """A question that an annotator has, as it waits."""
+        number = self._number_of(id)
+        if number in self.state.outstanding:
+            return self._waiting(self.state, id, number)
+        return self.answered(id, blind=True)
+
+    def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
+        """A question that was answered, with its answer unless `blind`; None where it was not."""
+        entry = next((entry for entry in self.log if entry.id == question and entry.label is not None), None)
+        return entry.question(None if blind else entry.label) if entry else None
+
+    def _answer_again(
+        self, event: str, question: int, label: int, annotator: str, seconds: float | None, highlighted: bool | None
+    ) -> None:
+        """Store one more answer to a question that was answered: a second one that was asked for, or one that came too
+        late."""
+        given = self.store.standing_label(question)
+        if not given:
+            raise SessionError("this item is not the current question.")
+        if given["annotator"] == annotator or not self.store.leased(question, annotator):
+            raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
+        wanted = question in self._leases(annotator)[1]
+        self.store.put_opinion(event, question, label, annotator, "second" if wanted else "late", seconds)
+        if wanted:
+            self.store.end_lease(question)
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
@@ -255,39 +426,73 @@ class Session(Run):
         with self._event(event) as new:
             if not new:
                 return
-            if not self._current or question != self._current.id:
-                if given := self.store.standing_label(question):
-                    raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
-                raise SessionError("this item is not the current question.")
+            number = self._number_of(question)
+            if number not in self.state.outstanding or self.ended(self.state):
+                self._answer_again(event, question, label, annotator, seconds, highlighted)
+                return
             self.store.put_label(event, question, label, annotator, seconds, highlighted)
-            prepared = self._branches.get(label)
-            self._before = (self.state, self._decisions) if prepared else None
-            self._ids = [*self._ids, question]
-            self.state, following = prepared or (self.apply(self.state.copy(), Answered(label)), None)
+            self.store.end_lease(question)
+            last = number == self.state.number
+            prepared = self._branches.get(label) if last else None
+            self._before = (self.state, self._decisions, self._shared) if prepared or self._shared else None
+            self._happened(Answered(label, number), event)
+            self._ids, self._by = [*self._ids, question], self._by | {question: annotator}
+            waiting = None if last or not self._current else self._current.id
+            self.state, following = prepared or (self.apply(self.state.copy(), Answered(label, number)), waiting)
             self._record_decisions()
             self._settle(following)
+            if self._current and len(self.state.outstanding) == 1:
+                self.store.lease(self._current.id, annotator)
+            elif self._shared:
+                self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, len(self._ids), self.state.digest())
 
+    def _number_of(self, question: int) -> int:
+        """The number of a question, 0 where it was not asked."""
+        waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
+        return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
+
     def undo(self, event: str, question: int) -> None:
-        """Take back the last answer, which must be to this question; an event that is known changes nothing."""
+        """Take back the last answer, which must be to this question; an event that is known changes nothing. Where
+        several people share the session, nobody else may have a question that was asked since."""
         with self._event(event) as new:
             if not new:
                 return
+            if self._shared and (question != self.previous or not self._undo_shared()):
+                raise AnsweredSince("others have answered since. Correct the answer in the history.")
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
+            who = self._by[question]
+            for again in (question, *self._leases(who)[1]):  # it comes before what they have
+                self.store.lease(again, who)
             self.store.undo_label(question, event)
             self.store.shorten_log(self.id, len(self._ids) - 1)
-            if self._before and not self._changes:
-                (self.state, self._decisions), self._before = self._before, None
+            number = self._number_of(question)
+            if self._before and (self._shared or not self._changes):
+                (self.state, self._decisions, kept), self._before = self._before, None
                 self._ids = self._ids[:-1]
-                self._entries = self._entries[: len(self._ids)]
-                self._settle(question)
+                self._entries = self._entries[: number - 1]
+                if self._shared:
+                    self._shared = kept
+                    self.store.drop_shared(self.id, kept)
+                self._settle(self._asked[self.state.number - 1] if self.state.waits else None)
                 return
+            self.store.number_question(self.id, question, number)
             if self._changes:  # the question that waited may be asked about another item next time
-                self.store.number_question(self.id, question, len(self._ids))
                 self.store.drop_prepared(self.id)
             self._rebuild()
+
+    def _undo_shared(self) -> bool:
+        """Whether the last answer can be taken back: whoever gave it alone has questions that were asked since."""
+        if not self._before:
+            return False
+        since = {self._asked[number - 1] for number in self.state.outstanding if number > self._before[0].number}
+        given = self.store.standing_label(self._ids[-1])
+        return given is not None and all(
+            row["annotator"] == given["annotator"]
+            for row in self.store.leases(self.id) if row["question"] in since
+        )  # fmt: skip
 
     def correct(
         self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
@@ -304,24 +509,25 @@ class Session(Run):
                 return
             if question not in self._ids:
                 raise SessionError("only an item that was answered can be corrected.")
-            number = 1 + self._ids.index(question)
-            old = self.state.labels[number - 1]
+            number = self._number_of(question)
+            old = next(lesson.label for lesson in self.state.lessons if lesson.number == number)
             if label == old:
                 return
             if old == SKIP:
                 self._check_budget("an answer to a skipped item")
             position = len(self._ids)
             self.store.put_label(event, question, label, annotator, seconds, highlighted, position, self._end)
+            self._happened(Corrected(number, label), event)
             self._change(Changed((Corrected(number, label),)))
 
     @property
     def _end(self) -> int | None:
         """Where the stream has ended, or None while a question waits, or would if there were a label left for it."""
-        return self.rounds if self.state.question.t >= self.state.rounds else None
+        return self.rounds if self.state.question.t >= self.state.rounds and not self._shared else None
 
     def _check_budget(self, what: str) -> None:
         """Refuse what costs a label where the budget has none left beside the one for the waiting question."""
-        if self.state.budget - self.state.spent <= (self._current is not None):
+        if self.state.reserved >= self.state.budget:
             last = "the last one is kept for the current question" if self.place.progress.left else "none is left"
             raise SessionError(f"{what} costs a label of the budget, and {last}.")
 
@@ -353,6 +559,7 @@ class Session(Run):
             added = LabelsAdded(labels, horizon or max(self.rounds, planned))
             self.store.put_addition(event, self.id, labels, added.horizon, annotator, position, at_end)
             self._decisions = self._decisions.longer(self.rounds)  # a copy, as some may be decided again
+            self._happened(added, event)
             self._change(added)
             if not self._current:
                 which = (
@@ -381,6 +588,7 @@ class Session(Run):
             position = len(self._ids) if trains else None
             self.store.put_feedback(event, self.id, item, wrong, annotator, position, self._end if trains else None)
             if trains:
+                self._happened(Marked(item), event)
                 self._change(Changed((Marked(item),)))
 
     @property
@@ -403,9 +611,9 @@ class Session(Run):
 
     @property
     def changed(self) -> tuple[int, int]:
-        """What decides the next question besides answers: how often labels were corrected, marked to train, or added to
-        the budget, and the rounds."""
-        return self._changes, self.rounds
+        """What decides the next question besides one person's answers: how often labels were corrected, marked to
+        train, or added to the budget, and whether others have come; and the rounds."""
+        return self._changes + bool(self._shared), self.rounds
 
     def earlier(self, answers: int) -> np.ndarray:
         """The learner's weights as they were so many answers ago."""
@@ -419,8 +627,8 @@ class Session(Run):
         all of a long log after every answer would keep others waiting."""
         with self._lock:
             newer = read_entries(self.store, self.id, len(self._entries))
-            self._entries = [*self._entries, *(entry for entry in newer if entry.label is not None)]
-            return [*self._entries, *(entry for entry in newer if entry.label is None)]
+            self._entries = [*self._entries, *takewhile(lambda entry: entry.label is not None, newer)]
+            return [*self._entries, *(entry for entry in newer if entry.number > len(self._entries))]
 
     @property
     def history(self) -> list[Entry]:

@@ -62,6 +62,8 @@ class Settings:
     audit_trains: bool
     pace: float | None
     floor: float
+    overlap: float
+    lease: float
     owner: str
     guidelines: str
     feedback_trains: bool
@@ -122,7 +124,9 @@ class Options:
     set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
     the rest is spent evenly (None: as the rule does). floor: the share of the budget that gives every item a least
-    chance of being asked, so that metrics have floors (`sessions.certainty`). horizon: the rounds that these plan for
+    chance of being asked, so that metrics have floors (`sessions.certainty`). overlap: the share of the questions that
+    two people answer, where several label. lease: the seconds after which a question that somebody has may go to
+    another. horizon: the rounds that these plan for
     (None: the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
     class. prior: what is known, made beforehand.
     """
@@ -144,6 +148,8 @@ class Options:
     audit_trains: bool = True
     pace: float | None = None
     floor: float = 0.0
+    overlap: float = 0.0
+    lease: float = 300.0
     horizon: float | None = None
     owner: str = ""
     guidelines: str = ""
@@ -176,6 +182,10 @@ def create(
     )
     if own.floor and chosen.multiclass:
         raise SessionError("a floor is for a positive and a negative class. Got several classes.")
+    if not 0 <= own.overlap <= 1:
+        raise SessionError(f"overlap of a session must be >= 0 and <= 1. Got {own.overlap}.")
+    if not 10 <= own.lease <= 86_400:
+        raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     known = own.prior
     if own.seed_words or own.seed_items:
@@ -187,7 +197,8 @@ def create(
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
-        "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
+        "overlap": float(own.overlap), "lease": float(own.lease), "theta": float(own.theta),
+        "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(known.source) if known else None, "engine": __version__,
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items"):

@@ -3,7 +3,6 @@ answers that surprised it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -38,10 +37,13 @@ def common(run: Run) -> np.ndarray:
     often = often[np.argsort(-texts[often], kind="stable")][: int(MOST_COMMON * texts.size)]
     answered = [(lesson.item, lesson.label) for lesson in run.state.lessons if lesson.label][-RECENT:]
     items, labels = np.array(answered, int).reshape(-1, 2).T
-    held: Any = rows.matrix(rows.take(run.dataset.rows, items))[:, often] != 0
+    which, columns = rows.entries(run.dataset.rows, items)
     telling = np.zeros(often.size, bool)
     for label in set(labels.tolist()):
-        own, others = ((held[part].sum(axis=0) + 0.5) / (part.sum() + 1) for part in (labels == label, labels != label))
+        own, others = (
+            (np.bincount(columns[part[which]], minlength=texts.size)[often] + 0.5) / (part.sum() + 1)
+            for part in (labels == label, labels != label)
+        )
         telling |= own >= TELLING * others
     return often[~telling]
 

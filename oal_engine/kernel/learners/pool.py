@@ -1,5 +1,6 @@
 """A pool of two learners, which learn every answer, and predict together: more is heard of the one that was right."""
 
+from dataclasses import replace
 from math import exp
 from typing import NamedTuple
 
@@ -109,7 +110,7 @@ class Pool(NamedTuple):
     bias: float = BIAS
     exponent: float = EXPONENT
     visits: int = REVISITED
-    memory: int = MEMORY
+    memory: int = replace(MEMORY, drifting=100)
     temperature: float = Parameter(0.05, above=0, help="How much better a member must be to be heard e times as much.")
     discount: float = Parameter(0.99, above=0, high=1, help="What is left, an answer later, of how a member did.")
 
