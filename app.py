@@ -5,11 +5,11 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ui.gate import Gate
-from ui.warm_up import warm_up
+from ui.warm_up import lifespan
 
 app = st.App(
     "home.py",
-    lifespan=warm_up,
+    lifespan=lifespan,
     middleware=[
         Middleware(TrustedHostMiddleware, allowed_hosts=st.get_option("server.allowedHosts"), www_redirect=False),
         Middleware(Gate),

@@ -8,10 +8,11 @@ import streamlit as st
 
 from oal_engine.datasets import demo, named_features
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
+from oal_engine.store import KEPT, Store
+from ui import page
 from ui.forms import new_session
 from ui.own_data import bring, look
-from ui.page import annotator, complain, counted, entry, guarded, note, open_page, owns, remove_after_asking
+from ui.page import annotator, complain, counted, entry, guarded, note, open_page, remove_after_asking
 from ui.page import store as open_store
 from ui.warm_up import is_warm
 
@@ -30,7 +31,7 @@ def try_demo(store: Store, which: str) -> None:
     start(session)
 
 
-def show_session(store: Store, row: dict[str, Any], removable: bool) -> None:
+def show_session(store: Store, row: dict[str, Any]) -> None:
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
@@ -47,14 +48,34 @@ def show_session(store: Store, row: dict[str, Any], removable: bool) -> None:
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
             st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
-            if removable:
+            if page.role(store, row["id"]) == "owner":
                 remove(store, row)
 
 
 def remove(store: Store, row: dict[str, Any]) -> None:
     if st.button("Remove this session", key=f"remove-{row['id']}"):
         answers = counted(row["labels"] + row["skipped"], "answer")
-        remove_after_asking(f"the session {row['name']} with its {answers}", partial(store.remove_session, row["id"]))
+        remove_after_asking(
+            f"the session {row['name']} with its {answers}",
+            partial(store.remove_session, row["id"], annotator()),
+            f"It can be restored on this page for {KEPT.days} days.",
+        )
+
+
+def show_removed(store: Store) -> None:
+    """The removed sessions of which who is here is an owner, each with a button that restores it."""
+    rows = [row for row in store.removed_sessions() if page.role(store, row["id"]) == "owner"]
+    if not rows:
+        return
+    with st.expander(f"Removed ({len(rows)})"):
+        for row in rows:
+            with page.one_row(f"removed-{row['id']}"):
+                until = datetime.fromisoformat(row["removed_at"]) + KEPT
+                by = [f"removed by {row['removed_by']}"] if row["removed_by"] else []
+                st.html(entry(row["name"], *by, f"can be restored until {until:%d %b %Y}"))
+                if st.button("Restore", key=f"restore-{row['id']}"):
+                    store.restore_session(row["id"], annotator())
+                    st.rerun()
 
 
 def show_dataset(row: dict[str, Any]) -> None:
@@ -74,7 +95,7 @@ with guarded():
         "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
         "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
     )
-    datasets, sessions = store.datasets(), store.sessions()
+    datasets, sessions = page.datasets(store), page.sessions(store)
     if wanted := st.query_params.pop("new", None):
         st.session_state["form"] = True
         if wanted in [str(row["id"]) for row in datasets]:
@@ -108,9 +129,9 @@ with guarded():
         st.header("Sessions", anchor=False)
         if not sessions:
             note("No session yet: try the demo, or import data and start one.")
-        removable = owns()
         for row in sessions:
-            show_session(store, row, removable)
+            show_session(store, row)
+        show_removed(store)
     with right:
         st.header("Data sets", anchor=False)
         if not datasets:

@@ -7,9 +7,9 @@ import streamlit as st
 from ui.card_server import CardServer, card_server
 from ui.components.card import card
 from ui.ending import ending
-from ui.page import chosen_session, guarded, heading, note, open_page
+from ui.page import chosen_session, guarded, heading, note, open_page, role
 from ui.page import store as open_store
-from ui.panels import check, guidelines, history, learned, progress, pushed
+from ui.panels import check, guidelines, history, learned, progress, pushed, team
 from ui.panels.arrivals import arrivals, remember
 
 REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
@@ -18,21 +18,34 @@ REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its ow
 @st.fragment
 @guarded()
 def label(server: CardServer) -> None:
+    if is_reader(server):
+        note("You may read this session: Replay has its questions and answers.")
+        st.page_link("pages/3_Replay.py", label="Replay", query_params={"session": str(server.session.id)})
+        return
     card(f"card-{server.session.id}", server.handle, server.payload)
-    remember(server.session)
+    remember(server)
     ending(server)
+
+
+def is_reader(server: CardServer) -> bool:
+    return role(server.session.store, server.session.id) == "reader"
 
 
 def watch(server: CardServer) -> None:
     """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
-    panels = {
-        "Progress": progress.show,
+    answering = {
         "History": history.show,
         "Passed" if server.session.multiclass else "Pushed": pushed.show,
         "Check": check.show,
+    }
+    panels = {
+        "Progress": progress.show,
+        **({} if is_reader(server) else answering),
         "Learned": learned.show,
         "Guidelines": guidelines.show,
     }
+    if server.session.together:
+        panels["Team"] = team.show
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
         if tab.open:
             with tab, guarded():

@@ -7,10 +7,20 @@ import streamlit as st
 from oal_engine.sessions import bundle, look_back
 from oal_engine.store import Store
 from ui import charts, replay
-from ui.downloads import downloads
+from ui.downloads import checked, downloads
 from ui.forms import choose_strategy
 from ui.metric_table import describe, metric_lines, table
-from ui.page import chosen_session, complain, guarded, heading, note, open_page
+from ui.page import (
+    chosen_session,
+    complain,
+    guarded,
+    heading,
+    mail,
+    note,
+    open_page,
+    stored_settings,
+    visible_datasets,
+)
 from ui.page import store as open_store
 
 
@@ -25,6 +35,7 @@ def play(player: replay.Player, start: int) -> None:
 def what_if(player: replay.Player) -> None:
     """Another algorithm over the same stream, beside the session."""
     trace = player.trace
+    stored_settings(trace.store, trace.id)
     left, right = st.columns([2, 3], gap="large")
     with left:
         chosen = choose_strategy(trace.multiclass, "other")
@@ -81,6 +92,7 @@ def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
 @guarded()
 def verify(store: Store, session: int) -> None:
     """Check a session anew, from its log."""
+    stored_settings(store, session)
     st.text("Runs the session again from its first round and compares every question and every stored digest.")
     if st.button("Verify", type="primary", key="verify"):
         with st.spinner("Running the session again…"):
@@ -106,7 +118,8 @@ def publish(store: Store, session: int) -> None:
         "no item: whoever has the same data set opens it there, and it verifies bit for bit."
     )
     name = f"session-{session}.jsonl"
-    st.download_button("Download the session", made, name, type="primary", on_click="ignore", key="publish")
+    file = checked(store, session, made)
+    st.download_button("Download the session", file, name, type="primary", on_click="ignore", key="publish")
 
 
 @st.fragment
@@ -115,7 +128,7 @@ def adopt(store: Store) -> None:
     """A file of another session."""
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
-        session = bundle.adopt(store, file)
+        session = bundle.adopt(store, file, mail(), visible_datasets(store))
         report = look_back.verify(store, session)
         (note if report.verified else complain)(f"It is session {session} here. {report}")
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})

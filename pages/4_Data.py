@@ -1,5 +1,6 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from oal_engine import datasets
-from oal_engine.datasets import formats, imports, readers, sources
+from oal_engine.datasets import duplicates, feeds, formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
 from ui.access import files_folder, served_file, served_folder
@@ -19,16 +20,20 @@ from ui.page import (
     entry,
     guarded,
     literal,
+    mail,
     note,
     one_row,
     open_page,
     owns,
     remove_after_asking,
 )
+from ui.page import datasets as shown_datasets
 from ui.page import store as open_store
 
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
+LATEST = 20  # batches that are shown beside the import
+GROUPS, LONGEST = 10, 200  # of near-duplicates that are shown, and characters of each
 NEW, MORE = "New data set", "Add to existing"
 FEATURES_HELP = {
     "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
@@ -37,6 +42,11 @@ FEATURES_HELP = {
 }
 VECTORS_HELP = (
     "Such as embeddings, which say what each text means: items are shown as texts, and the model learns from both."
+)
+NEAR = {duplicates.KEEP: "Keep all", duplicates.ONCE: "Show once"}
+NEAR_HELP = (
+    "Nearly the same are texts that have four fifths of their words in common. Shown once, the first comes with how "
+    "often it was seen, and estimates count it as one item."
 )
 File = tuple[Any, str]  # something to read, and its name
 PROBLEMS = (ValueError, OSError)
@@ -178,6 +188,10 @@ def import_form(store: Store) -> None:
     columns, more = choose_columns(peek), {}
     if columns.text:
         columns, more = beside_texts(peek, columns)
+        more["near_duplicates"] = st.segmented_control(
+            "Texts that are nearly the same", list(NEAR), default=duplicates.KEEP, required=True,
+            format_func=NEAR.__getitem__, key="near", help=NEAR_HELP,
+        )  # fmt: skip
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
     scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
@@ -191,6 +205,7 @@ def import_form(store: Store) -> None:
         key=f"features-of-{kind}",
         help=FEATURES_HELP[kind],
     )
+    more["owner"] = mail()
     made_of = [None if choice == AUTOMATIC else choice for choice in (scale, features)]
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
@@ -207,7 +222,7 @@ def import_form(store: Store) -> None:
 
 def append_form(store: Store) -> None:
     """Choose a file, and add its items to a data set."""
-    names = {row["id"]: row["name"] for row in store.datasets()}
+    names = {row["id"]: row["name"] for row in shown_datasets(store)}
     which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
     if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
         return
@@ -216,7 +231,7 @@ def append_form(store: Store) -> None:
     if st.button("Add items", key="append") and (
         taken := attempt(lambda bar: imports.append(store, source, name, which, bar, vectors))
     ):
-        st.session_state["imported"] = f"{names[which]}: {taken}."
+        st.session_state["imported"] = f"{names[which]}: {taken}"
         st.rerun()
 
 
@@ -261,13 +276,37 @@ def show_dataset(row: dict[str, Any]) -> None:
         st.text("no labels")
 
 
+def show_batches(batches: list[dict[str, Any]]) -> None:
+    """How new the words of a data set were to its vocabulary, batch by batch, where items were added."""
+    later = [batch for batch in batches if batch["first"] and batch["words"]]
+    if not later:
+        return
+    st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
+    with st.expander("Batches"):
+        for batch in [*reversed(later[-LATEST:]), *batches[: not batches[0]["first"]]]:
+            items = f"{batch['first'] + 1:,} to {batch['first'] + batch['items']:,}"
+            new = f"{batch['new_words'] / max(1, batch['words']):.1%} new words"
+            st.text(f"{batch['added_at'][:10]}: items {items}, {new}")
+
+
+def show_near_duplicates(store: Store, row: dict[str, Any]) -> None:
+    """How many texts of a data set are nearly the same as an earlier one, and the largest groups of them."""
+    if count := store.copies(row["id"]):
+        st.text(duplicates.sentence(count, row["near_duplicates"]))
+        with st.expander("Nearly the same"):
+            for group in store.most_copied(row["id"], GROUPS):
+                st.text(f"{1 + group['copies']:,} × {' '.join(group['text'].split())[:LONGEST]}")
+
+
 def stored(store: Store) -> None:
     """The data sets there are, each with a button that removes it."""
-    removable = owns()
-    for row in store.datasets():
+    removable, gone = owns(), Counter(row["dataset"] for row in store.removed_sessions())
+    for row in shown_datasets(store):
         with one_row(f"data-{row['id']}"):
             with st.container():
                 show_dataset(row)
+                show_batches(store.batches(row["id"]))
+                show_near_duplicates(store, row)
             removed = removable and st.button(
                 "Remove",
                 key=f"remove-{row['id']}",
@@ -275,9 +314,11 @@ def stored(store: Store) -> None:
                 help="A session uses it." if row["sessions"] else None,
             )
         if removed:
-            items = counted(row["items"], "item")
+            parts = counted(row["items"], "item")
+            if removed_sessions := gone[row["id"]]:
+                parts += f" and the {counted(removed_sessions, 'removed session')} on it"
             remove_after_asking(
-                f"the data set {row['name']} with its {items}", partial(datasets.remove, store, row["id"])
+                f"the data set {row['name']} with its {parts}", partial(datasets.remove, store, row["id"])
             )
 
 
@@ -287,7 +328,7 @@ with guarded():
     st.title("Data", anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        kinds = [NEW, MORE] if owns() and store.datasets() else []
+        kinds = [NEW, MORE] if owns() and shown_datasets(store) else []
         kind = st.segmented_control("Import as", kinds, default=NEW, required=True, key="kind") if kinds else NEW
         st.header("Add items" if kind == MORE else "Import", anchor=False)
         if done := st.session_state.pop("imported", None):
@@ -299,6 +340,6 @@ with guarded():
             import_form(store)
     with right:
         st.header("Data sets", anchor=False)
-        if not store.datasets():
+        if not shown_datasets(store):
             note("None yet.")
         stored(store)

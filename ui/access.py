@@ -1,7 +1,7 @@
-"""Who may do what: who is let in, who owns, and which files on the server may be read.
+"""Who may do what: who is let in, who owns, who has which role in a session, and which files on the server may be read.
 
-The rules are read from the secrets at every question, so that a change holds at once. Whatever is unclear in them
-closes the app to everybody.
+The rules are read from the secrets at every question, and the roles from the store, so that a change holds at once.
+Whatever is unclear in the secrets closes the app to everybody.
 """
 
 import os
@@ -13,6 +13,8 @@ from typing import Any
 
 import streamlit as st
 from streamlit import config
+
+from oal_engine.store import Store
 
 LOG_IN = "Log in to label and to see the data."
 Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether people log in; who is let in; who owns
@@ -28,11 +30,12 @@ class Closed(ValueError):
 
 @dataclass(frozen=True)
 class Standing:
-    """What somebody may do here; `problem` is what who may not enter is told."""
+    """What somebody may do here; `problem` is what who may not enter is told, `mail` the address of a log-in."""
 
     enters: bool = False
     owns: bool = False
     problem: str = ""
+    mail: str = ""
 
 
 def standing(person: Mapping[str, Any]) -> Standing:
@@ -50,8 +53,22 @@ def standing(person: Mapping[str, Any]) -> Standing:
         return Standing(problem=f"The address {mail} is not verified by the provider of your log-in.")
     owns = _listed(mail, owners)
     if owns or _listed(mail, allowed):
-        return Standing(enters=True, owns=owns)
+        return Standing(enters=True, owns=owns, mail=mail)
     return Standing(problem=f"{mail or 'An account without an e-mail address'} is not on the list of who may enter.")
+
+
+def lets_in(mail: str) -> bool:
+    """Whether the lists let in an e-mail address."""
+    return standing({"is_logged_in": True, "email": mail}).enters
+
+
+def role(store: Store, session: int, person: Mapping[str, Any]) -> str | None:
+    """The role of somebody, as in `standing`, in a session: owner, annotator, reader, or None; who owns the studio owns
+    every session."""
+    who = standing(person)
+    if who.owns:
+        return "owner"
+    return store.role(session, who.mail) if who.enters else None
 
 
 def files_folder() -> Path | None:

@@ -14,13 +14,13 @@ import streamlit as st
 from oal_engine.sessions import outcome
 from oal_engine.sessions.fold import Place
 from oal_engine.sessions.log import Entry, StoredQuestion
-from oal_engine.sessions.session import Session
+from oal_engine.sessions.session import AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from . import messages
 from .items import SAVED, Items
 from .meanings import MEANINGS
-from .page import Removed, store, stored_settings
+from .page import Removed, capitalized, check_may_answer, store, stored_settings
 
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
 STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
@@ -63,9 +63,11 @@ class CardServer:
         self._looking = threading.RLock()
         self._made: dict[str, tuple] = {}
         self._making: dict[str, tuple[tuple, Future]] = {}
+        self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is given once more
+        self.idle: set[str] = set()  # the annotators whose card had no question last
 
     def settings(self) -> Settings:
-        """The settings of the session as they are stored now; Removed where it is gone."""
+        """The settings of the session as they are stored now; Removed where it is not open to who is here."""
         return stored_settings(self.session.store, self.session.id)
 
     def refresh(self) -> None:
@@ -76,7 +78,7 @@ class CardServer:
     def handle(self, event: messages.Event, annotator: str) -> None:
         """Store an event of the card."""
         with self._lock:
-            self.settings()
+            check_may_answer(self.session.store, self.session.id)
             self._act(event, annotator)
 
     def _act(self, event: messages.Event, annotator: str) -> None:
@@ -87,13 +89,18 @@ class CardServer:
             case messages.Preference():
                 session.store.put_preferences(annotator, self._preferences(annotator) | event.changes.chosen)
             case messages.Undo():
-                session.undo(event.id, event.question)
+                try:
+                    session.undo(event.id, event.question)
+                except AnsweredSince:  # the card shows the item once more, and the next answer corrects
+                    self._reopened[annotator] = event.question
             case messages.Correction():
                 self._check_label(event)
                 session.correct(event.id, event.question, event.label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
                 label = SKIP if event.action == "skip" else cast(int, event.label)  # the session refuses None
-                session.answer(event.id, event.question, label, annotator, event.seconds, event.highlighted)
+                again = self._reopened.pop(annotator, None) == event.question
+                answer = session.correct if again else session.answer
+                answer(event.id, event.question, label, annotator, event.seconds, event.highlighted)
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
@@ -129,14 +136,14 @@ class CardServer:
             }
             try:
                 settings = self.settings()
-            except Removed:
-                return frame | self._removed()
-            session.refresh()
-            place, notes = session.place, session.notes
-            ahead = {place.asked.id: session.branches} if place.asked else {}
+            except Removed as gone:
+                return frame | self._removed(str(gone))
+            place, ahead = self._held(annotator)
+            notes = session.notes
+            (self.idle.discard if place.asked else self.idle.add)(annotator)
             return frame | {
                 "place": self._place(place, notes),
-                "previous": session.previous,
+                "previous": session.previous_of(annotator),
                 "branches": {
                     str(id): {str(label): self._place(branch, notes) for label, branch in branches.items()}
                     for id, branches in ahead.items()
@@ -150,6 +157,17 @@ class CardServer:
                 "preferences": self._preferences(annotator) if annotator else None,
             }
 
+    def _held(self, annotator: str) -> tuple[Place, dict[int, dict[int, Place]]]:
+        """The place of an annotator, and what follows each possible answer there, by the question."""
+        session, held = self.session, self.session.held(annotator)
+        if again := session.answered(self._reopened.get(annotator, 0)):
+            held = [again, *held[:1]]
+        place = session.place_at(held[0] if held else None)
+        if len(held) > 1:
+            return place, {held[0].id: session.places_after(*held)}
+        current = session.place.asked
+        return place, {held[0].id: session.branches} if held and current and held[0].id == current.id else {}
+
     @property
     def summary(self) -> list[str]:
         """What the session has come to, in sentences."""
@@ -161,10 +179,10 @@ class CardServer:
         """The session by a name that the session 1 of another database has not."""
         return f"{self.session.id} of {self.session.settings.created_at}"
 
-    def _removed(self) -> dict[str, Any]:
-        """What the card shows of a session that is gone."""
+    def _removed(self, why: str) -> dict[str, Any]:
+        """What the card shows of a session that is no longer open, and why."""
         counters = asdict(self.session.place.progress)
-        place = {"question": None, "end": "removed", "counters": counters, "result": "Its answers are gone with it."}
+        place = {"question": None, "end": "removed", "counters": counters, "result": capitalized(why)}
         return {
             "place": place,
             "previous": None,
@@ -212,8 +230,14 @@ class CardServer:
     def _place(self, place: Place, notes: dict[int, str]) -> dict[str, Any]:
         counters = asdict(place.progress)
         question = place.asked and self._noted(place.asked, place, notes)
-        result = None if question else self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
+        result = None if question else self._result(place)
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
+
+    def _result(self, place: Place) -> str:
+        """What the card says where there is no question."""
+        if place.progress.end == "others":
+            return f"What stays unanswered for {self.session.settings.lease / 60:g} minutes comes to you.\n{SAVED}"
+        return self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
 
     def _noted(self, asked: StoredQuestion, place: Place, notes: dict[int, str]) -> dict[str, Any]:
         return self._shown.question(asked, place) | {"note": notes.get(asked.item, "")}

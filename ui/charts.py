@@ -11,6 +11,7 @@ from plotly.basedatatypes import BaseFigure
 
 from oal_engine.kernel import metrics
 from oal_engine.kernel.spending import Plan, expected
+from oal_engine.sessions import estimates
 from oal_engine.sessions.fold import Run
 from oal_engine.sessions.settings import SKIP
 
@@ -79,21 +80,16 @@ def _pace(session: Run, plan: Plan) -> Chart:
 
 
 def estimated(session: Run, points: list) -> list[Chart]:
-    """The charts of the metrics of a session as `estimates.curve` has them."""
-    rounds, charts = np.array([t for t, *_ in points]), []
+    """The charts of the metrics of a session as `estimates.look` has them."""
+    charts = []
     for name, title in HEADLINES[session.multiclass].items():
-        if points and name in points[0][2]["push"]:
-            lines = [(NAMES[key], color, *guesses(points, key, name)) for key, color in COLORS.items()]
+        rounds = np.array(estimates.line(points, "push", name)[0])
+        if rounds.size:
+            lines = [(NAMES[key], color, *estimates.line(points, key, name)[1]) for key, color in COLORS.items()]
             charts.append(
                 _chart(f"{name}-estimated", f"{title}, estimated", rounds, lines, ".2f", session.rounds, y=FRACTION)
             )
     return charts
-
-
-def guesses(points: list, evaluation: str, metric: str) -> np.ndarray:
-    """Values, lower and upper ends of a metric along `estimates.curve`."""
-    estimates = [each[evaluation][metric] for *_, each in points]
-    return np.array([(guess.value, guess.low, guess.high) for guess in estimates]).T
 
 
 def _answers(session: Run) -> Chart:

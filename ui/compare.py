@@ -7,12 +7,13 @@ from typing import Any
 import streamlit as st
 
 from oal_engine import experiments
+from oal_engine.datasets.demo import DEMOS
 from oal_engine.experiments import jobs
 from oal_engine.store import Store
 
 from .comparison_form import new_comparison
 from .comparison_result import show_result
-from .page import complain, entry, guarded, literal, note, one_row, owns, remove_after_asking
+from .page import complain, datasets, entry, guarded, literal, note, one_row, owns, remove_after_asking
 
 PAGE = "pages/2_Compare.py"
 STYLE = """<style>
@@ -42,17 +43,32 @@ def compare(store: Store) -> None:
             st.rerun()
         with right:
             _list(store)
-    elif asked.isdigit() and store.one("SELECT 1 FROM comparisons WHERE id = ?", int(asked)):
+    elif asked.isdecimal() and int(asked) in [row["id"] for row in _visible(store)]:
         _one(store, int(asked))
     else:
         complain(f"Comparison {asked} does not exist.")
         st.page_link(PAGE, label="All comparisons")
 
 
+def _visible(store: Store) -> list[dict[str, Any]]:
+    """The comparisons of which who is here may see every data set; who owns the studio sees those too whose data are
+    gone."""
+    seen = {row["name"] for row in datasets(store)} | {demo.name for demo in DEMOS.values()}
+
+    def sees(name: str) -> bool:
+        return name in seen or name.rpartition("=")[0] in seen
+
+    whole = owns()
+    return [
+        row for row in store.comparisons()
+        if whole or all(sees(experiments.data_name(each)) for each in row["specification"]["data"])
+    ]  # fmt: skip
+
+
 def _list(store: Store) -> None:
     """All comparisons, each with a link and with the state of its job."""
     st.header("Comparisons", anchor=False)
-    rows = store.comparisons()
+    rows = _visible(store)
     if not rows:
         note("None yet. Start the one on this page: it takes seconds.")
     removable = owns()

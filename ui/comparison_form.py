@@ -18,6 +18,7 @@ from oal_engine.store import Store
 from .forms import AIMS
 from .meanings import listed
 from .page import complain, literal, small_note
+from .page import datasets as shown_datasets
 
 FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["auto-classes", "MPAA-I", "MD-AMD-I", "MRPA-I"]}
 BUDGETS = "100, 300"
@@ -99,7 +100,7 @@ def _tuning(key: str) -> str:
 def _data(store: Store) -> tuple[list[str], bool]:
     """The data sets as a specification names them, and whether they have several classes."""
     words, several = {}, set()
-    for row in store.datasets():
+    for row in shown_datasets(store):
         if datasets.labelled(cast(datasets.DatasetRecord, row)):
             kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
             words[row["name"]] = f"{row['name']} ({row['items']:,} items, {kinds})"
@@ -108,6 +109,7 @@ def _data(store: Store) -> tuple[list[str], bool]:
             words |= {f"{row['name']}={one}": f"{row['name']}: {one} against the rest" for one in row["classes"] or ()}
     words |= {f"demo:{key}": each.name for key, each in DEMOS.items() if each.name not in words}
     data = st.multiselect("Labeled data", words, [*words][:1], format_func=words.__getitem__, key="compare-data")
+    data = [each for each in data if each in words]  # a browser can send any word
     many = {each in several for each in data}
     if len(many) > 1:
         complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")

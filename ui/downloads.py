@@ -3,13 +3,17 @@
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import streamlit as st
 
 from oal_engine.output import tables
+from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
+
+from .access import role
 
 CHOICES = {
     "labels": "Labels: every question with its answer",
@@ -35,7 +39,7 @@ def downloads(store: Store, session: int, multiclass: bool) -> None:
         suffix = SUFFIXES.get(what, kind)
         st.download_button(
             "Download",
-            partial(made, store.path, session, what, kind, texts),
+            checked(store, session, partial(made, store.path, session, what, kind, texts)),
             f"session-{session}-{what}.{suffix}",
             type="primary",
             on_click="ignore",
@@ -48,12 +52,25 @@ def positives(store: Store, session: int) -> None:
     """A button for the list that a session was made for."""
     st.download_button(
         "Download the list of positives",
-        partial(made, store.path, session, "positives", "csv", True),
+        checked(store, session, partial(made, store.path, session, "positives", "csv", True)),
         f"session-{session}-positives.csv",
         type="primary",
         on_click="ignore",
         key="download-positives",
     )
+
+
+def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
+    """What makes a file, asking once more, when it is wanted, whether the session is open to who is here now."""
+    person = st.user.to_dict()  # which nobody knows where Streamlit makes the file
+
+    def checked_again() -> bytes:
+        Settings.read(store, session)
+        if not role(store, session, person):
+            raise SessionError("you have no role in this session any more.")
+        return make()
+
+    return checked_again
 
 
 def made(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:

@@ -5,7 +5,6 @@ from oal_engine.kernel.learners import linear
 from .card_server import CardServer
 from .downloads import positives
 from .more_labels import more_labels
-from .page import annotator
 from .panels.guidelines import may_edit
 
 
@@ -14,7 +13,8 @@ def ending(server: CardServer) -> None:
     session = server.session
     if not session.place.progress.end:
         return
+    owned = may_edit(server)
     if not session.multiclass and linear(session.learner):
         positives(session.store, session.id)
-    if session.askable and may_edit(server.settings().owner, annotator()):
+    if session.askable and owned:
         more_labels(session, "add-labels")

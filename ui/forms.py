@@ -7,7 +7,7 @@ import streamlit as st
 from oal_engine.datasets import Dataset, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics
-from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, drifting, strategy
 from oal_engine.kernel.certainty import RISK
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
@@ -34,8 +34,12 @@ SEEDS = (
     "Separated by commas. The model begins with them instead of nothing, which helps most with few labels. They cost "
     "no label and count in no figure."
 )
+TEAM = (
+    "A coin chooses the questions that two people answer. The first answer counts against the budget and trains the "
+    "model; the second one shows how far people agree."
+)
 CHANGES = "What I look for may change while it runs"
-CHANGES_HELP = "Half of the labels are kept for later then, not only those of a large budget."
+CHANGES_HELP = "Half of the labels are kept for later then, and only the last hundred answers are learned again."
 CERTAIN = "Show how many are found at least"
 CERTAIN_HELP = (
     "Half of the labels are asked by chance, wherever the model is sure or not. In return the page says, whenever you "
@@ -74,20 +78,22 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         "Guidelines", own, placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
         height=68, key="new-guidelines" + f"-{dataset}" * bool(own),
     )  # fmt: skip
-    feed, certain = st.container(), st.container()
+    feed, certain, team = st.container(), st.container(), st.container()
     with st.expander("For researchers: algorithm, random checks, order"):
         chosen = choose_strategy(many, first=first)
-        rule = chosen.get("rule") or ALGORITHMS[chosen["algorithm"]].rule
-        plan = _plan(rule)
+        kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
+        plan = _plan(kind.rule)
         more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
-    if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(rule):
+    if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
             plan["horizon"] = _horizon(rows[dataset])
-            if spreads(rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
-                chosen["parameters"] |= {"early": 0}
+            if spreads(kind.rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
+                chosen["parameters"] |= drifting(kind.learner, kind.rule)
     if not many:
         with certain:
             plan["floor"] = _floor(rows[dataset], budget, plan.get("horizon"), classes.get("positive_class"))
+    with team:
+        more["overlap"] = _overlap()
     if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
         with promise:
             small_note(estimates.forecast(int(budget), many))
@@ -190,6 +196,14 @@ def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> di
         )
         for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items())
     }
+
+
+def _overlap() -> float:
+    """The share of the questions that two people answer."""
+    if not st.toggle("Several people label, and I want to see how far they agree", key="new-team", help=TEAM):
+        return 0.0
+    percent = st.slider("Questions that two people answer, in percent", 5, 100, 20, 5, key="new-overlap")
+    return percent / 100
 
 
 def _horizon(row: dict[str, Any]) -> int | None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from typing import Any
+from urllib.parse import quote, unquote
 
 import streamlit as st
 from starlette.datastructures import MutableHeaders
@@ -16,6 +17,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from . import access
+from .page import PAGES
 
 HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -23,6 +25,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
+WANTED, PATIENCE = "oal_wanted", 600  # the cookie with the page that somebody logs in for, and its seconds
 POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown the first page it may see
 
 
@@ -34,13 +37,15 @@ class Gate:
         self.ended: set[bytes] = set()  # the log-ins that were ended, while browsers may still hold their cookies
         base = st.get_option("server.baseUrlPath")
         self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
-        self.logout = make_url_path(base, "auth/logout")
+        self.logout, self.callback = (make_url_path(base, path) for path in ("auth/logout", "oauth2callback"))
+        self.home = make_url_path(base, "/")
+        self.pages = {make_url_path(base, name) for name in PAGES}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await self._talk(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, _with_headers(send))
+            await self._answer(scope, receive, self._led(scope, _with_headers(send)))
         else:
             await self.app(scope, receive, send)
 
@@ -52,6 +57,29 @@ class Gate:
         if path.startswith(self.files) and not self._standing(cookies).enters:
             app = PlainTextResponse("Log in first.", 403)  # before a byte of an upload is read
         await app(scope, receive, send)
+
+    def _led(self, scope: Scope, send: Send) -> Send:
+        """Lead somebody back, after the log-in, to the page that they had opened before: an invitation, for instance.
+        Streamlit leads everybody to the first page."""
+        cookies, path = HTTPConnection(scope).cookies, scope["path"]
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if path in self.pages and scope["query_string"] and not self._standing(cookies).enters:
+                    wanted = f"{path}?{scope['query_string'].decode('latin-1')}"
+                    headers.append("set-cookie", self._cookie(quote(wanted), PATIENCE))
+                elif path == self.callback and headers.get("location") == self.home and WANTED in cookies:
+                    wanted = unquote(cookies[WANTED])
+                    if wanted.partition("?")[0] in self.pages:
+                        headers["location"] = quote(wanted, "/?&=%+")
+                    headers.append("set-cookie", self._cookie("", 0))
+            await send(message)
+
+        return sent
+
+    def _cookie(self, value: str, seconds: int) -> str:
+        return f"{WANTED}={value}; Path={self.home}; HttpOnly; SameSite=lax; Max-Age={seconds}"
 
     async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A connection lasts as long as what somebody may do stays the same; Streamlit is not told of ended log-ins."""

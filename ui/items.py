@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from oal_engine.datasets import Dataset
+from oal_engine.datasets import Dataset, duplicates
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.kernel.rows import nonzero
 from oal_engine.sessions import outcome, top_terms
@@ -24,7 +24,7 @@ class Items:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._items: dict[int, dict[str, Any]] = {}
-        self._common = -1, np.empty(0, int)  # the terms too frequent to say much, after so many answers
+        self._common = -1, np.empty(0, bool)  # which columns are too frequent to say much, after so many answers
 
     def question(self, asked: StoredQuestion, place: Place) -> dict[str, Any]:
         """A question at a place, as the browser shows it."""
@@ -40,19 +40,28 @@ class Items:
             "number": asked.number,
             "item": asked.item,
             "title": item["id"],
-            "parts": [] if text is None else self._parts(text, asked.item, weights),
+            "parts": [] if text is None else self._parts(item, asked.item, weights),
             "features": self._features(asked.item, weights) if text is None else None,
-            "why": why(self.run.settings, asked, place.progress),
+            "why": why(self.run.settings, asked, place.progress) + self._seen(asked.item),
             "guess": {"label": asked.predicted, "score": _score(asked.margin)} if asked.margin else None,
             "old": asked.old,
         }
 
     def _item(self, position: int) -> dict[str, Any]:
+        """An item with the spans of its terms; the same one may follow each answer, and then come next."""
         if len(self._items) > KEPT_ITEMS:
             self._items.clear()
         if position not in self._items:
-            self._items[position] = self.run.dataset.item(position)
+            item, vocabulary = self.run.dataset.item(position), self.run.dataset.vocabulary
+            self._items[position] = item | {"spans": vocabulary.spans(item["text"]) if vocabulary else []}
         return self._items[position]
+
+    def _seen(self, position: int) -> str:
+        """How often a text was seen whose near-duplicates were left out, in a sentence."""
+        dataset = self.run.dataset
+        once = dataset.record["near_duplicates"] == duplicates.ONCE
+        copies = self.run.store.copies(dataset.id, position) if once else 0
+        return f" Seen {1 + copies:,} times." if copies else ""
 
     def _shares(self, position: int, weights: np.ndarray) -> dict[int, float]:
         """w_j x_j of each non-zero column of an item, relative to the largest, by column; 0 of the commonest terms. Of
@@ -60,20 +69,20 @@ class Items:
         dataset = self.run.dataset
         columns, values = nonzero(dataset.rows, position)
         if self._common[0] != (answers := len(self.run.state.lessons)):
-            self._common = answers, top_terms.common(self.run)
-        parts = np.where(np.isin(columns, self._common[1]), 0, weights[columns] * values)
+            common = np.zeros(dataset.rows.columns, bool)
+            common[top_terms.common(self.run)] = True
+            self._common = answers, common
+        parts = np.where(self._common[1][columns], 0, weights[columns] * values)
         if dataset.vocabulary is None and dataset.latent:
             first = np.searchsorted(columns, dataset.named)
             columns, parts = np.append(columns[:first], dataset.named), np.append(parts[:first], parts[first:].sum())
         largest = np.abs(parts).max(initial=0)
         return dict(zip(columns.tolist(), (parts / largest if largest > 0 else parts).round(3).tolist()))
 
-    def _parts(self, text: str, position: int, weights: np.ndarray) -> list[list]:
-        share = self._shares(position, weights)
-        vocabulary = self.run.dataset.vocabulary
-        spans = vocabulary.spans(text) if vocabulary else []
+    def _parts(self, item: dict[str, Any], position: int, weights: np.ndarray) -> list[list]:
+        text, share = item["text"], self._shares(position, weights)
         weight_of: dict[tuple[int, int], float] = {}
-        for start, end, column in spans:
+        for start, end, column in item["spans"]:
             weight_of[start, end] = weight_of.get((start, end), 0) + share.get(column, 0)
         terms = [(*span, weight) for span, weight in weight_of.items() if weight]
         if len(terms) > MOST_TERMS:  # a browser is slow with more of them

@@ -31,11 +31,11 @@ def metric_lines(run: Run, counts: np.ndarray) -> list[tuple]:
 
 
 def estimate_lines(estimates: Mapping[str, Mapping[str, Estimate | None]]) -> list[tuple]:
-    """Lines (title, push, push-and-query) of estimates by evaluation and metric, each with its interval."""
+    """Lines (title, push, push-and-query) of what is known by evaluation and metric, each with its interval."""
     return [
         (TITLES[name], *(_interval(estimates[key][name]) for key in metrics.EVALUATIONS))
         for name in (*SHOWN[False], *SHOWN[True])
-        if name in estimates["push"]
+        if estimates["push"].get(name)
     ]
 
 

@@ -13,7 +13,7 @@ from oal_engine.datasets import Dataset, formats, imports, readers
 from oal_engine.store import Store
 
 from .items import file_numbers
-from .page import complain, note
+from .page import complain, mail, note
 
 SHOWN = 10  # items
 LONGEST, FEATURES = 300, 12  # characters, or numbers of a vector, that are shown of each
@@ -59,7 +59,7 @@ def _imported(store: Store, file: Any, name: str) -> tuple[int, str]:
     def keep(columns: formats.Columns) -> str:
         return imports.import_file(
             store, file, name, columns, None, "utf-8", title, None, None,
-            lambda _, done, total: bar.progress(min(1.0, done / max(1, total)), "Importing…"),
+            lambda _, done, total: bar.progress(min(1.0, done / max(1, total)), "Importing…"), owner=mail(),
         )  # fmt: skip
 
     try:

@@ -5,13 +5,14 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from urllib.parse import quote, unquote
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import sweep
 from oal_engine.sessions.settings import SessionError, Settings
-from oal_engine.store import StorageError, Store, StoreError
+from oal_engine.store import KEPT, Row, StorageError, Store, StoreError
 
 from . import access
 from .components import text
@@ -53,7 +54,9 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
   .oal-wide { display: none !important; }
 }
 </style>"""
-SCRIPT = f"<script>{text(['popover.js', 'keep_focus.js'])}</script>"
+SCRIPT = text(["popover.js", "keep_focus.js"])
+COOKIE = "oal-annotator"
+REMEMBER = f'document.cookie = "{COOKIE}=%s; path=/; max-age=31536000; SameSite=Lax"'
 PAGES = {
     "Home": "home.py",
     "Label": "pages/1_Label.py",
@@ -71,7 +74,7 @@ def open_page(title: str) -> None:
     session = st.query_params.get("session")
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            f'<b class="oal-name"><img alt="" src="{_logo()}"><span class="oal-wide">OAL Studio</span></b>{SCRIPT}',
+            f'<b class="oal-name"><img alt="" src="{_logo()}"><span class="oal-wide">OAL Studio</span></b>{_script()}',
             width="content",
             unsafe_allow_javascript=True,
         )
@@ -79,6 +82,12 @@ def open_page(title: str) -> None:
             st.page_link(page, label=name, query_params={"session": session} if session else None)
         with st.container(horizontal=True, horizontal_alignment="right"):
             _who()
+
+
+def _script() -> str:
+    """What runs on every page, and has the browser remember who labels in it."""
+    name, login = who_labels()
+    return f"<script>{SCRIPT}{'' if login else REMEMBER % quote(name)}</script>"
 
 
 @cache
@@ -105,7 +114,42 @@ def _let_in() -> None:
 
 def owns() -> bool:
     """Whether who is here may remove what there is, and change what others made."""
-    return access.standing(st.user.to_dict()).owns
+    return _standing().owns
+
+
+def _standing() -> access.Standing:
+    return access.standing(st.user.to_dict())
+
+
+def mail() -> str:
+    """The e-mail address with which who is here has logged in; "" where nobody logs in."""
+    return _standing().mail
+
+
+def role(store: Store, session: int) -> str | None:
+    """The role of who is here in a session: owner, annotator, reader, or None."""
+    return access.role(store, session, st.user.to_dict())
+
+
+def sessions(store: Store) -> list[Row]:
+    """The sessions in which who is here has a role, as `Store.sessions` has them."""
+    who = _standing()
+    return [row for row in store.sessions() if who.owns or store.role(row["id"], who.mail)]
+
+
+def visible_datasets(store: Store) -> set[int]:
+    """The data sets that who is here may see."""
+    who = _standing()
+    return {row["id"] for row in store.datasets()} if who.owns else store.visible_datasets(who.mail)
+
+
+def datasets(store: Store) -> list[Row]:
+    """The data sets that who is here may see, as `Store.datasets` has them; how many sessions use each is for those who
+    own the studio."""
+    if owns():
+        return store.datasets()
+    seen = visible_datasets(store)
+    return [row | {"sessions": 0} for row in store.datasets() if row["id"] in seen]
 
 
 def logged_in() -> bool:
@@ -117,7 +161,11 @@ def who_labels() -> tuple[str, bool]:
     """Who labels here, and whether by a log-in; Streamlit reads the secrets whenever it is asked for its user."""
     if logged_in():
         return str(st.user.get("email") or st.user.get("name") or ""), True
-    return st.session_state.setdefault("annotator", st.query_params.get("annotator", "")[:80]), False
+    if "annotator" not in st.session_state:
+        kept = st.context.cookies.get(COOKIE)
+        named = unquote(kept) if isinstance(kept, str) else ""  # without a browser there is something else
+        st.session_state["annotator"] = st.query_params.get("annotator", named)[:80]
+    return st.session_state["annotator"], False
 
 
 def annotator() -> str:
@@ -133,6 +181,7 @@ def _who() -> None:
         else:
             typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.").strip()
             if typed != name:
+                store().rename_leases(name, typed)
                 st.session_state["annotator"] = typed
                 st.rerun()
 
@@ -142,24 +191,33 @@ def store() -> Store:
     """The one store of this server process; whoever labels hears soon of a database that is locked."""
     opened = Store(patience=5)
     sweep(opened)
+    opened.erase_removed()
     return opened
 
 
 class Removed(SessionError):
-    """The session of an open page is gone."""
-
-    def __init__(self) -> None:
-        super().__init__("this session was removed.")
+    """The session of an open page is gone, or no longer open to who is here."""
 
 
 def stored_settings(store: Store, session: int) -> Settings:
-    """The settings of a session as they are stored now; Removed where it is gone."""
+    """The settings of a session as they are stored now; Removed where it is gone, or where who is here has no role in
+    it any more: every page and every message of a browser asks."""
     try:
-        return Settings.read(store, session)
+        settings = Settings.read(store, session)
     except StorageError:
         raise
     except StoreError:
-        raise Removed from None
+        raise Removed(f"this session was removed. Its owner can restore it for {KEPT.days} days.") from None
+    if not role(store, session):
+        raise Removed("you have no role in this session any more.")
+    return settings
+
+
+def check_may_answer(store: Store, session: int) -> None:
+    """Raise a SessionError where who is here may not answer in a session; Removed as `stored_settings`."""
+    stored_settings(store, session)
+    if role(store, session) == "reader":
+        raise SessionError("you may read this session, not answer in it.")
 
 
 @contextmanager
@@ -168,23 +226,25 @@ def guarded() -> Iterator[None]:
     each fragment, which the one around its page does not reach."""
     try:
         yield
-    except Removed:
-        complain("This session was removed.")
+    except Removed as gone:
+        complain(capitalized(str(gone)))
         st.page_link("home.py", label="All sessions")
     except (ValueError, OSError) as error:
         complain(error)
 
 
 def chosen_session(store: Store) -> int | None:
-    """The session in the address, or the one last worked on; None where there is none at all."""
+    """The session in the address, or the one last worked on, of those in which who is here has a role; None where there
+    is none at all. What does not exist and what is not open to them is the same."""
     asked = st.query_params.get("session", "")
-    sessions = {row["id"]: row for row in store.sessions()}
-    if not sessions:
+    open_to = [row["id"] for row in sessions(store)]
+    if not open_to and not (asked and logged_in()):
         return None
     if not asked:
-        return next(iter(sessions))
-    if not asked.isdigit() or int(asked) not in sessions:
-        complain(f"Session {asked} does not exist.")
+        return open_to[0]
+    if not asked.isdecimal() or int(asked) not in open_to:
+        here = f", or is not open to {mail() or 'you'}. Ask its owner" if logged_in() else ""
+        complain(f"Session {asked} does not exist{here}.")
         st.page_link("home.py", label="All sessions")
         st.stop()
     return int(asked)
@@ -226,8 +286,17 @@ def entry(name: str, *details: str) -> str:
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
 
 
-def remove_after_asking(what: str, remove: Callable[[], object]) -> None:
-    """Ask whether something, in words, is to be removed, and remove it where the answer is yes."""
+def capitalized(words: str) -> str:
+    """Words with a capital at their beginning."""
+    return words[:1].upper() + words[1:]
+
+
+FOR_GOOD = "It cannot be undone."
+
+
+def remove_after_asking(what: str, remove: Callable[[], object], after: str = FOR_GOOD) -> None:
+    """Ask whether something, in words, is to be removed, and remove it where the answer is yes; `after` says whether it
+    can be undone."""
 
     def attempt() -> None:
         try:
@@ -237,7 +306,7 @@ def remove_after_asking(what: str, remove: Callable[[], object]) -> None:
 
     @st.dialog("Remove")
     def ask() -> None:
-        st.text(f"Remove {what}? It cannot be undone.")
+        st.text(f"Remove {what}? {after}")
         sure = st.button("Remove", type="primary", key="remove-sure", on_click=attempt)
         if problem := st.session_state.pop("remove-problem", None):
             complain(problem)

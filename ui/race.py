@@ -13,7 +13,7 @@ from oal_engine.store import Store
 from .components import component
 from .forms import fields
 from .meanings import MEANINGS
-from .page import guarded, store
+from .page import datasets, guarded, store
 
 CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
@@ -28,10 +28,12 @@ def race(store: Store) -> None:
     """Choose a stream and the strategies, and watch them."""
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
-    names = {None: CLOUDS} | {row["id"]: row["name"] for row in store.datasets() if _can_race(row)}
+    names = {None: CLOUDS} | {row["id"]: row["name"] for row in datasets(store) if _can_race(row)}
     dataset = top.selectbox(
         "Stream", names, format_func=names.__getitem__, key="race-data", label_visibility="collapsed"
     )
+    if dataset not in names:  # a browser can send any word
+        raise ValueError("A race needs a stream of the list.")
     with top.popover("Settings"):
         budget = st.number_input("Labels per lane", 1, 1000, races.BUDGET, key="race-budget")
         seed = st.number_input(

@@ -12,7 +12,7 @@ import numpy as np
 import streamlit as st
 
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions import certainty, estimates, look_back, top_terms
+from oal_engine.sessions import certainty, estimates, look_back, outcome, top_terms
 from oal_engine.sessions.fold import Place, Run
 from oal_engine.sessions.log import Entry, StoredQuestion
 
@@ -79,7 +79,7 @@ class Player:
             "surprises": trace.surprises,
             "surprise": SURPRISE,
             "evaluations": charts.NAMES if trace.labelled else {"answers": "answers"},
-            "heads": ["Estimated so far" if self._estimates else "So far", *charts.NAMES.values()],
+            "heads": ["Estimated" if self._estimates else "Up to here", *charts.NAMES.values()],
             "meanings": MEANINGS,
             "charts": [
                 _drawn(chart) for chart in [*charts.estimated(trace, self._estimates), *charts.of_session(trace)]
@@ -147,8 +147,12 @@ class Player:
         sure = f" {certain}" if certain else ""
         if self.trace.labelled:
             return sure.strip()
-        reason = ESTIMATED if self._estimates else f"No estimates so far. {estimates.of_session(self.trace).reason}"
-        return f"{reason} The table is of the questions alone.{sure}"
+        now, late, _ = estimates.look(self.trace, 1)
+        words = [
+            ESTIMATED if self._estimates else None, outcome.last_quarter(late), now.reason,
+            "The table is of the questions alone.",
+        ]  # fmt: skip
+        return f"{' '.join(filter(None, words))}{sure}"
 
 
 def _answered(entry: Entry) -> str:

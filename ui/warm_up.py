@@ -2,6 +2,7 @@
 may both fail; and machine code, in the background."""
 
 import gc
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,9 +14,11 @@ from streamlit import App
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, formats
+from oal_engine.sessions import drift
+from oal_engine.sessions.backups import keep_backups
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
-from oal_engine.store import Store
+from oal_engine.store import Store, default_path
 
 from . import charts
 
@@ -30,10 +33,14 @@ def is_warm() -> bool:
 
 
 @asynccontextmanager
-async def warm_up(app: App) -> AsyncIterator[None]:
-    """The lifespan of an app that warms up while it serves."""
+async def lifespan(app: App) -> AsyncIterator[None]:
+    """What an app does beside serving: it warms up, and keeps backups unless OAL_BACKUPS is 0."""
     threading.Thread(target=practise, daemon=True).start()
+    stopped = threading.Event()
+    if os.environ.get("OAL_BACKUPS") != "0":
+        threading.Thread(target=keep_backups, args=(default_path(), stopped), daemon=True).start()
     yield
+    stopped.set()
 
 
 def _own_texts(store: Store, dataset: int) -> int:
@@ -53,6 +60,7 @@ def practise() -> None:
             dataset = demo.dataset(store, "tweets")
             sessions = [Session(store, create(store, dataset, **each.session)) for each in demo.DEMOS.values()]
             charts.of_session(sessions[0])
+            drift.noticed(sessions[0])
             _warm.set()
             for session in (*sessions, Session(store, create(store, _own_texts(store, dataset), "auto"))):
                 if asked := session.place.asked:

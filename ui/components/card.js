@@ -3,13 +3,14 @@
 
 const DOUBLE_CLICK = 500; // ms after a paint in which a further click of a double click is not meant for the new item
 const CALM = 250; // ms before "unsaved" is said, so that the status does not flicker at every label
+const GONE = 4000; // ms after which the server is gone, and not just slow
 const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
 const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
 const BEGINNING = 120; // characters of an item that stand beside what the model said of it
 const LONGEST_NOTE = 2000;
-const REMOVED = "removed"; // the end of a session that is gone
+const REMOVED = "removed"; // the end of a session that is gone, or closed to who is here
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
 class Card {
@@ -511,8 +512,11 @@ class Card {
     const news = [unsaved && `unsaved ${unsaved}`, this.blocker && waiting].filter(Boolean).join(" · ");
     this.root.classList.toggle("error", Boolean(this.error));
     clearTimeout(this.saying);
-    if (this.error || !news) put(this.status, this.error || "Saved");
-    else this.saying = setTimeout(() => put(this.status, news), CALM);
+    clearTimeout(this.explaining);
+    if (this.error || !news) return put(this.status, this.error || "Saved");
+    this.saying = setTimeout(() => put(this.status, news), CALM);
+    const kept = `unsaved ${unsaved} · kept in this browser, and sent when the server is back`;
+    this.explaining = setTimeout(() => put(this.status, kept), GONE);
   }
 
   answers() {
@@ -615,7 +619,8 @@ function ending({ end, counters, result }, links = {}) {
   const ends = {
     budget: `The budget of ${number(counters.budget)} ${labels} is spent`,
     stream: "The stream has ended",
-    [REMOVED]: "This session was removed",
+    others: "Others have the questions that are left",
+    [REMOVED]: "This session is not open to you any more",
   };
   return [
     h("p.end", ends[end] ?? "There is nothing to label now"),

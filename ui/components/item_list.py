@@ -8,6 +8,7 @@ from oal_engine.sessions.session import Session
 from .. import messages
 from ..card_server import CardServer
 from ..items import file_numbers
+from ..page import check_may_answer
 from . import component
 from .card import mounted
 
@@ -27,11 +28,15 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable) -> No
     """
     key = f"{name}-{server.session.id}"
 
+    def handle(event: messages.RowEvent, by: str) -> None:
+        check_may_answer(server.session.store, server.session.id)
+        correct(event, by)
+
     def payload(problem: str | None, _: str, view: messages.View | None) -> dict[str, Any]:
         view = view or messages.View()
         return {"name": key, "session": server.name, "view": view.model_dump(), "error": problem} | page(view)
 
-    mounted(_mount, key, messages.RowEvent, correct, payload, view=messages.View)
+    mounted(_mount, key, messages.RowEvent, handle, payload, view=messages.View)
 
 
 def page_of(

@@ -3,17 +3,18 @@
 from functools import partial
 from typing import Any
 
-from oal_engine.sessions import answer_checks
+from oal_engine.sessions import agreement, answer_checks
 from oal_engine.sessions.answer_checks import AnswerCheck, AnswerChecks
 
 from ..card_server import CardServer
 from ..components import item_list
 from ..messages import View
-from ..page import note
+from ..page import annotator, note
 from . import history
 
-AT_ODDS, DECISIVE = "all", "depends"
+AT_ODDS, DECISIVE, TWICE = "all", "depends", "twice"
 SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
+DIFFER = [(TWICE, "Two people differ")]
 MEANS = (
     "Answers worth a second look: a model solved on all the others contradicts them, or would change most without them."
 )
@@ -29,7 +30,11 @@ def show(server: CardServer) -> None:
 def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[str, Any]:
     """What is shown of a view: the most urgent answers, one page of them (None: they are being looked at)."""
     session, log = server.session, server.log
-    answers = {entry.id: entry for entry in log}
+    unseen = session.unseen(annotator())
+    answers = {entry.id: entry for entry in log if entry.id not in unseen}
+    shows = SHOWS + DIFFER * bool(session.settings.overlap)
+    if view.show == TWICE:
+        return _differing(server, view) | {"shows": shows}
     lists = {AT_ODDS: checks.at_odds, DECISIVE: checks.decisive} if checks else {}
     found = lists.get(view.show, [])
     # What was corrected since is left out until all are looked at again.
@@ -48,7 +53,21 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
                 "means": f"{_change(check, said, session.rounds)} {row['means']}",
             }
         )
-    return {"rows": rows, "empty": _empty(checks, view), "shows": SHOWS} | counts
+    return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
+
+
+def _differing(server: CardServer, view: View) -> dict[str, Any]:
+    """The items that two people answered differently, until somebody decides by correcting the answer."""
+    session = server.session
+    pairs = agreement.differing(agreement.twice(session))[: item_list.PAGE]
+    matches, counts = item_list.page_of(session, [pair.entry.item for pair in pairs], view)
+    rows = []
+    for k, item in matches:
+        pair = pairs[k]
+        row = history.row(session, pair.entry, item, view.open)
+        said = f"{pair.other or 'somebody'}: {session.names[pair.second]}"
+        rows.append(row | {"chips": [*row["chips"][:1], (said, "wrong")]})
+    return {"rows": rows, "empty": "No two people differ on an item."} | counts
 
 
 def _by(check: AnswerCheck, view: View) -> str:

@@ -1,4 +1,4 @@
-"""The guidelines of a session, which its owner writes, and its settings."""
+"""The guidelines of a session, which its owner writes, its people, and its settings."""
 
 import html
 
@@ -12,7 +12,8 @@ from ..card_server import CardServer
 from ..forms import LONGEST_GUIDELINES
 from ..metric_table import describe, table
 from ..more_labels import more_labels
-from ..page import annotator, complain, logged_in, owns
+from ..page import complain, mail, role
+from . import people
 
 
 def show(server: CardServer) -> None:
@@ -27,20 +28,24 @@ def show(server: CardServer) -> None:
         )
     else:
         st.text("There are no guidelines yet.")
-    if may_edit(owner, annotator()):
+    if may_edit(server):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
         if session.place.asked and session.askable:
             with st.expander("Add labels to the budget"):
                 more_labels(session, "add-labels-early")
+        if mail():
+            with st.expander("People"):
+                people.show(session)
     elif owner:
         st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, settings), "none")
 
 
-def may_edit(owner: str, name: str) -> bool:
-    """Whether somebody may change a session: its owner may, and whoever owns the studio."""
-    return owns() or (logged_in() and name == owner)
+def may_edit(server: CardServer) -> bool:
+    """Whether who is here may change a session, as an owner; Removed where it is not open to them."""
+    server.settings()
+    return role(server.session.store, server.session.id) == "owner"
 
 
 def _edit(session: Session, words: str) -> None:

@@ -10,6 +10,7 @@ from oal_engine.sessions.settings import SKIP
 from ..card_server import CardServer
 from ..components import item_list
 from ..messages import RowEvent, View
+from ..page import annotator
 
 MEANS = (
     "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
@@ -30,7 +31,8 @@ def correct(session: Session, event: RowEvent, by: str) -> None:
 def page(server: CardServer, view: View) -> dict[str, Any]:
     """What is shown of a view: the newest answers that fit come first."""
     session = server.session
-    answered = [entry for entry in reversed(server.log) if entry.label is not None]
+    unseen = session.unseen(annotator())
+    answered = [entry for entry in reversed(server.log) if entry.label is not None and entry.id not in unseen]
     shown = [entry for entry in answered if _fits(entry, view.show)]
     notes = {entry.item: entry.note for entry in shown if entry.note}
     matches, counts = item_list.page_of(

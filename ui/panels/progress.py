@@ -4,8 +4,7 @@ import html
 
 import streamlit as st
 
-from oal_engine.sessions import certainty, estimates
-from oal_engine.sessions.log import Entry
+from oal_engine.sessions import certainty, drift, estimates, outcome
 from oal_engine.sessions.session import Session
 
 from .. import charts
@@ -22,41 +21,44 @@ CLOSED = (
 
 def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
-    log = server.log
-    sentences, drawn, lines, problem = server.once("progress", lambda: _look(server.session, log))
+    sentences, drawn, lines, problem = server.once("progress", lambda: _look(server.session))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
-        note(f"No estimates so far. {problem}")
+        note(problem)
     for chart in drawn:
         charts.show(chart)
     if lines:
         table(lines[0], lines[1:])
 
 
-def _look(session: Session, log: list[Entry]) -> tuple[list[str], list[charts.Chart], list[tuple], str | None]:
+def _look(session: Session) -> tuple[list[str], list[charts.Chart], list[tuple], str | None]:
     """The sentences, the charts, the table's lines, and why there are no figures."""
-    place, (metric, title) = session.place, stopping.METRICS[session.multiclass]
-    drawn, lines, problem, closed = charts.of_session(session), [], None, None
+    place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
+    drawn, lines, problem, closed, late = charts.of_session(session), [], None, None, None
     values: stopping.Curve | None = None
     if session.labelled:
-        lines = [("So far", *charts.NAMES.values()), *metric_lines(session, place.counts)]
+        until = "At the end" if place.progress.end else "So far"
+        lines = [(until, *charts.NAMES.values()), *metric_lines(session, place.counts)]
         rounds, counts = session.curve()
         values = rounds, session.evaluate(counts, "push")[metric]
     else:
-        estimate = estimates.of_session(session)
+        estimate, quarter, points = estimates.look(session)
         problem = estimate.reason
-        if not problem:
-            closed = estimate.closed
-            points = estimates.curve(session)
+        if estimate.known:
+            closed, late = estimate.closed, outcome.last_quarter(quarter)
             drawn = [*charts.estimated(session, points), *drawn]
-            lines = [("Estimated so far", *charts.NAMES.values()), *estimate_lines(estimate.metrics)]
-            values = [t for t, *_ in points], charts.guesses(points, "push", metric)[0]
+            lines = [("Estimated", *charts.NAMES.values()), *estimate_lines(estimate.metrics)]
+            known_rounds, ends = estimates.line(points, "push", metric)
+            values = known_rounds, ends[0]
     theta = 0.0 if session.multiclass else session.settings.theta
     sentences = spending.sentences(session.settings, session.state.plan, place.progress, log)
+    if late:
+        sentences.append(late)
     if closed is not None:
         sentences.append(CLOSED.format(closed + 1))
     sentences.append(stopping.sentence(log, theta, title, values))
-    return [*sentences, *_certain(session)], drawn, lines, problem
+    changed = drift.sentence(session)
+    return [*sentences, *_certain(session), *([changed] if changed else [])], drawn, lines, problem
 
 
 def _certain(session: Session) -> list[str]:

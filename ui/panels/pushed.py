@@ -14,7 +14,6 @@ from ..card_server import CardServer
 from ..components import item_list
 from ..meanings import MEANINGS
 from ..messages import View
-from ..page import annotator
 from .guidelines import may_edit
 
 COST = (
@@ -48,8 +47,7 @@ def _item(session: Session, row: int) -> int:
 def _switch(server: CardServer) -> bool:
     """Whether marks train, for everybody in the session."""
     session = server.session
-    settings = server.settings()
-    stands, fixed = settings.feedback_trains, not may_edit(settings.owner, annotator())
+    stands, fixed = server.settings().feedback_trains, not may_edit(server)
     chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}", disabled=fixed)
     if fixed:
         chosen = stands
