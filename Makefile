@@ -11,6 +11,7 @@ check: SELECTED = -m "not slow"
 check test: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml oal_engine ui pages home.py app.py
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(SELECTED)
 
 .venv/bin/python:

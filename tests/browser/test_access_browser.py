@@ -14,7 +14,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 
 from oal_engine.datasets import demo
 from oal_engine.sessions.settings import create
-from tests.harness.browser import UPGRADE, Card, running
+from tests.harness.browser import PATIENCE, UPGRADE, Card, running
 
 SECRET = "a-secret-of-the-server-and-of-nobody-else"
 SECRETS = f"""
@@ -29,7 +29,6 @@ server_metadata_url = "http://127.0.0.1:9/nowhere"
 allowed = ["ben@example.org"]
 owners = ["anna@example.org"]
 """
-PATIENT = 30  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +135,7 @@ def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, anoth
     other.get_by_role("button", name="ben@example.org").click()
     other.get_by_role("button", name="Log out").click()
     expect(other.get_by_role("button", name="Log in")).to_be_visible()
-    expect(page.get_by_role("button", name="Log in")).to_be_visible(timeout=1000 * PATIENT)
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
     expect(page.get_by_test_id("oal-card")).to_have_count(0)
     page.keyboard.press("a")
     assert before == len(answers(store, session))
@@ -161,7 +160,7 @@ def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, ano
     page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     Card(page)
     secrets.write_text(SECRETS.replace("ben@", "carla@"))
-    expect(page.get_by_role("button", name="Log out")).to_be_visible(timeout=1000 * PATIENT)
+    expect(page.get_by_role("button", name="Log out")).to_be_visible()
     assert "ben@example.org is not on the list of who may enter." == closed(page)
 
 
@@ -184,7 +183,7 @@ def test_a_forged_cookie_is_no_log_in(visit, app, another):
 
 def asked(server, path, method="GET", **headers):
     """The status and the headers of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENT)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)
@@ -272,7 +271,7 @@ def upload(server, page, session, length):
     """Say that a file comes, with everything that Streamlit asks for, and hear what is answered before a byte of it."""
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
     pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENT)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
     connection.sendall(
         f"PUT /_stcore/upload_file/{session}/file HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nCookie: {pairs}\r\n"
         f"X-Xsrftoken: {cookies['_streamlit_xsrf']}\r\nContent-Type: multipart/form-data; boundary=x\r\n"

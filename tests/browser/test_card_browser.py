@@ -197,10 +197,9 @@ def test_skipped_items_of_two_people_are_answered_once(visit, app, another, stor
         expect(card("text")).to_contain_text("item 0 ")
     ben("button--1").click()
     ben.saved()
-    expect(ben("text")).to_contain_text("item 2 ")
+    expect(ben("text")).to_contain_text("item 3 ")
     dora.tap("Escape")
     expect(dora("text")).to_contain_text("item 2 ")
-    expect(dora.root).to_have_attribute("data-question", ben.question)
     dora.press("x")
     dora.saved()
     assert history(store, session) == [("i0", 0, False), ("i1", 1, True), ("i0", -1, True), ("i2", -1, True)]

@@ -134,7 +134,7 @@ def test_a_removed_session_is_an_end_with_a_way_home(script):
     script("offer").click()
     gone = {"end": "removed", "result": "Its answers are gone with it.", "counters": COUNTERS | {"skipped": 3}}
     script.give(place(None, **gone), links={"All sessions": "./"})
-    assert script("text").inner_text().split("\n")[0] == "This session was removed"
+    assert script("text").inner_text().split("\n")[0] == "This session is not open to you any more"
     assert script("offer").is_visible() is False
     script.press("a", "z")
     assert script.posts == []

@@ -98,7 +98,7 @@ def test_a_reload_keeps_the_item_and_the_unsaved_answers(label, app, store):
     app.kill()
     card.press("x")
     card.tap("a")
-    card.says("unsaved 2 · waiting for the server…")
+    card.says("unsaved 2 · kept in this browser, and sent when the server is back")
     with pytest.raises(Error, match="ERR_CONNECTION_REFUSED"):
         page.reload()
     app.start()
@@ -183,7 +183,7 @@ def test_forty_labels_of_a_real_stream_survive_a_killed_server(visit, shared, tm
         app.kill()
         answer()
         answer(wait=False)
-        card.says("unsaved 2 · waiting for the server…")
+        card.says("unsaved 2 · kept in this browser, and sent when the server is back")
         card.tap("a")
         app.start()
         card.saved()

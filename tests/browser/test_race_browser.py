@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from oal_engine.experiments import race
 from oal_engine.kernel import metrics, stream
-from tests.harness.browser import PATIENCE, PHONE
+from tests.harness.browser import PHONE
 from tests.harness.markup import MARKUP, RUN
 from ui.meanings import MEANINGS
 
@@ -114,7 +114,7 @@ def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
     page.get_by_role("combobox").first.click()
     page.get_by_role("option", name="things lost").click()
     note = page.get_by_text("All 210 items, in random order. The plane holds the first two")
-    expect(note).to_be_visible(timeout=4000 * PATIENCE)  # four algorithms may have to be compiled
+    expect(note).to_be_visible()  # four algorithms may have to be compiled
     watched.scrub("End")
     expect(watched("clock")).to_have_text("210 / 210")
     expect(watched("lane").first.get_by_text("**bold** $x$ :red[x]")).to_be_visible()

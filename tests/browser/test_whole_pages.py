@@ -46,7 +46,7 @@ def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     unharmed(page)
     page.goto(app.url("/"))
     expect(page.get_by_text(names["name"], exact=True)).to_be_visible()
-    expect(page.get_by_text(MARKUP, exact=True)).to_be_visible()
+    expect(page.get_by_text(MARKUP, exact=True).and_(page.locator("b"))).to_be_visible()
     button(page, "New session").click()
     choose(page, "Data set", MARKUP)
     expect(page.get_by_role("combobox", name="Data set")).to_have_value(MARKUP)
@@ -157,6 +157,7 @@ def test_own_items_are_three_clicks_and_two_fields_from_their_first_question(vis
             button(page, "Upload").click()
         chooser.value.set_files(path)
     elif way == "drop":
+        page.get_by_test_id("stFileUploaderDropzone").first.wait_for(state="attached")
         page.evaluate(DROP, [path.name, path.read_text()])
     else:
         button(page, "Paste texts").click()

@@ -43,7 +43,7 @@ def test_import_and_lists(ok, numbers, tweets):
         "negatives": 45,
         "classes": None,
     }
-    assert summary | {"skipped": {}} == imported
+    assert summary | {"skipped": {}, "near_duplicates": 0} == imported
     assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
     Store("other.db").close()
     assert {"datasets": []} == ok("datasets", "--db", "other.db", "--json")
@@ -109,7 +109,7 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
     more = tweets.with_name("more.csv")
     more.write_text("title,body\nnew,happy words\nnewer,other words\n")
     np.save(tmp_path / "w.npy", np.eye(3)[:2])
-    assert "a: appended 2, dropped 0 exact duplicates.\n" == ok("append", "a", more, "--vectors", "w.npy")
+    assert ok("append", "a", more, "--vectors", "w.npy").startswith("a: appended 2, dropped 0 exact duplicates. ")
     message = "--vectors is for files: lines of standard input bring their own. Got w.npy."
     assert (1, "", f"error: {message}\n") == run("append", "a", "-", "--vectors", "w.npy")
     plain, beside = (ok("replay", tweets, *labels, *options, *RUN) for options in ((), ("--vectors", "v.npy")))

@@ -117,7 +117,7 @@ def test_the_rows_of_old_items_do_not_move(texts):
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
     """A text that was imported or appended before is dropped, also within one append and under another id."""
     again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
-    assert Taken(appended=2, duplicates=2) == fed(texts, *again)
+    assert Taken(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
     assert Taken(duplicates=4) == fed(texts, *again)
     assert ["new", "New"] == [text for _, text, *_ in stored(store, texts)][3:]
 
@@ -127,6 +127,20 @@ def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
     assert Taken(appended=4, renamed=1) == fed(texts, *lines)
     assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
+
+
+def test_new_words_are_counted_by_batch(store, texts):
+    """The share of the words that the vocabulary lacks is kept with each batch, without the texts that are dropped; at
+    the import a word is new that no other text holds. What a feed brings is one batch of up to 1,000 items."""
+    expected = "0.0% of the words are new to the vocabulary; 9.1% at the import."
+    assert expected == feeds.report(texts, fed(texts, "so #happy day", "so #happy today")).partition(". ")[2]
+    lines = [f"Zebra zebra {k} day" for k in range(1002)]
+    taken = fed(texts, *lines, "new " + TEXTS[0][1])
+    assert (1002 * 3 + 4, 1002 + 992 + 1) == (taken.words, taken.new_words)  # a digit is no news
+    first, second, *rest = (tuple(batch.values())[:-1] for batch in store.batches(texts.id))
+    assert ([(0, 3, 11, 1), (3, 1, 3, 0)], 4) == ([first, second], rest[0][0])
+    assert [1003, taken.words, taken.new_words] == np.sum(rest, axis=0)[1:].tolist()
+    assert len(rest) <= 2
 
 
 def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
@@ -584,7 +598,8 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
         process.send_signal(signal.SIGINT)
         assert (
             "texts: appended 2, dropped 1 exact duplicate, 2 lines could not be read "
-            "(2 broken lines (first at line 2)).\n"
+            "(2 broken lines (first at line 2)). "
+            "100.0% of the words are new to the vocabulary; 9.1% at the import.\n"
         ) == process.stdout.read()
         assert (0, "") == (process.wait(), process.stderr.read())
 
@@ -595,7 +610,8 @@ def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
 
     code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
-    assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4,
+    assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4, "near_duplicates": 0,
+                "words": 2, "new_words": 1, "new_at_import": 1 / 11,
                 "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
     code, _, problem = command("append", "nothing", path, "--db", store.path)

@@ -66,9 +66,9 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
-    assert "appended 10, dropped 30 exact duplicates" == imports.append(
-        store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None
-    )
+    taken = imports.append(store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None)
+    new = "20.0% of the words are new to the vocabulary; 13.3% at the import."
+    assert f"appended 10, dropped 30 exact duplicates. {new}" == taken
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_vectors_come_beside_an_upload(store):
     np.save(short := io.BytesIO(), np.eye(3))
     file = named("text,label\nnew words,pos\nnew kind1,pos\nnew text,neg\n", "y.csv")
     taken = imports.append(store, file, "y.csv", 1, lambda *each: None, (short, "w.npy"))
-    assert "appended 3, dropped 0 exact duplicates" == taken
+    assert taken.startswith("appended 3, dropped 0 exact duplicates. ")
     with pytest.raises(formats.DataError, match=r"w\.npy must have one vector for each of the 30 rows of x\.csv"):
         imports.check(*more, lambda *each: None, (short, "w.npy"))
 
@@ -194,3 +194,13 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{child}")
     assert [] == store.datasets()
+
+
+def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
+    """A damaged Parquet file, over which pyarrow ends the process, ends the one that reads it and no other."""
+    path = ROOT / "tests/datasets/ends_pyarrow.parquet"
+    with pytest.raises(formats.DataError) as refused:
+        imports.check(path, path.name, COLUMNS, None, "utf-8", lambda *_: None)
+    assert str(refused.value).endswith(".")
+    assert "\n" not in str(refused.value)
+    assert [] == children()

@@ -96,6 +96,22 @@ def test_terms_without_a_column_share_some():
         Vocabulary(known.terms, known.document_frequency, 5, known.settings | {"new": 67})
 
 
+def test_the_words_of_texts_are_numbered_the_rarest_first():
+    """A text has each of its words once, with how many texts of the vocabulary hold it: parts, signs and single letters
+    are no words of their own, and those in most texts are not new."""
+    known = fit(["the cat sat", "the cat ran!", "the dog ran x", "the", "the"], tokenizer="rich", min_df=1, new=8)
+    texts = ["The CATS ran, the cat: zebra zebra x 12", "", "the"]
+    words = known.read(texts)[1]
+    assert [[0, 0, 0, 2, 2, 5, 5], [], [5]] == [
+        (words.numbers[first:end] >> 32).tolist() for first, end in zip(words.ends, words.ends[1:])
+    ]
+    assert ([7, 0, 1], [3, 0, 0], [5, 0, 0]) == tuple(
+        each.tolist() for each in (words.counts(), words.rare(1), words.rare(3))
+    )
+    assert words.numbers.tolist() != known.read(["the cat sat x zebra 12 cats"])[1].numbers.tolist()
+    assert 1 == len({known.read([text])[1].numbers.tobytes() for text in ("ran cat", "cat ran cat", "Cat RAN!")})
+
+
 @settings(deadline=None)
 @given(
     st.text(st.sampled_from("aAbİßΣσς#@'-’ 😀\u200d\n") | st.characters(exclude_categories=["Cs"])),

@@ -25,8 +25,8 @@ from tests.harness import ROOT
 
 pytestmark = pytest.mark.slow
 
-TWO = ["PAA-I", "OA3-diag", "SOA3"]
-SEVERAL = ["MPAA-I", "MD-AMD"]
+TWO = ["PAA-I", "OA3-diag"]
+SEVERAL = ["MPAA-I"]
 
 
 def data(classes=2, n=200, d=6, seed=0):

@@ -5,6 +5,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.experiments import tuned_runs
+from oal_engine.experiments.replays import replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.reproduction import protocols, published
@@ -49,6 +50,22 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
         )  # fmt: skip
         assert replay.curve.tolist() == line.counts[k, line.label_marks :].tolist()
         assert replay.queried == line.asked[k]
+
+
+@pytest.mark.parametrize("budget", [20, ROUNDS])
+def test_floors_are_those_of_replays(store, budget):
+    """What the runs of a comparison are certain of, now and when it is loaded, is what the same replays say, where the
+    budget is spent early and where it lasts to the end."""
+    wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
+    made = experiments.compare(wanted, store)
+    expected = replay(
+        experiments.chosen("PAA-I", {}), table(0), permutations=3, seed=wanted.seed, budget=budget, floor=0.6,
+        alpha_p=0.7,
+    )  # fmt: skip
+    for each in (made, experiments.load(store, made.name)):
+        (line,) = each.as_json()["results"]
+        assert [run["floor"] for run in expected["runs"]] == [run["floor"] for run in line["runs"]]
+        assert 0 < line["mean"]["floor"]["push_query"]["recall"] < 1
 
 
 def test_the_curve_is_over_the_runs(store):

@@ -40,9 +40,10 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
         | ({"criterion": "macro_f1"} if classes else {}) | more
     )  # fmt: skip
     rng = np.random.default_rng(7)
+    floors = (["floor"], rng.integers(1, 9, (permutations, 2, 4))) if spec.floor else ()
     lines = [
         Result(each, algorithm, budget, classes, setting, [[setting, 0.5]] if spec.tune != "none" else [], ["job"],
-             counts(rng, permutations, 9, len(classes), 8 - k))
+             counts(rng, permutations, 9, len(classes), 8 - k), 0, *floors)
         for each in data
         for budget in budgets
         for k, algorithm in enumerate(algorithms)
@@ -55,6 +56,7 @@ COMPARISONS = {
     "two classes": {},
     "three classes": {"algorithms": {"MPAA-I": {}, "MD-AMD": {}}, "data": (EVIL,), "classes": ("a", EVIL, "c")},
     "one of each": {"algorithms": {"OAAL": {}}, "data": ("one",), "budgets": (5,), "permutations": 1},
+    "floors": {"algorithms": {"OAAL": {}, "PAA-I": {}}, "data": ("one",), "budgets": (5,), "floor": 0.5},
     "a sweep": {
         "algorithms": {"OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1]}},
         "data": (EVIL,),
@@ -80,6 +82,8 @@ def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
     runs = [run for line in comparison.as_json()["results"] for run in line["runs"]]
     assert [run["push_query"][metric] for run in runs] == frame[f"push_query_{metric}"].tolist()
     assert [run["queried"] for run in runs] == frame["queried"].tolist()
+    if comparison.has_floors:
+        assert [run["floor"]["push"]["recall"] for run in runs] == frame["floor_push_recall"].tolist()
     again = pandas.read_csv(io.BytesIO(report.csv(comparison)))
     assert frame["data"].tolist() == again["data"].tolist()
     assert frame.columns.tolist() == again.columns.tolist()
@@ -105,7 +109,8 @@ def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
     assert {columns} == {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows}
     assert len(comparison.lines) + 1 == len(rows)
     assert "$y$" not in text
-    assert len(comparison.blocks()) * (columns - 2) == text.count(r"\textbf")
+    floors = 2 * comparison.has_floors
+    assert len(comparison.blocks()) * (columns - 2 - floors) == text.count(r"\textbf")
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")

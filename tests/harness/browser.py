@@ -24,7 +24,7 @@ ARGUMENTS = (
     " --disable-component-update --disable-sync --disable-auto-reload --process-per-site"
 ).split()
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
-PATIENCE = 30  # seconds; a busy machine is no failure, and what comes at once is not waited for
+PATIENCE = 120  # seconds; a busy machine is no failure, and what comes at once is not waited for
 # Streamlit's deep links, and what it and the browser say of a server that is killed.
 CALM = (
     "favicon",
@@ -70,8 +70,8 @@ def chromium():
 class Server:
     """The app as a person starts it, on a port and with a database of its own, in any working directory."""
 
-    def __init__(self, folder, work=ROOT, **environment):
-        self.database, self.log, self.port = folder / "studio.db", folder / "server.log", free_port()
+    def __init__(self, folder, work=ROOT, port=None, **environment):
+        self.database, self.log, self.port = folder / "studio.db", folder / "server.log", port or free_port()
         self.work, self.environment = work, os.environ | {"OAL_DB": str(self.database)} | environment
         self.start()
 

@@ -409,3 +409,17 @@ def count_bound(martingales, risk, counts):
     martingales: functions of a count; each is the product over the positives of what its questions make of them.
     """
     return [count for count in counts if np.mean([each(count) for each in martingales]) < 1 / risk]
+
+
+def drift_capital(values, seed, bets, jumps):
+    """The mean capital of all bets on the ranks of the items after each of them, with whole lists counted again."""
+    held = {(k, j): np.full(len(bets), 1 / len(bets)) for k in range(values.shape[1]) for j in range(len(jumps))}
+    course = []
+    for t in range(len(values)):
+        for (k, j), capital in held.items():
+            before, own = values[:t, k], values[t, k]
+            uniform = (np.sum(before > own) + draw(seed + k, t) * (np.sum(before == own) + 1)) / (t + 1)
+            mixed = (1 - jumps[j]) * capital + jumps[j] * capital.mean()
+            held[k, j] = mixed * (1 + bets * (uniform - 0.5))
+        course.append(sum(capital.sum() for capital in held.values()) / len(held))
+    return course

@@ -227,7 +227,6 @@ def replay(chosen, rho=2.0):
 PROMISES = [
     it_equals_its_dense_twin,
     rows_of_one_feature_equal_the_twin,
-    a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits,
     threads_give_the_same_bits,
     another_process_gives_the_same_bits,
 ]

@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import timedelta
 from itertools import count
 
 import numpy as np
@@ -14,6 +15,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
+PEOPLE = ("anna", "ben", "carla")
 EVENTS = (f"event {number}" for number in count())
 RUNS = [  # data, algorithm, more settings: what the tests share, for every pair is compiled once
     ("sparse", "PAA-I", {}),
@@ -50,6 +52,13 @@ def begin(store, data="sparse", algorithm="PAA-I", **more):
 def truth(opened):
     """The true label of the item of the current question."""
     return int(opened.y[opened.place.asked.item])
+
+
+def reply(opened, who, label=None, place=0):
+    """Answer a question that somebody has, truly if not otherwise; the question."""
+    asked = opened.held(who)[place]
+    opened.answer(next(EVENTS), asked.id, int(opened.y[asked.item]) if label is None else label, who)
+    return asked
 
 
 def say(opened, label, event=None, **more):
@@ -138,3 +147,9 @@ def text_of(store, session):
     file = io.StringIO()
     publish(store, session, file)
     return file.getvalue()
+
+
+def erase(store, session):
+    """Remove a session for good."""
+    store.remove_session(session)
+    store.erase_removed(timedelta())

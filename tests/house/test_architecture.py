@@ -134,13 +134,13 @@ def texts():
         folders[:] = [
             name
             for name in folders
-            if name in kept or not re.match(r"\.|__pycache__$|build$|.*\.(rows|egg-info)$", name)
+            if name in kept or not re.match(r"\.|__pycache__$|build$|.*\.(rows|backups|egg-info)$|findings$", name)
         ]
         for path in (Path(folder, name) for name in files if not name.startswith("studio.db")):
             try:
                 yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
             except UnicodeDecodeError:
-                binary = (".png", ".gif", ".webp", ".npy", ".npz", ".db", ".xz", ".gz")
+                binary = (".png", ".gif", ".webp", ".npy", ".npz", ".parquet", ".db", ".xz", ".gz")
                 assert path.suffix in binary, f"{path} is no text"
 
 

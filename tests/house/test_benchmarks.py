@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.harness import ROOT
@@ -21,6 +23,7 @@ import growth
 import label_latency
 import labeling_tools
 import load
+import no_tuning
 import seeds
 import throughput
 from common import Shape, fitting, own_rule
@@ -112,12 +115,35 @@ def test_what_needs_no_tuning_is_held_against_the_best_of_tuning():
     assert all(50 < line["f1"]["auto"] < 100 for line in lines)
 
 
+def test_streams_change_as_they_say():
+    """The second half of a swap has the later labels, a quarter of a ramp's positives is in its first half, and a
+    stream that is sorted by a column follows it roughly."""
+    n = 40_000
+    y = np.where(np.arange(n) % 50, -1, 1)
+    data = SimpleNamespace(y=y, items=SimpleNamespace(vectors=np.arange(2.0 * n).reshape(n, 2)))
+    swapped, order = no_tuning.changed(data, "another class", -y, 0)
+    assert ([*y[order[: n // 2]]], [*-y[order[n // 2 :]]]) == ([*swapped[order[: n // 2]]], [*swapped[order[n // 2 :]]])
+    same, order = no_tuning.changed(data, "ramp", None, 0)
+    assert (0.25, n) == (
+        pytest.approx((same[order[: n // 2]] > 0).sum() / (y > 0).sum(), abs=0.05),
+        np.unique(order).size,
+    )
+    assert 0.8 < np.corrcoef(no_tuning.changed(data, 0, None, 0)[1], np.arange(n))[0, 1] < 1
+
+
 def test_floors_are_held_against_the_truth():
     """Sessions of every kind are run, and each rule to stop has a line; floors hold but for their risk."""
     results = run("certainty.py", "--quick", "--orders", "1", "--screenings", "1")
     assert list(certainty.WAYS) == [line["way"] for line in results["sessions"]]
     assert sum(line["wrong"] for line in results["sessions"]) <= 1
     assert {"the floor", "QuantCI"} <= {line["rule"] for line in results["stops"]}
+
+
+def test_alarms_are_counted_in_shuffled_and_changed_streams():
+    """Every stream has an alarm or none, and those of a change come after it or before it."""
+    results = run("drift.py", "--quick", "--streams", "20", "--repeats", "5")
+    assert {"tweets": 20} == {name: len(alarms) for name, alarms in results["false"].items()}
+    assert [("prevalence", 5)] == [(line["way"], line["early"] + len(line["delays"])) for line in results["changes"]]
 
 
 def test_estimates_are_held_against_the_truth():
@@ -128,6 +154,13 @@ def test_estimates_are_held_against_the_truth():
     shown = [line for line in lines if line["shown"]]
     assert shown
     assert all(0 <= line["coverage"] <= 1 and 0 < line["half_width"] < 0.5 for line in shown)
+
+
+def test_probabilities_are_held_against_the_truth():
+    """On the demo the probabilities of items not asked tell more than their share, and are near the truth."""
+    lines = run("calibration.py", "--quick", "--orders", "1")
+    assert {"all", "100 labels", "300 labels", "1000 labels", "tweets"} >= {line["of"] for line in lines} >= {"all"}
+    assert all(0 < line["log loss"] < 1 and abs(line["told"] - line["true"]) < 0.2 for line in lines)
 
 
 @linux
@@ -142,10 +175,9 @@ def test_growth_measures_every_axis(monkeypatch):
 
 
 @linux
-@pytest.mark.parametrize("learner", ["pa-i", "ssacog-ii"])
-def test_a_replay_takes_no_more_memory_than_promised(learner):
+def test_a_replay_takes_no_more_memory_than_promised():
     """Beyond the rows and the learner's state a replay of 300,000 rounds takes at most 50 MB."""
-    point = growth.in_fresh_process(Shape(300_000, 60, 20), learner, 1)
+    point = growth.in_fresh_process(Shape(300_000, 60, 20), "pa-i", 1)
     assert point["rows_mb"] > 60
     assert growth.ALLOWED >= point["excess_mb"]
 

@@ -11,7 +11,15 @@ from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
-from tests.harness.promises import assert_twins, data_for, fitting, mixed, replay, run
+from tests.harness.promises import (
+    a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits,
+    assert_twins,
+    data_for,
+    fitting,
+    mixed,
+    replay,
+    run,
+)
 
 assert config.DISABLE_JIT
 # Instructions of the processor, none of Python.
@@ -22,6 +30,7 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 FITTING = [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
+EVERY = [*dict.fromkeys([*FITTING, *((name, "symmetric") for name in LEARNERS)])]  # each learner and each rule
 
 
 def away_from_defaults(kind):
@@ -30,12 +39,7 @@ def away_from_defaults(kind):
 
 @pytest.mark.parametrize(
     ("matrix", "learner", "rule"),
-    [(csr_array, *pair) for pair in PAIRS]
-    + [
-        (rows, *pair)
-        for rows in (np.asarray, mixed)
-        for pair in dict.fromkeys([*FITTING, *((name, "symmetric") for name in LEARNERS)])
-    ],
+    [(csr_array, *pair) for pair in PAIRS] + [(rows, *pair) for rows in (np.asarray, mixed) for pair in EVERY],
 )
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
     """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas; on other
@@ -44,6 +48,12 @@ def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
     X = X.astype(np.float32).astype(np.float64)  # as a block holds them
     assert_twins(X, y, order, learner, rule, matrix=matrix)
     assert_twins(X, y, order, learner, rule, matrix=matrix, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
+
+
+@pytest.mark.parametrize(("learner", "rule"), EVERY)
+def test_steps_give_the_bits_of_a_replay(learner, rule):
+    """Whoever stops at every question, and saves and loads all state, asks and learns as a replay does."""
+    a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
 
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)

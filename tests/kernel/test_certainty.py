@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oal_engine.kernel import certainty, metrics
-from oal_engine.kernel.certainty import HIDDEN, OF_HIDDEN, PUSHED, RISK, fewest_pushed, floors, most_hidden
+from oal_engine.kernel.certainty import HIDDEN, OF_HIDDEN, PUSHED, RISK, fewest_pushed, floors, most_hidden, tables
 from tests.harness.naive import count_bound
 
 CHANCES = np.array([0.1, 0.5, 0.05, 1.0, 0.2, 0.05])
@@ -69,7 +69,7 @@ def test_floors_hold_at_every_look():
     wrong, last = 0, []
     for seed in range(200):
         arguments, counts = session(np.random.default_rng(seed))
-        known = floors(*arguments)
+        known = floors(tables(*arguments))
         over = 0
         for name in metrics.EVALUATIONS:
             real = metrics.evaluate(counts, name)
@@ -84,7 +84,7 @@ def test_floors_are_sharper_with_what_a_person_has_read():
     """Where all pushed items were read, their positives are known: no floor is lower for it, and recall is higher."""
     arguments, counts = session(np.random.default_rng(3))
     found = metrics.confusion(counts, "push")[0]
-    known, read = floors(*arguments), floors(*arguments, found=found)
+    known, read = floors(tables(*arguments)), floors(tables(*arguments, found=found))
     assert all((read[e][m] >= known[e][m]).all() for e in metrics.EVALUATIONS for m in certainty.KNOWN)
     assert read["push"]["recall"][-1] > known["push"]["recall"][-1] + 0.05
     assert (read["push"]["precision"] == metrics.evaluate(counts, "push")["precision"]).all()
@@ -94,7 +94,7 @@ def test_where_every_item_was_asked_the_floors_are_the_metrics():
     """Nothing is left to bound; a skip counts as not positive."""
     y, pushed = np.array([1, -1, 1, 0] * 10), np.array([1, 1, 0, 0] * 10, bool)
     size = np.array([40])
-    known = floors(y, pushed, np.ones(40), size, size, np.array([20]), 0.1)
+    known = floors(tables(y, pushed, np.ones(40), size, size, np.array([20]), 0.1))
     assert [0.5, 0.5, 0.5, 0.5] == [known["push"][metric][0] for metric in certainty.KNOWN]
     assert (1.0, 0.5) == (known["push_query"]["recall"][0], known["push_query"]["precision"][0])
 
@@ -102,5 +102,5 @@ def test_where_every_item_was_asked_the_floors_are_the_metrics():
 def test_before_any_answer_nothing_is_certain():
     """All floors are 0 where nothing has passed."""
     nothing = np.zeros(0)
-    known = floors(nothing, nothing.astype(bool), nothing, *(np.zeros(1, int) for _ in range(3)), 0.1)
+    known = floors(tables(nothing, nothing.astype(bool), nothing, *(np.zeros(1, int) for _ in range(3)), 0.1))
     assert {0.0} == {float(values[0]) for metric in known.values() for values in metric.values()}

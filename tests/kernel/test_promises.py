@@ -4,7 +4,13 @@ import pytest
 
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
-from tests.harness.promises import EXCEPTIONS, LEARNER_PROMISES, RULE_PROMISES, fitting
+from tests.harness.promises import (
+    EXCEPTIONS,
+    LEARNER_PROMISES,
+    RULE_PROMISES,
+    a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits,
+    fitting,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -27,3 +33,19 @@ class TestRules:
     def test_a_rule_keeps_the_promise(self, promise, learner, rule):
         """Each rule keeps each promise with a binary and a multi-class learner that it works with."""
         promise(learner, rule)
+
+
+@pytest.mark.parametrize(
+    ("learner", "rule"),
+    [
+        ("pa-i", "asymmetric"),
+        ("ssacog-ii", "variance"),
+        ("m-ada-md", "discriminative"),
+        ("pool", "paced"),
+        ("m-dual", "paced"),
+    ],
+)
+def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
+    """The steps of a session, compiled, equal a replay for each kind of state; in plain Python for every learner and
+    every rule (interpreted.py)."""
+    a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)

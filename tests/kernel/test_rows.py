@@ -47,6 +47,16 @@ def test_products_are_those_of_the_whole_row(columns):
     np.testing.assert_allclose(w, twin, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("kind", ["sparse", "dense", "mixed"])
+def test_the_entries_of_some_rows_are_found(kind):
+    """They are where the rows are not zero, row by row; of mixed rows those before the dense block."""
+    X, places = table(), np.array([5, 3, 0, 5])
+    kept = mixed(X) if kind == "mixed" else rows.as_rows(X if kind == "dense" else csr_array(X))
+    part = X[:, : kept.columns - kept.width] if kind == "mixed" else X
+    for expected, actual in zip(np.nonzero(part[places]), rows.entries(kept, places)):
+        np.testing.assert_array_equal(expected, actual)
+
+
 def digest():
     """The bits of the products of mixed rows."""
     sums, rng = np.empty((40, 3)), np.random.default_rng(1)

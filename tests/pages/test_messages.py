@@ -231,6 +231,7 @@ def test_a_session_that_is_removed_says_so(app_store, work):
         server.handle(messages.read(messages.CardEvent, LABEL | {"question": question}), "anna")
     shown = server.payload("Not stored: this session was removed.", "anna", 0)
     assert (None, "removed") == (shown["place"]["question"], shown["place"]["end"])
+    assert "This session was removed. Its owner can restore it for 30 days." == shown["place"]["result"]
     assert {"All sessions": "./"} == shown["links"]
     assert "There is no session yet." in words(at.run())
     assert not at.exception

@@ -259,7 +259,7 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
     late = run("pages/1_Label.py", session=str(session), annotator="ben")
     answer(late, session, [event("e2", first, -1)])
     assert not late.exception
-    assert [row["label"] for row in store.answers(session)] == [1, None]
+    assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
@@ -269,7 +269,7 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
-    assert "No estimates so far." in words(at)
+    assert "Estimates need 5 more positive answers." in words(at)
     assert "Answers of each class" in words(at)
     assert "Weighted sum</b>" not in words(at)
 
@@ -282,9 +282,11 @@ def test_a_session_is_removed_only_after_a_question(store, texts):
     at = run("home.py")
     at.button(key=f"remove-{session}").click().run()
     assert [session] == [row["id"] for row in store.sessions()]
-    assert "with its 1 answer? It cannot be undone." in words(at)
+    assert "with its 1 answer? It can be restored on this page for 30 days." in words(at)
     at.button(key="remove-sure").click().run()
     assert [] == store.sessions()
+    at.button(key=f"restore-{session}").click().run()
+    assert [(session, 1)] == [(row["id"], row["labels"]) for row in store.sessions()]
 
 
 @pytest.mark.parametrize("budget", [0.0, -5.0, 2.5, 1e17])
@@ -375,6 +377,25 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
 
 
+@pytest.mark.parametrize(("kind", "items", "said"), [
+    ("keep", 40, "37 items are nearly the same as an earlier one."),
+    ("once", 3, "Left out 37 near-duplicates, counted with the first."),
+])  # fmt: skip
+def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp_path, kind, items, said):
+    """The page says how many texts are nearly the same as an earlier one, and shows the first of the largest groups."""
+    path = tmp_path / "messages.csv"
+    path.write_text("text\n" + "\n".join(f"<b>hello</b> word{k % 3}{'!' * k}" for k in range(40)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    at.segmented_control(key="near").set_value(kind).run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    assert items == store.dataset("messages")["items"]
+    listed = ["14 × <b>hello</b> word0", "13 × <b>hello</b> word1!", "13 × <b>hello</b> word2!!"]
+    assert [said, *listed] == [each.value for each in at.text][-4:]
+
+
 @pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
 def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
     """Numbers are imported with the features that suit them or those that are chosen; what is counted are columns."""
@@ -431,7 +452,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
         f"kind {k}": 4 for k in range(2, 8)
     }
     listed = "10 classes: $x$ (5), <b>bold</b> (5), kind 0 (5), kind 1 (5), kind 2 (4), kind 3 (4) and 4 more"
-    assert [text.value for text in at.text] == [listed]
+    assert listed == at.text[0].value
     assert "10 classes" in words(run("home.py"))
 
 
@@ -490,6 +511,9 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     at.button(key="append").click().run()
     assert not at.exception
     assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
+    said, *listed = [each.value for each in at.text][-3:]
+    assert "Added last: 100.0% of the words are new to the vocabulary; 16.7% at the import." == said
+    assert ["items 21 to 21, 100.0% new words", "items 1 to 20, 16.7% new words"] == [each[12:] for each in listed]
     assert 21 == store.dataset("texts")["items"]
 
 
@@ -500,7 +524,7 @@ def test_a_data_set_in_use_cannot_be_removed(store, texts):
     store.remove_session(session)
     at = run("pages/4_Data.py")
     at.button(key=f"remove-{texts}").click().run()
-    assert "with its 60 items? It cannot be undone." in words(at)
+    assert "with its 60 items and the 1 removed session on it? It cannot be undone." in words(at)
     assert [texts] == [row["id"] for row in store.datasets()]
     at.button(key="remove-sure").click().run()
     assert store.datasets() == []

@@ -2,6 +2,7 @@
 
 from oal_engine.datasets import formats
 from oal_engine.sessions import certainty
+from oal_engine.sessions.session import Session
 from tests.harness.pages import run, words
 from ui.card_server import CardServer
 
@@ -75,6 +76,19 @@ def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
     assert 1 == len(feeds)
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     assert [] == [box.key for box in at.toggle if box.key.startswith("new-feed")]
+
+
+def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(app_store, keep):
+    """The parameters that a changing stream needs go with the session, as far as its algorithm has them."""
+    keep()
+    for algorithm, expected in (("auto", {"early": 0, "memory": 100}), ("auto-sum", {"early": 0, "memory": 2000})):
+        at = run("home.py")
+        at.button(key="new").click().run()
+        at.selectbox(key="new-algorithm").select(algorithm).run()
+        at.toggle(key="new-changes").set_value(True).run()
+        at.button(key="new-send").click().run()
+        parameters = Session(app_store, app_store.sessions()[0]["id"]).strategy.parameters
+        assert expected == {name: parameters[name] for name in expected}
 
 
 def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):

@@ -10,7 +10,18 @@ from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import bundle, estimates, look_back
 from oal_engine.sessions.session import DIGEST_EVERY, Session
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, bits, database, label_until_the_end, say, take_back, text_of, truth
+from tests.harness.sessions import (
+    EVENTS,
+    begin,
+    bits,
+    database,
+    erase,
+    label_until_the_end,
+    say,
+    take_back,
+    text_of,
+    truth,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -187,7 +198,7 @@ def test_an_altered_addition_does_no_harm(tmp_path, change):
     say(opened, 1)
     lines = [json.loads(line) for line in text_of(store, opened.id).splitlines()]
     lines[next(k for k, line in enumerate(lines) if "added_at" in line)] |= change
-    store.remove_session(opened.id)
+    erase(store, opened.id)
     try:
         adopted = bundle.adopt(store, io.StringIO("".join(json.dumps(line) + "\n" for line in lines)))
     except JsonLinesError:

@@ -1,5 +1,7 @@
 """Backups are consistent while others write, `check` detects damage, and a restore is all or nothing."""
 
+import asyncio
+import errno
 import gc
 import io
 import json
@@ -12,22 +14,28 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 from threading import Event, Thread
+from threading import enumerate as enumerate_threads
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from oal_engine import datasets
+from oal_engine.database import BACKUP
 from oal_engine.datasets import Dataset, feeds, formats
 from oal_engine.sessions import backups
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
+from ui import warm_up
 
 pytestmark = pytest.mark.slow
 
@@ -261,6 +269,160 @@ def test_a_backup_that_fails_leaves_nothing(run, tmp_path):
     code, _, err = run("backup", "kept.tar")
     assert (1, True) == (code, err.startswith("error: the rows of the data set vectors cannot be read from "))
     assert not [path for path in tmp_path.iterdir() if "backup" in path.name or "kept" in path.name]
+
+
+# Backups that a server keeps
+
+
+def at(hours):
+    """A time so many hours after the beginning of a day."""
+    return datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=hours)
+
+
+def changed_at(path, time):
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        if file.exists():
+            os.utime(file, (time.timestamp(), time.timestamp()))
+
+
+def test_the_newest_of_each_hour_and_day_are_kept(tmp_path):
+    """After 20 days with a backup every 30 minutes, those of the last 24 hours and of the last 14 days are left, and
+    nothing else in the folder is touched."""
+    path = tmp_path / "studio.db"
+    Store(path).close()
+    (tmp_path / "studio.backups").mkdir()
+    (tmp_path / "studio.backups" / "mine").mkdir()
+    names = [(at(k / 2)).strftime(BACKUP) for k in range(20 * 48)]
+    for name in names[:-1]:
+        (tmp_path / "studio.backups" / name).mkdir()
+    last = at((len(names) - 1) / 2)
+    changed_at(path, last)
+    assert names[-1] == backups.keep(path, last).name
+    hours = names[1::2][-24:]
+    days = [name for name in names if "T23-30" in name][-14:]
+    assert sorted({*hours, *days}) == [each.name for each in Store(path).backups]
+    assert (tmp_path / "studio.backups" / "mine").exists()
+
+
+def test_a_backup_is_kept_only_where_anything_is_new(tmp_path):
+    """After a backup there is none until the database was changed."""
+    path = tmp_path / "studio.db"
+    _, opened = labelled(path)
+    changed_at(path, at(0))
+    first = backups.keep(path, at(1))
+    changed_at(path, at(0))
+    assert backups.keep(path, at(2)) is None
+    opened.answer("later", opened.place.asked.id, 1)
+    second = backups.keep(path, at(3))
+    assert [first, second] == Store(path).backups
+
+
+def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
+    """It has the labels and the rows as they were, whatever was answered and appended later, or damaged."""
+    store, opened = labelled("studio.db", 20)
+    before = contents("studio.db")
+    kept = backups.keep(store.path, datetime.now(UTC))
+    links = [part.stat().st_nlink for part in kept.glob("studio.rows/*/*")]
+    assert {2} == set(links)
+    feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
+    opened.answer("later", opened.place.asked.id, 1)
+    store.close()
+    assert 0 == run("check", kept)[0]
+    Path("studio.db").write_bytes(b"a disk wrote something else here\n" * 999)
+    code, _, err = run("sessions")
+    command = f"python -m oal_engine restore {kept} --db studio.db --force"
+    assert (1, True) == (code, f"The newest backup is {kept}: stop the server, then run `{command}`." in err)
+    assert (0, f"studio.db is restored from {kept}.\n", "") == run(*command.split()[3:])
+    assert before == contents("studio.db")
+    assert 0 == run("verify", 1)[0]
+
+
+def test_a_damaged_database_takes_no_place_of_a_sound_backup(tmp_path):
+    """Whatever page is damaged, nothing is kept of it, and the sound backup stays."""
+    path = tmp_path / "studio.db"
+    labelled(path)[0].close()
+    first, sound, refused = backups.keep(path, at(0)), path.read_bytes(), 0
+    for page in range(1, len(sound) // 4096):
+        damaged(path, page, random.Random(page))
+        try:
+            kept = backups.keep(path, at(page))
+            with backups.opened(kept) as store:
+                assert [] == store.problems()
+            shutil.rmtree(kept)
+        except ValueError:
+            refused += 1
+        assert [first] == sorted(path.with_name("studio.backups").glob("2*"))
+        path.write_bytes(sound)
+    assert 20 < refused
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_answers_do_not_wait_for_a_backup(tmp_path, monkeypatch):
+    """While a backup is being written, an answer is stored and the backup is sound."""
+    path = tmp_path / "studio.db"
+    _, opened = labelled(path)
+
+    def answered_meanwhile(store, copy, rows=backups._rows):
+        opened.answer("meanwhile", opened.place.asked.id, 1)
+        return rows(store, copy)
+
+    monkeypatch.setattr(backups, "_rows", answered_meanwhile)
+    with backups.opened(backups.keep(path, datetime.now(UTC))) as store:
+        assert [] == [finding for finding in backups.check(store) if finding.problem]
+        assert (5, 6) == tuple(each.sessions()[0]["labels"] for each in (store, opened.store))
+
+
+@pytest.mark.parametrize("problem", ["unwritable", "full"])
+def test_a_backup_that_cannot_be_kept_is_a_sentence_in_the_log(tmp_path, monkeypatch, caplog, problem):
+    """A folder that cannot be written or a full disk is logged, nothing partial is left, and the next try succeeds."""
+    path, folder, link = tmp_path / "studio.db", tmp_path / "studio.backups", backups._link
+    labelled(path)
+    if problem == "unwritable":
+        folder.write_text("a file in its place")
+    else:
+        monkeypatch.setattr(backups, "_link", full)
+    tries = []
+
+    def mended(_):
+        tries.append(sorted(folder.glob("*")))
+        monkeypatch.setattr(backups, "_link", link)
+        if folder.is_file():
+            folder.unlink()
+        return len(tries) == 2
+
+    backups.keep_backups(path, SimpleNamespace(wait=mended))
+    assert [0, 1] == [*map(len, tries)]
+    assert [f"No backup of {path} was kept."] == [" ".join(each.message.split()[:6]) for each in caplog.records]
+
+
+@pytest.mark.parametrize("switch", ["0", None])
+def test_a_server_keeps_backups_unless_they_are_switched_off(tmp_path, monkeypatch, switch):
+    """The first is there soon after the start of the server; with OAL_BACKUPS=0 none is ever."""
+    path = tmp_path / "studio.db"
+    labelled(path)[0].close()
+    monkeypatch.setenv("OAL_DB", str(path))
+    monkeypatch.setattr(warm_up, "practise", lambda: None)
+    monkeypatch.delenv("OAL_BACKUPS", raising=False)
+    if switch:
+        monkeypatch.setenv("OAL_BACKUPS", switch)
+    before = set(enumerate_threads())
+
+    async def serve():
+        async with warm_up.lifespan(None):
+            await until(lambda: switch or Store(path, read_only=True).backups)
+
+    async def until(is_so):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+    with ThreadPoolExecutor(1) as elsewhere:  # the thread of a test that has a browser has a loop already
+        elsewhere.submit(asyncio.run, asyncio.wait_for(serve(), 60)).result()
+    for thread in set(enumerate_threads()) - before:
+        thread.join(60)
+    assert (0 if switch else 1) == len(Store(path).backups)
 
 
 # Check

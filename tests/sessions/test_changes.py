@@ -22,6 +22,7 @@ from tests.harness.sessions import (
     EVENTS,
     begin,
     database,
+    erase,
     label_until_the_end,
     say,
     stream_of,
@@ -469,5 +470,5 @@ def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
         correct(other, 1, SKIP)
         take_back(other)
         assert Session(there, other.id).digest() == other.digest()
-        there.remove_session(other.id)
+        erase(there, other.id)
         begin(there, "as other")

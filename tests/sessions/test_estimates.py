@@ -1,5 +1,6 @@
 """Metrics are estimated without true labels: unbiased, with intervals that cover the truth, or not at all."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,18 @@ import pytest
 from oal_engine import datasets
 from oal_engine.kernel import metrics
 from oal_engine.sessions import estimates
-from oal_engine.sessions.estimates import FORECASTS, NEEDED, curve, forecast, of_classes, of_session, side, windows
+from oal_engine.sessions.estimates import (
+    FORECASTS,
+    curve,
+    forecast,
+    jeffreys,
+    look,
+    of_classes,
+    of_last_quarter,
+    of_session,
+    side,
+    windows,
+)
 from oal_engine.sessions.look_back import Trace
 from oal_engine.sessions.settings import SKIP
 from oal_engine.store import Store
@@ -61,8 +73,8 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
 
 def test_a_budget_is_forecast_in_a_sentence():
     """Too few labels name how many would probably do; more say how exact the numbers will be, and never less exact."""
-    assert "100 labels are too few to show how good the model is; 300 would probably do." == forecast(100, False)
-    assert "250 labels will perhaps show how good the model is, to about ± 0.11." == forecast(250, False)
+    assert "99 labels are too few to show how good the model is; 200 would probably do." == forecast(99, False)
+    assert "150 labels will perhaps show how good the model is, to about ± 0.19." == forecast(150, False)
     assert "1,000 labels will probably show how good the model is, to about ± 0.03." == forecast(1000, True)
     for multiclass, steps in FORECASTS.items():
         widths = [half for _, half in steps.values()]
@@ -80,8 +92,8 @@ def simulated(seed, share=0.15, chance=0.1, n=4000):
     counts = np.zeros((2, 3, 2), np.int64)
     np.add.at(counts, (pushed.astype(int), y + 1, asked.astype(int)), 1)
     size, rounds, pushes = np.array([asked.sum()]), np.array([n]), np.array([pushed.sum()])
-    intervals, enough, *_ = windows(pushed[asked], y[asked], pi[asked], size, rounds, pushes, metrics.Weights())
-    return intervals, enough[0], counts
+    intervals, known, _ = windows(pushed[asked], y[asked], pi[asked], size, rounds, pushes, metrics.Weights())
+    return intervals, all(each[0] for each in known.values()), counts
 
 
 def test_intervals_cover_the_truth():
@@ -106,8 +118,8 @@ def test_answers_known_for_sure_leave_no_doubt():
     """Where every item of both sides was asked, each metric is exact and its interval is a point."""
     y, pushed = np.array([1, -1, 1, -1] * 20), np.array([1, 1, 0, 0] * 20, bool)
     size = np.array([80])
-    intervals, enough, *_ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
-    assert not enough[0]  # there is nothing to estimate
+    intervals, known, _ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
+    assert not any(each[0] for each in known.values())  # there is nothing to estimate
     for name, f1, sum_ in (("push", 0.5, 0.5), ("push_query", 2 / 3, 0.5)):
         assert intervals[name]["f1"][:, 0].tolist() == pytest.approx([f1] * 3)
         assert intervals[name]["sum"][:, 0].tolist() == pytest.approx([sum_] * 3)
@@ -167,6 +179,26 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
     assert before == of_session(opened)
 
 
+@pytest.mark.parametrize("data", ["sparse", "classes"])
+def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
+    """Its estimates are those of the rounds after the first answer in it, as if nothing had been before."""
+    many = {"algorithm": "MRPA-I", "parameters": {"q": 0.5}} if data == "classes" else {"parameters": {"delta": 2}}
+    opened = begin(store, data, budget=400, shuffled=True, seed=3, **many)
+    assert of_last_quarter(opened) is None
+    label_until_the_end(opened)
+    late, trail = of_last_quarter(opened), dict(opened.state.trail)
+    assert late == of_last_quarter(Trace(store, opened.id))
+    assert (of_session(opened), late, curve(opened)) == look(opened)
+    assert ITEMS * 3 // 4 <= late.start < ITEMS * 3 // 4 + 40
+    own = [entry for entry in opened.log if entry.round >= late.start]
+    assert late.positives == sum(entry.mistake if opened.multiclass else entry.label > 0 for entry in own)
+    real = opened.evaluate(trail[ITEMS] - trail[late.start], "push")
+    assert late.known
+    for metric in late.known:
+        guess = late.metrics["push"][metric]
+        assert guess.low <= real[metric] <= guess.high
+
+
 def test_the_window_is_open_while_there_is_budget(store):
     """An open session's window ends with its last answer; at the end of a stream with labels left it is all of it."""
     opened = begin(store, budget=1000)
@@ -182,9 +214,8 @@ def test_the_window_is_open_while_there_is_budget(store):
 @pytest.mark.parametrize(
     ("more", "labels", "sentence"),
     [
-        ({}, [1] * 5 + [-1] * 5, f"Needs {NEEDED} positive answers, 5 so far; fewer make the error bars unreliable."),
-        ({}, [], f"Needs {NEEDED} positive answers, 0 so far"),
-        ({}, [SKIP] * 30, "Every item so far was asked"),
+        ({}, [], "Estimates need 5 more positive answers."),
+        ({}, [SKIP] * 30, "Every item was asked: there is nothing to estimate."),
         ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
     ],
 )
@@ -200,17 +231,22 @@ def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
 
 
 def test_each_side_needs_positives_of_its_own(store):
-    """Without positive answers among the items that were not pushed nothing is estimated."""
+    """Without positive answers among the items that were not pushed precision alone is estimated."""
     opened = begin(store, budget=200)
-    while opened.place.progress.answers[1] < NEEDED:
+    while opened.place.progress.answers[1] < 20:
         say(opened, opened.place.asked.predicted)
-    assert of_session(opened).reason == "Needs 5 positives among items the model did not push; 0 so far."
+    estimate = of_session(opened)
+    assert "Estimates other than of precision need 1 more positive answer about items not pushed." == estimate.reason
+    assert ["precision"] == estimate.known
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
     """A session of K classes gets an accuracy near the truth, and a reason while wrong predictions are too few."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
-    assert f"Needs {NEEDED} wrong predictions, 0 so far" in of_session(opened).reason
+    assert (
+        "Estimates need 20 more answers about wrongly predicted items and 5 more answers about rightly predicted items."
+        == of_session(opened).reason
+    )
     label_until_the_end(opened)
     estimate = of_session(opened)
     assert estimate.reason is None
@@ -223,8 +259,8 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
 
 def accuracy(right, chance, n):
     """The accuracy of K classes (value, low, high) estimated from these answers to n items, and whether it is shown."""
-    intervals, enough, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
-    return intervals["push"]["accuracy"][:, 0], bool(enough[0])
+    intervals, known, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
+    return intervals["push"]["accuracy"][:, 0], bool(known["accuracy"][0])
 
 
 def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
@@ -232,7 +268,8 @@ def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
     right, chance, at, n = np.array([True] * 12 + [False] * 13), np.full(25, 0.04), np.array([25]), 1000
     _, low, high = accuracy(right, chance, n)[0]
     of_many = side(np.where(right, -1, 1), chance, np.ones(25, bool), at, np.array([n]))
-    width = (of_many.high - of_many.low)[0] * of_many.unasked[0] / n
+    ends = jeffreys(of_many.rate, of_many.number)
+    width = (ends[1] - ends[0])[0] * of_many.unasked[0] / n
     assert 24 == pytest.approx(of_many.number[0])
     assert 2.069 / 1.960 == pytest.approx((high - low) / width, rel=0.01)
 
@@ -266,11 +303,11 @@ def test_an_accuracy_waits_for_right_predictions(store):
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)
-    assert "Needs 5 right predictions; 0 so far." == of_session(opened).reason
+    assert "Estimates need 5 more answers about rightly predicted items." == of_session(opened).reason
     for _ in range(5):
         say(opened, opened.place.asked.predicted)
-    assert of_session(opened).reason.startswith(
-        "The right predictions seen are worth 2 of 5 needed: they say too little"
+    assert re.fullmatch(
+        r"Estimates need about \d+ more answers about rightly predicted items\.", of_session(opened).reason
     )
     assert [] == curve(opened)
     for _ in range(10):

@@ -306,9 +306,9 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
     assert (
         1,
         b"",
-        b"error: --what must be one of labels, decisions, predictions, positives, model, report. Got all.\n",
+        b"error: --what must be one of labels, decisions, predictions, positives, opinions, model, report. Got all.\n",
     ) == run("--what", "all")
     for option in (("--format", "csv"), ("--texts",)):
-        message = f"error: {option[0]} is for tables: labels, decisions, predictions, positives. Got model.\n".encode()
+        message = f"error: {option[0]} is for tables: {', '.join(export.TABLES)}. Got model.\n".encode()
         assert (1, b"", message) == run("--what", "model", *option)
     assert (1, b"", b"error: --format must be one of csv, jsonl, parquet. Got xml.\n") == run("--format", "xml")

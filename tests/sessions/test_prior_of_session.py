@@ -17,7 +17,7 @@ from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import begin, say, take_back, text_of, truth
+from tests.harness.sessions import begin, erase, say, take_back, text_of, truth
 
 KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"]}
 
@@ -79,7 +79,7 @@ def test_a_published_session_brings_what_it_began_with(store, tmp_path):
     session = adopt(there, io.StringIO(text))
     assert verify(there, session).verified
     assert text == text_of(there, session)
-    there.remove_session(session)
+    erase(there, session)
     assert {} == there.prior_weights(session)
     head, *rest = text.splitlines()
     broken = json.loads(head)

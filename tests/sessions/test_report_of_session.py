@@ -8,7 +8,7 @@ import pytest
 
 from oal_engine.datasets import Dataset
 from oal_engine.sessions import answer_checks, estimates, outcome, report
-from oal_engine.sessions.estimates import Estimate, Estimates
+from oal_engine.sessions.estimates import Estimate, Estimates, Look
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, Page
 from tests.harness.sessions import begin, say, truth
@@ -55,12 +55,13 @@ def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
     """The sentences of the session's end stand above everything else, then where labels can be added."""
     opened = begin(store, "unlabelled", budget=20)
     for k in range(20):
-        say(opened, 1 if k % 3 == 0 else -1)
+        say(opened, 1 if k % 10 == 0 else -1)
     _, page = shown(opened)
     first, _, _ = page.text.partition("How good it is")
     assert all(sentence in first for sentence in outcome.summary(opened))
-    assert "7 of 20 answers are Relevant" in first
-    assert "About 38 more labels would bring them." in first
+    assert "2 of 20 answers are Relevant" in first
+    assert "About 30 more labels would bring them." in first
+    assert "so far" not in page.text
     assert f"asks on from item {opened.log[-1].round + 2}, where the budget was spent" in first
 
 
@@ -97,8 +98,8 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
     for label in (1, -1, 1):
         say(opened, label)
     estimate = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
-    monkeypatch.setattr(estimates, "of_session", lambda session: Estimates(21, 20, 77, estimate, None))
-    monkeypatch.setattr(estimates, "curve", lambda session: [(5, 2, estimate), (9, 3, estimate)])
+    seen = Look(Estimates(21, 77, estimate, None), None, [(5, 2, estimate), (9, 3, estimate)])
+    monkeypatch.setattr(estimates, "look", lambda session, points=60: seen)
     text, page = shown(opened)
     assert "Estimated, not exact" in page.text
     assert "Exact:" not in page.text

@@ -18,9 +18,39 @@ from oal_engine.sessions import export, session
 from oal_engine.sessions.log import Log
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
+from oal_engine.store import Store
 from tests.harness.sessions import EVENTS, RUNS, begin, label_until_the_end, say, standing, take_back, truth, twin
 
 # The question
+
+
+def test_an_answer_takes_as_long_however_much_is_stored(path, store, monkeypatch):
+    """What an answer, its undo, a correction and the places after them read and write is found by an index."""
+    statements = set()
+
+    def traced(self, mode, connect=Store._connect):
+        connection = connect(self, mode)
+        connection.set_trace_callback(statements.add)
+        return connection
+
+    session = begin(store).id
+    monkeypatch.setattr(Store, "_connect", traced)
+    opened = Session(Store(path), session)
+    statements.clear()
+    for label in (1, -1, SKIP, 1):
+        say(opened, label)
+    take_back(opened)
+    opened.correct(next(EVENTS), opened.log[0].id, -1)
+    say(opened, 1)
+    assert opened.branches
+    assert opened.history
+    plans = sqlite3.connect(path)
+    asked = [sql for sql in statements if sql.lstrip().startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH"))]
+    steps = [(step, sql) for sql in asked for *_, step in plans.execute(f"EXPLAIN QUERY PLAN {sql}")]
+    plans.close()
+    assert any(step.startswith("SEARCH labels") for step, _ in steps)
+    whole = re.compile("SCAN (datasets|items|sessions|questions|labels)")
+    assert [] == [(step, sql) for step, sql in steps if whole.match(step)]
 
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[:3])

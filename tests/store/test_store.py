@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import count
 
 import pytest
@@ -113,13 +114,15 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     monkeypatch.undo()
     store = Store(path)
     new = {
-        "datasets": {"classes": None, "columns": None, "digested": 0, "checksums": None},
+        "datasets": {"classes": None, "columns": None, "digested": 0, "checksums": None,
+                     "near_duplicates": "keep", "owner": ""},
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0,
-                     "prior": None, "floor": 0.0},
-        "questions": {"audit": 0},
+                     "prior": None, "floor": 0.0, "overlap": 0.0, "lease": 300.0},
+        "questions": {"audit": 0, "overlap": 0},
         "labels": {"position": None, "at_end": None, "highlighted": None},
     }  # fmt: skip
+    assert [] == store.batches(1)
     for table in TABLES:
         assert [row | new.get(table, {}) for row in kept[table]] == store.query(f"SELECT * FROM {table}")
     assert [None] * 4 == [
@@ -387,6 +390,7 @@ def test_what_is_read_is_of_one_moment(store, session):
     assert before["sessions"] + 1 == rows(store)["sessions"]
     with store.transaction(), ThreadPoolExecutor() as other:
         store.remove_session(session)
+        store.erase_removed(timedelta())
         assert 1 == rows(store)["sessions"]  # its own writes
         assert 2 == other.submit(rows, store).result()["sessions"]
 
@@ -515,15 +519,109 @@ def test_a_data_set_in_use_is_not_removed(store, session):
     store.remove_session(session)
     store.remove_dataset(1)
     assert 0 == sum(rows(store).values())
+    assert [] == store.removed_sessions()
+
+
+def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
+    """It is not listed and takes nothing; restored, it is as it was; both are logged."""
+    before = store.session(session), store.sessions(), store.datasets()
+    store.remove_session(session, "anna")
+    assert [] == store.sessions()
+    assert [0] == [row["sessions"] for row in store.datasets()]
+    assert [(session, "s", "anna")] == [(row["id"], row["name"], row["removed_by"]) for row in store.removed_sessions()]
+    for asked in (store.session, store.log_version, store.count_change, store.remove_session):
+        with pytest.raises(StoreError, match=rf"^session {session} does not exist\.$"):
+            asked(session)
+    store.erase_removed()
+    store.restore_session(session, "ben")
+    assert before == (store.session(session), store.sessions(), store.datasets())
+    assert [] == store.removed_sessions()
+    store.remove_session(session, "carla")
+    logged = [tuple(row.values()) for row in store.query("SELECT removed_by, restored_by FROM removals ORDER BY id")]
+    assert [("anna", "ben"), ("carla", None)] == logged
+
+
+def test_a_removed_session_is_erased_after_thirty_days(store, session, monkeypatch):
+    """The day before it can still be restored."""
+    store.remove_session(session)
+    with store.transaction():
+        store.db.execute("UPDATE removals SET removed_at = ?", [store_module.now(timedelta(days=29))])
+    store.erase_removed()
+    assert 1 == rows(store)["sessions"]
+    with store.transaction():
+        store.db.execute("UPDATE removals SET removed_at = ?", [store_module.now(timedelta(days=30))])
+    store.erase_removed()
+    assert 0 == rows(store)["sessions"]
+    assert ["s"] == [row["name"] for row in store.query("SELECT name FROM removals")]
+
+
+def test_a_session_is_for_the_people_that_its_owner_names(store):
+    """Whoever makes it with an e-mail address owns it; others have the role that they were given last, or none."""
+    session = store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS), "owner": "Anna@example.org"})
+    people = "ANNA@example.org", "ben@example.org", "eve@example.org", ""
+    assert ["owner", None, None, None] == [store.role(session, mail) for mail in people]
+    store.put_role(session, " Ben@Example.org", "annotator", "anna@example.org")
+    store.put_role(session, "eve@example.org", "annotator")
+    store.put_role(session, "eve@example.org", "reader")
+    assert ["owner", "annotator", "reader", None] == [store.role(session, mail) for mail in people]
+    store.put_role(session, "ben@example.org", None, "anna@example.org")
+    assert ["owner", None, "reader", None] == [store.role(session, mail) for mail in people]
+    assert [("anna@example.org", None), ("ben@example.org", "anna@example.org")] == [
+        (row["mail"], row["ended_by"]) for row in store.roles(session)[:2]
+    ]
+
+
+@pytest.mark.parametrize("way", [None, "reader"])
+def test_a_session_keeps_an_owner(store, way):
+    """The last owner is neither removed nor made something else, and the attempt changes nothing."""
+    session = store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS), "owner": "anna@example.org"})
+    with pytest.raises(StoreError, match=r"^a session keeps at least one owner\.$"):
+        store.put_role(session, "anna@example.org", way)
+    assert "owner" == store.role(session, "anna@example.org")
+    store.put_role(session, "ben@example.org", "owner")
+    store.put_role(session, "anna@example.org", way)
+    assert way == store.role(session, "anna@example.org")
+
+
+@pytest.mark.parametrize("mail", ["", "anna", "anna@", "a b@c.org", "a@b@c"])
+def test_a_role_is_for_an_address(store, session, mail):
+    """A name, or two addresses, get no role."""
+    with pytest.raises(StoreError, match="must look like"):
+        store.put_role(session, mail, "reader")
+    assert [] == store.roles(session)
+
+
+def test_a_session_without_people_is_open_until_one_is_named(store, session):
+    """A session of before, or of the command line: everybody annotates. With the first name it closes to all others,
+    and does not open again when that name goes; who made it stays an owner."""
+    store.update_session(session, {"owner": "anna@example.org"})
+    people = "anna@example.org", "ben@example.org", "eve@example.org"
+    assert ["owner", "annotator", "annotator"] == [store.role(session, mail) for mail in people]
+    store.put_role(session, "ben@example.org", "reader")
+    assert ["owner", "reader", None] == [store.role(session, mail) for mail in people]
+    store.put_role(session, "ben@example.org", None)
+    assert ["owner", None, None] == [store.role(session, mail) for mail in people]
+
+
+def test_a_data_set_is_for_its_owner_and_for_the_people_of_its_sessions(store):
+    """One without an owner is for everybody; a removed session shows nobody its data."""
+    free, own = (store.add_dataset(DATASET | {"name": name, "owner": name}, ITEMS) for name in ("", "anna@example.org"))
+    session = store.add_session(SESSION | {"dataset": own})
+    store.put_role(session, "ben@example.org", "reader")
+    seen = {mail: store.visible_datasets(f"{mail}@Example.org") for mail in ("anna", "ben", "eve")}
+    assert {"anna": {free, own}, "ben": {free, own}, "eve": {free}} == seen
+    store.remove_session(session)
+    assert {free} == store.visible_datasets("ben@example.org")
 
 
 def test_a_session_goes_with_its_questions_and_labels(store, session):
-    """Removing a session removes its questions and labels and leaves the data set and the other sessions."""
+    """Erasing a session removes its questions and labels and leaves the data set and the other sessions."""
     other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
     for number in (session, other):
         store.put_label(f"event {number}", ask(store, number), 1, "", None)
         store.put_digest(number, 50, "digest")
     store.remove_session(session)
+    store.erase_removed(timedelta())
     assert {
         "datasets": 1,
         "items": 3,

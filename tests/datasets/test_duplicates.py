@@ -1,0 +1,140 @@
+"""Near-duplicates are found exactly, counted with the first of them, and left out where the owner wants it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, duplicates, feeds, formats, vectorizer
+from oal_engine.store import Store
+from tests.harness.sessions import begin
+from ui.items import Items
+
+LONG = "please call the office about your order of twelve blue chairs"
+TEXTS = [LONG, "ok", LONG.replace("blue", "red"), "OK!", LONG.replace("twelve blue", "two red"), LONG]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "studio.db")
+    yield store
+    store.close()
+
+
+def items(texts, first=0):
+    ids = [f"t{first + k}" for k in range(len(texts))]
+    return formats.Items(ids, texts, None, [], [""] * len(texts), np.zeros(len(texts), np.int8), {})
+
+
+def kept(store, texts, **settings):
+    """The texts as a data set."""
+    made = datasets.table(items(texts), min_df=1, **settings)
+    return Dataset(store, datasets.add(store, "texts", made, "x.csv"))
+
+
+def groups(store, dataset):
+    return [(row["copies"], row["text"]) for row in store.most_copied(dataset.id, 10)]
+
+
+def naive(texts):
+    """How many near-duplicates each text has, by comparing all words of all texts."""
+    firsts = {}
+    for k, text in enumerate(texts):
+        words = set(text.split())
+        alike = (j for j in firsts if 5 * len(words & set(texts[j].split())) >= 4 * len(words | set(texts[j].split())))
+        first = next(alike, k) if words else k
+        firsts[first] = firsts.get(first, -1) + 1
+    return firsts
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.lists(st.sampled_from([f"w{k}" for k in range(12)]), max_size=12).map(" ".join), min_size=1))
+def test_near_duplicates_are_those_of_a_full_comparison(texts):
+    """As many near-duplicates are found as where every pair of texts is compared word by word."""
+    known = vectorizer.fit([*texts, "w0 w1 w2 w3", "w0 w1 w2 w4 w4"], min_df=1)
+    positions, counts = duplicates.counted(known.read(texts)[1])
+    assert [sum(naive(texts).values()), len(naive(texts))] == [counts.sum(), positions.size]
+
+
+def test_near_duplicates_stay_and_are_counted(store):
+    """One word of eleven may differ, capitals and signs do not matter; all texts are items."""
+    dataset = kept(store, TEXTS)
+    assert (6, [(2, LONG), (1, "ok")]) == (dataset.record["items"], groups(store, dataset))
+    assert "3 items are nearly the same as an earlier one." == duplicates.sentence(store.copies(dataset.id), "keep")
+
+
+@pytest.mark.parametrize("kind", duplicates.KINDS)
+def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
+    """What is appended has the near-duplicates that it would have had at the import; exact ones count where they are
+    left out."""
+    dataset = kept(store, TEXTS[:2], near_duplicates=kind)
+    taken = feeds.append(dataset, items(TEXTS[2:], 2))
+    once = kind == duplicates.ONCE
+    assert feeds.Taken(1 if once else 3, 1, near_duplicates=2) == taken
+    assert [(1 + once, LONG), (1, "ok")] == groups(store, dataset)
+    assert (3 if once else 5) == dataset.record["items"] == dataset.y.size
+    more = items([LONG.replace("twelve", "10")], 9)
+    assert feeds.Taken(1 - once, near_duplicates=1) == feeds.append(dataset, more)
+    said = (
+        "Left out 2 near-duplicates, counted with the first."
+        if once
+        else "2 items are nearly the same as an earlier one."
+    )
+    assert said in feeds.report(dataset, taken)
+
+
+def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkeypatch):
+    """An import and an append of more texts than a limit do without, unless near-duplicates are left out."""
+    monkeypatch.setattr(duplicates, "MOST", 5)
+    dataset = kept(store, TEXTS)
+    assert [] == groups(store, dataset)
+    assert feeds.Taken(1) == feeds.append(dataset, items([LONG + " soon"], 9))
+    datasets.remove(store, dataset.id)
+    assert [(2, LONG), (1, "ok")] == groups(store, kept(store, TEXTS, near_duplicates="once"))
+
+
+def test_near_duplicates_are_left_out_at_the_import(store):
+    """The first of each group becomes an item, with the row that it has among the others."""
+    dataset = kept(store, TEXTS, near_duplicates="once")
+    assert ["t0", "t1", "t4"] == [dataset.item(k)["id"] for k in range(3)]
+    assert [(2, LONG), (1, "ok")] == groups(store, dataset)
+    assert np.array_equal(dataset.rows.values, dataset.transform([TEXTS[k] for k in (0, 1, 4)]).values)
+    assert ["once", 3] == [dataset.record[key] for key in ("near_duplicates", "items")]
+
+
+def test_vectors_beside_texts_are_left_out_with_them(store):
+    """The vector of each item is that of its own text."""
+    given = items(TEXTS)
+    given.vectors = np.random.default_rng(0).normal(size=(6, 3))
+    made = datasets.table(given, min_df=1, near_duplicates="once")
+    assert np.array_equal(given.vectors[[0, 1, 4]], made.items.vectors)
+    assert 3 == made.y.size == Dataset(store, datasets.add(store, "x", made, "x.csv")).y.size
+
+
+def test_the_card_says_how_often_a_text_was_seen(store):
+    """Where near-duplicates are left out, the first is shown with their number."""
+    kept(store, TEXTS, near_duplicates="once")
+    session = begin(store, "texts", "PAA-I", budget=3)
+    shown = []
+    for k in range(3):
+        asked = session.place.asked
+        shown.append(Items(session).question(asked, session.place)["why"].rpartition(". ")[2])
+        session.answer(f"e{k}", asked.id, 1, "Ann")
+    assert ["Seen 3 times.", "Seen 2 times."] == shown[:2]
+    assert "Seen" not in shown[2]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "sentence"),
+    [
+        (TEXTS, "twice", r"^near-duplicates must be one of keep, once\. Got twice\.$"),
+        (None, "once", r"^near-duplicates are texts: once is not for vectors\.$"),
+    ],
+)
+def test_what_cannot_become_of_near_duplicates_is_refused(texts, kind, sentence):
+    """Only the kinds that there are are allowed, and only of texts."""
+    given = items(TEXTS)
+    given.texts, given.vectors = texts, None if texts else np.eye(6)
+    with pytest.raises(ValueError, match=sentence):
+        datasets.table(given, near_duplicates=kind)

@@ -1,0 +1,494 @@
+"""A crash simulator: one seed makes a random run of several people on one session, in processes and threads that are
+killed between any two steps, while the disk is full, the database locked, and the clock put forward and back.
+
+What was acknowledged must be there once at the end, what was refused must not, and the session must verify and go on.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import threading
+from collections import Counter
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds
+from oal_engine.kernel import rows
+from oal_engine.sessions import look_back
+from oal_engine.sessions.fold import LogMismatch
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, SessionError, create
+from oal_engine.store import StorageError, Store
+from tests.harness.sessions import stream_of
+
+PEOPLE = ("anna", "ben", "carla")
+SETTINGS = (  # what tests of sessions compile anyway
+    {},
+    {"overlap": 0.4},
+    {"audit": 0.25, "pace": 0.5, "horizon": 120, "shuffled": True},
+    {"averaged": True, "overlap": 0.2},
+)
+ACTS = {
+    "answer": 16, "look": 2, "undo": 3, "correct": 3, "mark": 2, "note": 1, "append": 1, "add": 1, "reopen": 1,
+    "clock": 2, "disk": 1,
+}  # fmt: skip
+FAULTS = ("kill", "fail", "others")
+STEPS = 60  # of a call: a fault comes in one of the first so many
+LEASE = 60
+
+
+class Killed(BaseException):
+    """The process has ended: nothing of it runs any more."""
+
+
+class Clock:
+    """The time of all processes."""
+
+    def __init__(self):
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self, zone):
+        """The time, which is later at every look."""
+        self.time += timedelta(milliseconds=1)
+        return self.time.astimezone(zone)
+
+    def jump(self, seconds):
+        self.time += timedelta(seconds=seconds)
+
+
+class Connection(sqlite3.Connection):
+    """A connection, to which every statement is a step of its process, and so is what follows a commit."""
+
+    process = None
+
+    def execute(self, sql, *values):
+        self.step()
+        cursor = super().execute(sql, *values)
+        if sql == "COMMIT":
+            self.step(after=True)
+        return cursor
+
+    def executemany(self, *arguments):
+        self.step()
+        return super().executemany(*arguments)
+
+    def rollback(self):
+        if self.process and self.process.dead:
+            raise Killed
+        super().rollback()
+
+    def step(self, **when):
+        if self.process:
+            self.process.step(**when)
+
+
+class Process(Store):
+    """A process with connections of its own to the database, and a session open in each of two windows."""
+
+    def __init__(self, world, place, fault=None):
+        self.world, self.place, self.connections, self.dead, self.fault = world, place, [], False, fault
+        try:
+            super().__init__(world.path, patience=world.patience)
+            with self._failures():
+                self._db.conn.execute("PRAGMA synchronous = OFF")  # no power is lost here
+            self.windows = [Session(self, world.session) for _ in range(2)]
+        except BaseException:
+            self.end()
+            raise
+
+    def _connect(self, mode):
+        connection = super()._connect(mode)
+        connection.process = self
+        self.connections.append(connection)
+        return connection
+
+    def step(self, after=False):
+        """Let the planned fault come at its step."""
+        if self.dead:
+            raise Killed
+        if self.fault:
+            left, strike = self.fault
+            self.fault = (left - 1, strike) if left > 0 else None
+            if left <= 0:
+                strike(self, after)
+
+    def end(self):
+        """Close the files, as when a process ends: what was not committed is gone. Connections that other threads may
+        be reading from are closed with the world."""
+        self.dead = True
+        with self._lock:  # whoever writes notices the end first
+            for connection in self.connections[: 1 if self.world.threads else None]:
+                connection.close()
+        self.world.left += self.connections
+
+
+@dataclass
+class Event:
+    """What somebody sent, again and again until it is acknowledged or refused."""
+
+    id: str
+    kind: str
+    who: str
+    values: tuple
+    state: str = "sent"  # or acknowledged, or refused
+
+    def send(self, opened):
+        """Send it to a session."""
+        match self.kind, self.values:
+            case "answer", (question, label, _):
+                opened.answer(self.id, question, label, self.who)
+            case "undo", (question,):
+                opened.undo(self.id, question)
+            case "correct", (question, label):
+                opened.correct(self.id, question, label, self.who)
+            case "mark", (item, trains):
+                opened.feedback(self.id, item, True, self.who, trains)
+            case "note", (item,):
+                opened.note(self.id, item, self.id, self.who)
+            case "add", (labels,):
+                opened.add_labels(self.id, labels, self.who)
+            case "append", (seed,):
+                items = stream_of(4, seed=seed, density=1)[1]
+                items.ids = [f"{self.id} {k}" for k in range(4)]
+                feeds.append(Dataset(opened.store, opened.dataset.id), items)
+
+
+def prepared(folder):
+    """A folder with a database that every run begins with a copy of."""
+    store = Store(folder / "studio.db")
+    datasets.add(store, "sparse", datasets.table(stream_of(80)[1]), "made.npz")
+    store.close()
+    return folder
+
+
+class World:
+    """The run of a seed in a folder of its own. threads: people act at the same time, so that the seed does not choose
+    in which order. real: processes that are killed are processes of the system, killed by its signal."""
+
+    def __init__(self, seed, template, folder, real=False):
+        self.chance = random.Random(seed)
+        self.threads, self.real = seed % 10 == 9 and not real, real
+        shutil.copytree(template, folder)
+        self.path, self.clock, self.lock = folder / "studio.db", Clock(), threading.RLock()
+        self.patience = 0.02 if self.threads else 0
+        self.full, self.between, self.events, self.counts = False, False, [], Counter()
+        with closing(Store(self.path)) as store:
+            settings = {"budget": self.chance.randint(6, 20), "lease": LEASE} | self.chance.choice(SETTINGS)
+            self.session = create(store, "sparse", "PAA-I", **settings)
+        self.left: list[Connection] = []  # of processes that have ended
+        self.people = PEOPLE[: self.chance.choice((1, 2, 3, 3))]
+        self.processes = [None] * self.chance.choice((1, 2, 3))
+
+    # Faults
+
+    def kill(self, process, after=False):
+        process.dead = True
+        self.counts["kills"] += 1
+        raise Killed
+
+    def fail(self, process, after=False):
+        """The disk refuses a statement."""
+        if not after:
+            self.counts["errors"] += 1
+            error = sqlite3.OperationalError("a fault")
+            error.sqlite_errorcode = self.chance.choice((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL))
+            raise error
+
+    def others(self, process, after=False):
+        """Other processes go on between two statements, which may hold the lock of the database."""
+        places = [place for place in range(len(self.processes)) if place != process.place]
+        if places and not after and not self.between:
+            self.between = True
+            try:
+                for _ in range(self.chance.choice((1, 1, 3))):
+                    self.turn(self.chance, self.chance.choice(places), self.chance.choice(self.people))
+            finally:
+                self.between = False
+
+    def planned(self, chance):
+        """A fault at some step of the next call, or None."""
+        if chance.random() < 0.4:
+            return chance.randrange(STEPS), getattr(self, chance.choice(FAULTS[: 2 if self.threads else 3]))
+        return None
+
+    @contextmanager
+    def faulty(self):
+        """The clock is that of this world, and rows are written in two steps."""
+        write = rows.write_behind
+
+        def in_two(path, array, size):
+            process = next((each for each in self.processes if each and each._writing), None)
+            half = len(array) // 2
+            for part, place in ((array[:half], size), (array[half:], size + half)):
+                write(path, part, place)
+                if process:
+                    try:
+                        process.step()
+                    except sqlite3.OperationalError as error:
+                        raise OSError(*error.args) from error
+
+        with (
+            patch("oal_engine.store.datetime", self.clock),
+            patch.object(rows, "write_behind", in_two),
+            patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
+        ):
+            yield
+
+    @contextmanager
+    def ending(self):
+        """End what still runs."""
+        try:
+            yield
+        finally:
+            for place in range(len(self.processes)):
+                self.stop(place)
+            for connection in self.left:
+                connection.close()
+
+    # What people do
+
+    def run(self):
+        """Play, lift every fault, label to the end, and check what is stored; how often what happened."""
+        with self.faulty(), self.ending():
+            if self.threads:
+                self.play_in_threads()
+            else:
+                for _ in range(self.chance.randint(20, 60)):
+                    place = self.chance.randrange(len(self.processes))
+                    self.turn(self.chance, place, self.chance.choice(self.people))
+            self.full = False
+            self.clock.jump(self.chance.choice((0, 2 * LEASE)))
+            for place in range(len(self.processes)):
+                self.window(place, 0)
+            for event in self.events:
+                if event.state == "sent":
+                    self.deliver(event, self.window(0, 0))
+            self.check()
+            self.finish()
+            self.check()
+        self.counts["events"] = len(self.events)
+        return self.counts
+
+    def play_in_threads(self):
+        """Everybody acts in a thread of their own."""
+        failures, ended = [], []
+
+        def play(who, seed):
+            chance = random.Random(seed)
+            try:
+                for _ in range(12):
+                    self.turn(chance, chance.randrange(len(self.processes)), who)
+            except BaseException as failure:
+                failures.append(failure)
+            ended.append(who)
+
+        threads = [threading.Thread(target=play, args=(who, self.chance.random())) for who in (*self.people, "dora")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def window(self, place, number, fault=None):
+        """A window of a process, which is started where it does not run."""
+        with self.lock:
+            process = self.processes[place]
+            if process is None:
+                process = self.processes[place] = Process(self, place, fault)
+            else:
+                process.fault = fault
+        with process._lock, process._failures():
+            pages = 2**30 if not self.full else process._db.conn.execute("PRAGMA page_count").fetchone()[0]
+            process._db.conn.execute(f"PRAGMA max_page_count = {pages}")
+        return process.windows[number]
+
+    def turn(self, chance, place, who):
+        """Somebody does something in a process, which may fail where there is a fault."""
+        errors = self.counts["errors"]
+        try:
+            self.act(chance, place, who)
+        except Killed:
+            self.stop(place)
+        except (StorageError, OSError):
+            self.counts["unsaved"] += 1
+            if not (self.threads or self.full or self.between or self.counts["errors"] > errors):
+                raise
+        finally:
+            if process := self.processes[place]:
+                process.fault = None
+
+    def stop(self, place):
+        """End a process, if it runs."""
+        with self.lock:
+            process, self.processes[place] = self.processes[place], None
+        if process:
+            process.end()
+
+    def act(self, chance, place, who):
+        act = chance.choices(list(ACTS), ACTS.values())[0]
+        own = [event for event in self.events if event.who == who and event.state != "refused"]
+        again = [event for event in own if event.state == "sent"] or own[-3:]
+        if act == "clock":
+            self.clock.jump(chance.choice((-86_400 * 365, -3600, -1, 1, LEASE / 2, 2 * LEASE, 86_400)))
+        elif act == "disk":
+            self.full = not self.full
+        elif act == "reopen":
+            self.stop(place)
+        else:
+            real = self.real and not self.between and chance.random() < 0.3
+            opened = self.window(place, chance.randrange(2), None if real else self.planned(chance))
+            event = chance.choice(again) if again and chance.random() < 0.3 else self.made(chance, act, opened, who)
+            if event and real:
+                self.kill_for_real(event, place, chance.randrange(STEPS))
+            elif event:
+                self.deliver(event, opened)
+
+    def kill_for_real(self, event, place, step):
+        """Send an event in a process of the system, which is killed at a step."""
+        for each in range(len(self.processes)):  # SQLite's connections must not be carried into another process
+            self.stop(each)
+        if not (child := os.fork()):
+            code = 1
+            try:
+                process = Process(self, place, (step, lambda *_: os.kill(os.getpid(), signal.SIGKILL)))
+                self.deliver(event, process.windows[0])
+                code = {"acknowledged": 0, "refused": 2}[event.state]
+            finally:
+                os._exit(code)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        known = event.state == "acknowledged"
+        event.state = "acknowledged" if known else {0: "acknowledged", 2: "refused", -signal.SIGKILL: "sent"}[ended]
+        self.counts["real kills"] += ended < 0
+
+    def made(self, chance, act, opened, who):
+        """What somebody does next, from what they see; None where there is nothing to do."""
+        values = None
+        if act == "look":
+            opened.held(who)
+        elif act == "answer" and (held := opened.held(who)):
+            asked = chance.choice(held)
+            label = chance.choice((int(opened.y[asked.item]) or 1, 1, -1, SKIP))
+            values = asked.id, label, asked.item
+        elif act == "undo" and (previous := opened.previous_of(who)):
+            values = (previous,)
+        elif act == "correct" and (answered := [entry for entry in opened.log if entry.label is not None]):
+            values = chance.choice(answered).id, chance.choice((1, -1, SKIP))
+        elif act == "mark":
+            _, predicted, asked = opened.decided
+            if (passed := np.flatnonzero((predicted > 0) & ~asked)).size:
+                values = int(opened.order[chance.choice(passed)]), chance.random() < 0.7
+        elif act == "note":
+            values = (chance.randrange(80),)
+        elif act == "append":
+            values = (chance.randrange(2**30),)
+        elif act == "add":
+            values = (chance.randint(1, 3),)
+        if values is None:
+            return None
+        with self.lock:
+            self.events.append(Event(f"event {len(self.events)}", act, who, values))
+            return self.events[-1]
+
+    def deliver(self, event, opened):
+        """Send an event; where that returns it is acknowledged, and stored."""
+        known = event.state == "acknowledged"
+        try:
+            event.send(opened)
+        except LogMismatch:
+            raise
+        except SessionError:
+            assert not opened.store.event(event.id), f"{event} is stored, and refused when it is sent again"
+            event.state = "acknowledged" if known else "refused"
+        except BaseException:
+            event.state = "acknowledged" if known else "sent"
+            raise
+        else:
+            event.state = "acknowledged"
+
+    def finish(self):
+        """When the leases have run out one person can answer all that is left."""
+        self.clock.jump(2 * LEASE)
+        opened = self.window(0, 0)
+        for _ in range(200):
+            held = opened.held("eve")
+            if not held:
+                break
+            self.events.append(Event(f"event {len(self.events)}", "answer", "eve", (held[0].id, 1, held[0].item)))
+            self.deliver(self.events[-1], opened)
+            assert self.events[-1].state == "acknowledged"
+        assert opened.ended(opened.state), "questions are left that nobody gets"
+
+    # What must hold
+
+    def check(self):
+        """Everything that is promised, in a fresh process."""
+        with closing(Store(self.path)) as store:
+            assert store.problems() == []
+            report = look_back.verify(store, self.session)
+            assert report.verified, report
+            again = Session(store, self.session)
+            for process in filter(None, self.processes):
+                for opened in process.windows:
+                    opened.refresh()
+                    assert (opened.digest(), opened.log) == (again.digest(), again.log)
+            state = again.state
+            assert again.ended(state) or state.reserved <= state.budget, "more labels are promised than there are"
+            history = store.history(self.session)
+            standing = [row for row in history.labels if row["undone_at"] is None]
+            assert len({row["question"] for row in standing}) == len(standing)
+            marks = sum(row["position"] is not None for row in history.marks)
+            assert sum(row["label"] != SKIP for row in standing) + marks == state.spent <= state.budget
+            leases = [row["question"] for row in store.leases(self.session)]
+            assert len({*leases}) == len(leases)
+            self.compare(store, history)
+
+    def compare(self, store, history):
+        """Every acknowledged event is stored once, as it was sent; one that was refused is not, and nothing else is."""
+        items = {row["id"]: row["item"] for row in history.questions}
+        labels, opinions = ({row["event"]: row for row in each} for each in (history.labels, history.opinions))
+        undone = Counter(row["undone_by"] for row in history.labels if row["undone_by"])
+        others = {row["event"] for row in (*history.notes, *history.marks, *history.additions)}
+        appended = Counter(
+            row["id"].rpartition(" ")[0] for row in store.query("SELECT id FROM items WHERE position >= 80")
+        )
+        sent = {event.id: event for event in self.events}
+        second = {(row["question"], row["annotator"]): row for row in history.opinions}
+        assert {*labels, *opinions, *undone, *others, *appended} <= {*sent}
+        for event in self.events:
+            times = {
+                "answer": (event.id in labels) + (event.id in opinions),
+                "undo": undone[event.id],
+                "correct": event.id in labels,
+                "append": appended[event.id] / 4,
+            }.get(event.kind, event.id in others)
+            may_be = {"acknowledged": (1,), "refused": (0,), "sent": (0, 1)}[event.state]
+            if event.kind == "correct" and event.state == "acknowledged":
+                may_be = (0, 1)  # the label may have been the same
+            if event.kind == "answer" and event.state == "acknowledged" and not times:
+                times = (event.values[0], event.who) in second  # the first of a person counts
+            assert times in may_be, f"{event} is stored {times} times"
+            if event.kind == "answer" and event.id in labels:
+                row = labels[event.id]
+                assert event.values == (row["question"], row["label"], items[row["question"]])
+        assert all(sent[each].state != "refused" for each in undone)
+
+
+def replay(seed, template, folder, real=False):
+    """The run of a seed in a new folder, which is removed after it; how often what happened. A seed that fails is
+    named."""
+    try:
+        return World(seed, template, folder, real).run()
+    except BaseException as error:
+        error.add_note(f"This was the run of seed {seed}.")
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

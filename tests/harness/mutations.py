@@ -1,0 +1,170 @@
+"""Valid files damaged at random, and how each is read: it gives what it holds, or is refused in one sentence."""
+
+import gzip
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+from scipy import sparse
+
+from oal_engine import datasets
+from oal_engine.datasets.formats import Columns, read
+from oal_engine.sessions import bundle, look_back, model
+from oal_engine.store import Store
+from tests.harness.files import OHSUMED, PACK, arrays, named
+from tests.harness.sessions import database, erase, labelled, text_of
+
+SECONDS = 5.0  # of processor time that no file of a few kilobytes may take
+MEMORY = 2 * 2**30  # bytes that it may map besides what the process had
+EDGES = (
+    *(b"0", b"-1", b"1e999", b"nan", b"null", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\n", b'"'),
+    *(b"9" * 30, b"[" * 999),
+)
+NUMBER = re.compile(rb"-?\d+(\.\d+)?")
+NUMBERS = (b"0", b"-1", b"1", b"2", b"3", b"7", b"0.5", b"-0.0", b"99", b"1e308", b"5e-324", b"2147483648", b"9" * 19)
+COLUMNS = {
+    "jsonl": Columns(("text",), "label", "id", contains=True, positive=("x",)),
+    "ohsumed": Columns(("title", "abstract"), "mesh", positive=("Atrial Fibrillation",), headings=True),
+}  # where they are not guessed
+ALONE = {"parquet"}  # pyarrow may end the process: the pages read files in one of their own
+
+
+class Target(NamedTuple):
+    """What is read: its name, valid files, and a function that reads the bytes of one."""
+
+    name: str
+    files: list[bytes]
+    read: Callable[[bytes], object]
+
+
+def mutated(content, others, random):
+    """A file with one to four damages: bits flipped, a part cut out, repeated, moved, set to an edge case, or replaced
+    by one of another file; a line moved or repeated, another number."""
+    data = bytearray(content)
+    for _ in range(random.randint(1, 4)):
+        start = random.randint(0, len(data))
+        stop = min(len(data), start + int(2 ** (random.random() * 9)))
+        match random.randint(0, 7):
+            case 0 if start < len(data):
+                data[start] ^= 1 << random.randint(0, 7)
+            case 1:
+                del data[start:stop]
+            case 2:
+                data[start:start] = data[start:stop] * random.randint(1, 20)
+            case 3:
+                part = bytes(data[start:stop])
+                del data[start:stop]
+                to = random.randint(0, len(data))
+                data[to:to] = part
+            case 4:
+                data[start : random.choice((start, stop))] = random.choice(EDGES)
+            case 5:
+                lines = data.split(b"\n")
+                line = random.choice(lines)
+                if random.random() < 0.5:
+                    lines.remove(line)
+                lines.insert(random.randint(0, len(lines)), line)
+                data = bytearray(b"\n".join(lines))
+            case 6 if numbers := [*NUMBER.finditer(data)]:
+                place = random.choice(numbers)
+                data[place.start() : place.end()] = random.choice(NUMBERS)
+            case _:
+                other = random.choice(others)
+                at = random.randint(0, len(other))
+                data[start:stop] = other[at : at + stop - start]
+    return bytes(data)
+
+
+def refusal(target, content):
+    """The sentence with which a file is refused, or None where it is read; AssertionError where it is no sentence."""
+    try:
+        target.read(content)
+    except ValueError as error:
+        sentence = str(error)
+        assert sentence.endswith("."), sentence
+        assert "\n" not in sentence, sentence
+        return sentence
+    return None
+
+
+def _files():
+    """Valid files by the suffix of their format."""
+    vectors = io.BytesIO(), io.BytesIO()
+    np.save(vectors[0], np.eye(4))
+    np.save(vectors[1], np.arange(12, dtype=np.float32).reshape(4, 3))
+    table, compressed = io.BytesIO(), io.BytesIO()
+    columns = {"text": ["a b", None, "c"], "label": [1, 0, 1], "v": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
+    parquet.write_table(pyarrow.table(columns), table)
+    parquet.write_table(pyarrow.table(columns), compressed, compression="none", use_dictionary=False)
+    matrix = io.BytesIO()
+    sparse.save_npz(matrix, sparse.eye_array(5, format="csr"), compressed=False)
+    lines = b'id,text,label\n1,"a, b",yes\n2,"two\nlines",no\n3,c,yes\n'
+    return {
+        "csv": [lines, lines.replace(b",", b";")],
+        "tsv": [b"id\ttext\tlabel\n1\ta b\tyes\n2\tc\tno\n"],
+        "jsonl": [b'{"id": 1, "text": "a b", "label": ["x", "y"]}\n{"id": 2, "text": "c", "v": [1, 2.5]}\n'],
+        "svmlight": [b"1 1:1 3:0.5\n-1 2:3 # c\n1 qid:1 4:1e-3\n"],
+        "ohsumed": [OHSUMED.encode()],
+        "txt": ["a\nbä\n\n日本\n".encode()],
+        "npy": [file.getvalue() for file in vectors],
+        "npz": [arrays(X=np.eye(3), y=[1, -1, 1]).getvalue(), matrix.getvalue()],
+        "parquet": [table.getvalue(), compressed.getvalue()],
+    }
+
+
+def _reader(suffix, folder):
+    plain, _, pack = suffix.partition(".")
+    files = [PACK["." * bool(pack) + pack](file) for file in _files()[plain]]
+    columns = COLUMNS.get(suffix)
+    return Target(suffix, files, lambda content: read(named(content, f"x.{suffix}"), columns).report())
+
+
+def _session(name, folder):
+    store = database(folder / "bundles.db", "sparse")
+    sessions = [labelled(store)[0].id, labelled(store, "classes", "MPAA-I")[0].id]
+    files = [text_of(store, session).encode() for session in sessions]
+    for session in sessions:
+        erase(store, session)
+
+    def adopt(content):
+        session = bundle.adopt(store, io.BytesIO(content))
+        try:
+            look_back.verify(store, session)
+        finally:
+            erase(store, session)
+
+    return Target(name, files, adopt)
+
+
+def _model(name, folder):
+    store = Store(folder / "models.db")
+    items = datasets.formats.Items(
+        [*map(str, range(60))], [f"word{k % 7} and word{k % 5}" for k in range(60)], None, [], ["x"] * 60,
+        np.where(np.arange(60) % 7 == 0, 1, -1).astype(np.int8), {},
+    )  # fmt: skip
+    datasets.add(store, "texts", datasets.table(items), "x.csv")
+    database(folder / "vectors.db", "sparse").close()
+    written = []
+    for opened in (labelled(store, "texts")[0], labelled(Store(folder / "vectors.db"))[0]):
+        model.write(model.of_session(opened), file := io.BytesIO())
+        written.append(gzip.decompress(file.getvalue()))
+    path = folder / "model.gz"
+
+    def load(content):
+        path.write_bytes(gzip.compress(content, 1))
+        return model.read(path)
+
+    return Target(name, written, load)
+
+
+MAKERS = dict.fromkeys((*_files(), "csv.gz", "csv.bz2", "csv.xz"), _reader) | {"session": _session, "model": _model}
+
+
+def target(name, folder):
+    """What reads files of this kind; what it needs is made in a folder."""
+    return MAKERS[name](name, Path(folder))

@@ -1,0 +1,255 @@
+"""Roles without a browser: what each page shows of a session to whom, and which messages are refused."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from oal_engine import experiments
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError, create
+from tests.harness.pages import BINARY, listed, run, words
+from ui import access, downloads, messages, replay
+from ui.card_server import CardServer
+from ui.components import item_list
+from ui.gate import Gate
+from ui.page import PAGES, Removed
+from ui.panels import check, history, pushed
+
+pytestmark = pytest.mark.slow
+
+ANNA, BEN, EVE = (f"{name}@example.org" for name in ("anna", "ben", "eve"))
+ADMIN = "admin@example.org"
+NAME, DATA = "a private session", "private texts"
+LABEL = {"id": "forged", "action": "label", "label": 1, "seconds": 1.5, "highlighted": False}
+
+
+@pytest.fixture
+def become(monkeypatch):
+    """A function that makes somebody the person before every page, as the log-in would."""
+
+    def as_somebody(who):
+        standing = access.Standing(enters=True, owns=who == ADMIN, mail=who)
+        monkeypatch.setattr(access, "standing", lambda person: standing)
+        for module in ("ui.components.card", "ui.page"):
+            monkeypatch.setattr(f"{module}.who_labels", lambda: (who, True))
+        monkeypatch.setattr("ui.page.logged_in", lambda: True)
+
+    return as_somebody
+
+
+@pytest.fixture
+def session(app_store, keep):
+    """Anna's session over her own data."""
+    dataset = keep(DATA, items=60)
+    app_store.update_dataset(dataset, {"owner": ANNA})
+    return create(app_store, dataset, **BINARY, budget=20, name=NAME, owner=ANNA)
+
+
+def shown(page, **query):
+    """Everything that a page sends to the browser."""
+    at = run(page, **query)
+    assert not at.exception
+    return " ".join([words(at), *(str(element) for element in at.main)])
+
+
+@pytest.mark.parametrize("page", PAGES.values())
+def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, page):
+    """Neither the session nor its data are on any page of a stranger; the owners of the studio see both."""
+    experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
+    become(EVE)
+    for query in ({}, {"session": session}, {"new": 1}, {"comparison": 1}):
+        assert "private" not in shown(page, **query)
+    become(ADMIN)
+    assert "private" in shown(page, session=session)
+
+
+@pytest.mark.parametrize("page", ["pages/1_Label.py", "pages/3_Replay.py"])
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_number_tells_a_stranger_nothing(app_store, session, become, page, removed):
+    """A session of others, one that was removed and one that never was are the same sentence."""
+    if removed:
+        app_store.remove_session(session, ANNA)
+    become(EVE)
+    one, other = (
+        words(run(page, session=number)).replace(f"Session {number} ", "Session N ") for number in (session, 999)
+    )
+    assert one == other
+    assert "Session N does not exist, or is not open to eve@example.org." in one
+
+
+def event(server):
+    return messages.read(messages.CardEvent, LABEL | {"question": server.session.place.asked.id})
+
+
+@pytest.mark.parametrize(
+    ("who", "role", "refused"),
+    [(EVE, None, "you have no role"), (BEN, "reader", "you may read"), (BEN, "annotator", None), (ADMIN, None, None)],
+)
+def test_the_card_takes_events_of_annotators_only(app_store, session, become, who, role, refused):
+    """A forged message of anybody else is refused on the server, and nothing is stored."""
+    if role:
+        app_store.put_role(session, who, role, ANNA)
+    become(who)
+    server = CardServer(session)
+    if refused:
+        with pytest.raises(SessionError, match=refused):
+            server.handle(event(server), who)
+    else:
+        server.handle(event(server), who)
+    assert [None if refused else 1] == [row["label"] for row in app_store.answers(session)][:1]
+
+
+def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become):
+    """Its next event is refused, and what it shows holds no item any more."""
+    app_store.put_role(session, BEN, "annotator", ANNA)
+    become(BEN)
+    server, player = CardServer(session), replay.Player(session)
+    server.refresh()
+    player.refresh()
+    app_store.put_role(session, BEN, None, ANNA)
+    for act in (server.refresh, player.refresh, lambda: server.handle(event(server), BEN)):
+        with pytest.raises(Removed, match=r"^you have no role in this session any more\.$"):
+            act()
+    place = server.payload(None, BEN)["place"]
+    assert (None, "removed", "You have no role in this session any more.") == (
+        place["question"],
+        place["end"],
+        place["result"],
+    )
+
+
+def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, become):
+    """Not even for messages of components that the page does not have."""
+    opened = Session(app_store, session)
+    question = opened.place.asked.id
+    opened.answer("given", question, 1, ANNA)
+    app_store.put_role(session, BEN, "reader", ANNA)
+    become(BEN)
+    forged = {"id": "e", "action": -1, "row": question}
+    at = listed(session, "history", events=[forged])
+    at.session_state[f"card-{session}"] = {"events": [LABEL | {"question": opened.place.asked.id}]}
+    at.run()
+    assert not at.exception
+    assert ["Progress", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
+    assert "You may read this session" in words(at)
+    assert [1, None] == [row["label"] for row in app_store.answers(session)]
+
+
+@pytest.mark.parametrize("panel", [history, pushed, check])
+def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, become, monkeypatch, panel):
+    """The lists of an open page ask again at every event."""
+    server, handles = work(answers=3), []
+    monkeypatch.setattr(item_list, "mounted", lambda mount, key, kind, handle, *_, **views: handles.append(handle))
+    app_store.put_role(server.session.id, ANNA, "owner")
+    app_store.put_role(server.session.id, BEN, "annotator")
+    become(BEN)
+    panel.show(server)
+    app_store.put_role(server.session.id, BEN, "reader")
+    version = app_store.log_version(server.session.id)
+    row = 0 if panel is pushed else app_store.answers(server.session.id)[0]["id"]
+    with pytest.raises(SessionError, match="you may read this session"):
+        handles[0](messages.read(messages.RowEvent, {"id": "e", "action": -1, "row": row}), BEN)
+    assert version == app_store.log_version(server.session.id)
+
+
+def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
+    """The button of an open page makes no file once the role is gone, or the session."""
+    app_store.put_role(session, BEN, "reader", ANNA)
+    become(BEN)
+    wanted = downloads.checked(app_store, session, lambda: b"a file")
+    assert b"a file" == wanted()
+    app_store.put_role(session, BEN, None, ANNA)
+    with pytest.raises(SessionError, match="no role"):
+        wanted()
+    become(ANNA)
+    app_store.remove_session(session, ANNA)
+    with pytest.raises(ValueError, match="does not exist"):
+        downloads.checked(app_store, session, lambda: b"a file")()
+
+
+def people(session):
+    at = run("pages/1_Label.py", session=str(session))
+    at.session_state["panel"] = "Guidelines"
+    return at.run()
+
+
+def pressed(at, label, nth=0):
+    [button for button in at.button if button.label == label][nth].click().run()
+    assert not at.exception
+
+
+def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
+    """With a role each; the last owner stays; who was removed comes back with the role that they had."""
+    become(ANNA)
+    at = people(session)
+    assert "session=1" in at.code[0].value
+    at.text_input(key="person-mail").set_value(" Ben@example.org ")
+    at.selectbox(key="person-role").set_value("reader")
+    pressed(at, "Add")
+    assert "reader" == app_store.role(session, BEN)
+    pressed(at, "Remove", 0)
+    assert "a session keeps at least one owner." in words(at)
+    pressed(at, "Remove", 1)
+    assert app_store.role(session, BEN) is None
+    assert "at least one owner" not in words(at)
+    assert "reader until" in words(at)
+    pressed(at, "Restore")
+    assert ("reader", "owner") == tuple(app_store.role(session, mail) for mail in (BEN, ANNA))
+    assert {ANNA} == {row["given_by"] for row in app_store.roles(session)}
+
+
+def test_only_owners_name_people_and_remove(app_store, session, become):
+    """An annotator has neither the people of the session nor the button that removes it; its owner has both."""
+    app_store.put_role(session, BEN, "annotator", ANNA)
+    for who, owns in ((BEN, False), (ANNA, True)):
+        become(who)
+        assert owns == any(field.key == "person-mail" for field in people(session).text_input)
+        assert owns == any(button.key == f"remove-{session}" for button in run("home.py").button)
+
+
+def test_only_owners_restore(app_store, session, become):
+    """The annotator does not see that there is something to restore."""
+    app_store.put_role(session, BEN, "annotator", ANNA)
+    app_store.remove_session(session, ANNA)
+    become(BEN)
+    assert "private" not in shown("home.py")
+    become(ANNA)
+    at = run("home.py")
+    pressed(at, "Restore")
+    assert [session] == [row["id"] for row in app_store.sessions()]
+
+
+async def _nothing():
+    return {"type": "http.disconnect"}
+
+
+def answered(path, query=b"", location=None, cookie=b""):
+    """The headers of an answer behind the gate."""
+    got = {}
+
+    async def app(scope, receive, send):
+        await send(
+            {"type": "http.response.start", "status": 302, "headers": [(b"location", location)] * bool(location)}
+        )
+
+    async def send(message):
+        got.update({name.decode(): value.decode() for name, value in message["headers"]})
+
+    scope = {"type": "http", "path": path, "query_string": query, "headers": [(b"cookie", cookie)]}
+    with ThreadPoolExecutor() as thread:  # the loop of a browser may run in this one
+        thread.submit(asyncio.run, Gate(app)(scope, _nothing, send)).result()
+    return got
+
+
+def test_the_log_in_leads_back_to_the_invitation_and_nowhere_else(monkeypatch):
+    """The page with its query is kept for the log-in; a cookie with another address leads to the first page."""
+    monkeypatch.setattr(access, "standing", lambda person: access.Standing())
+    cookie = answered("/Label", b"session=7&x=%0d%0a")["set-cookie"].partition(";")[0]
+    assert "oal_wanted=/Label%3Fsession%3D7%26x%3D%250d%250a" == cookie
+    assert "/Label?session=7&x=%0d%0a" == answered("/oauth2callback", b"", b"/", cookie.encode())["location"]
+    for other in ("//evil.example/Label", "https://evil.example", "/auth/logout", "/Label/../x"):
+        assert "/" == answered("/oauth2callback", b"", b"/", f"oal_wanted={other}".encode())["location"]
+    assert "set-cookie" not in answered("/Label")
+    monkeypatch.setattr(access, "standing", lambda person: access.Standing(enters=True))
+    assert "set-cookie" not in answered("/Label", b"session=7")

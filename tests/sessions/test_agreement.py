@@ -1,0 +1,99 @@
+"""How far people agree: the published coefficients, their weights, and what is not told."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from oal_engine.sessions import agreement, export
+from oal_engine.sessions.agreement import Twice
+from tests.harness.sessions import PEOPLE, begin, reply
+
+
+@dataclass
+class Asked:
+    probability: float = 1.0
+    annotator: str = "anna"
+    corrected: bool = False
+
+
+def pairs_of(first, second, chances=None):
+    return [Twice(Asked(p), a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
+
+
+def test_kappa_is_that_of_cohen():
+    """Fifty applications read twice, 20 and 15 of them judged alike: kappa 0.4 (a textbook's example)."""
+    first = [1] * 25 + [-1] * 25
+    second = [1] * 20 + [-1] * 5 + [1] * 10 + [-1] * 15
+    found = agreement.of_pairs(pairs_of(first, second))
+    assert (50, 0.7) == (found.pairs, pytest.approx(found.same.value))
+    assert 0.4 == pytest.approx(found.kappa.value)
+    assert found.kappa.low < 0.4 < found.kappa.high
+
+
+def test_kappa_is_weighted_by_the_chances_of_being_asked():
+    """An item asked with probability pi counts 1 / pi times, as in scikit-learn with these weights."""
+    rng = np.random.default_rng(2)
+    first, second, chances = rng.integers(1, 4, 80), rng.integers(1, 4, 80), rng.uniform(0.1, 1, 80)
+    second = np.where(rng.random(80) < 0.6, first, second)
+    found = agreement.of_pairs(pairs_of(first.tolist(), second.tolist(), chances.tolist()))
+    assert pytest.approx(cohen_kappa_score(first, second, sample_weight=1 / chances)) == found.kappa.value
+
+
+def test_alpha_is_that_of_krippendorff():
+    """Two observers, ten units, nominal data: 0.095 (Krippendorff, Computing Krippendorff's Alpha-Reliability, A)."""
+    first, second = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]
+    found = agreement.of_pairs(pairs_of(first, second))
+    assert 0.095 == pytest.approx(found.alpha.value, abs=5e-4)
+
+
+def test_an_interval_holds_what_is_true():
+    """Of 200 samples of 60 pairs of people who agree on three items in four, at least 90 % of the intervals of the
+    share of agreement have it, whatever the chances were."""
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(200):
+        first, chances = rng.choice((-1, 1), 60), rng.uniform(0.2, 1, 60)
+        second = np.where(rng.random(60) < 0.75, first, -first)
+        same = agreement.of_pairs(pairs_of(first.tolist(), second.tolist(), chances.tolist())).same
+        held += same.low <= 0.75 <= same.high
+    assert held >= 180
+
+
+def test_too_little_gives_no_number():
+    """Nine pairs give none; where all answers are of one class chance explains them, and neither coefficient exists."""
+    assert agreement.of_pairs(pairs_of([1] * 9, [1] * 9)).same is None
+    known = agreement.of_pairs(pairs_of([1] * 10, [1] * 10))
+    assert (1.0, None, None) == (known.same.value, known.kappa, known.alpha)
+
+
+def test_a_session_knows_its_people_and_where_they_differ(store):
+    """Each person's labels and second answers are counted; a difference is listed until the answer is corrected."""
+    opened = begin(store, overlap=1.0, budget=16)
+    for k in range(16):
+        for who in PEOPLE[:2]:
+            if opened.held(who):
+                reply(opened, who, (1 if who == "ben" else -1) if k == 3 else None)
+    counts = {each.name: (each.labels, each.seconds) for each in agreement.people(opened)}
+    assert {"anna", "ben"} == counts.keys()
+    assert sum(each[1] for each in counts.values()) == len(agreement.twice(opened)) > 5
+    open_ones = agreement.differing(agreement.twice(opened))
+    assert open_ones
+    opened.correct("decided", open_ones[0].entry.id, open_ones[0].second, "owner")
+    assert open_ones[1:] == agreement.differing(agreement.twice(opened))
+
+
+def test_second_answers_are_exported_beside_the_first(store):
+    """Each has both labels in words, who gave them, and the chance with which the item was asked."""
+    opened = begin(store, overlap=1.0, budget=8)
+    for who in PEOPLE[:2] * 8:
+        if opened.held(who):
+            reply(opened, who)
+    table = export.opinions(opened)[0]
+    rows = [dict(zip(table.columns, row)) for row in table.rows]
+    assert table.total == len(rows) == len(agreement.twice(opened)) > 0
+    for row, pair in zip(rows, agreement.twice(opened)):
+        words = opened.settings.answers
+        assert (words[pair.first], words[pair.second]) == (row["first"], row["class"])
+        assert (pair.entry.annotator, pair.other) == (row["first_annotator"], row["annotator"])
+        assert pair.entry.probability == row["probability"]

@@ -1,0 +1,76 @@
+"""A session says where the items of its stream changed, and keeps to it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds
+from oal_engine.sessions import drift
+from oal_engine.sessions.session import Session
+from oal_engine.store import Store
+from tests.harness.sessions import begin, label_until_the_end, say, stream_of
+
+ITEMS, CHANGE = 500, 200
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Data sets `same` and `changed`, whose items lie elsewhere from CHANGE on."""
+    store = Store(tmp_path / "studio.db")
+    for name in ("same", "changed"):
+        datasets.add(store, name, datasets.table(made(name == "changed"), "none"), "x.npz")
+    yield store
+    store.close()
+
+
+def made(changed, first=0):
+    """Items, dense, which lie elsewhere from CHANGE on."""
+    items = stream_of(ITEMS, seed=first)[1]
+    table = items.vectors.toarray()
+    table[CHANGE:] += 2.0 * changed
+    return replace(items, ids=[f"{first} {k}" for k in range(ITEMS)], vectors=table)
+
+
+def test_a_change_of_the_items_is_said(store):
+    """Only after the change, and from then on; an open session and one that is opened again agree."""
+    opened, seen = begin(store, "changed", budget=ITEMS), []
+    while opened.place.asked:
+        say(opened, 1)
+        seen.append((opened.state.streamed, drift.noticed(opened)))
+    (at,) = {each for _, each in seen if each is not None}
+    assert CHANGE <= at < CHANGE + 150
+    assert all((each is None) == (streamed <= at) or streamed < at * drift.GROWTH for streamed, each in seen)
+    assert drift.noticed(Session(store, opened.id)) == at
+    assert f"The items have changed: noticed at item {at + 1:,}." in drift.sentence(opened)
+
+
+@pytest.mark.parametrize(("data", "more"), [("same", {}), ("changed", {"shuffled": True})])
+def test_a_stream_that_does_not_change_has_no_alarm(store, data, more):
+    """Nothing is said where items stay what they were, or where the session has shuffled them."""
+    opened = begin(store, data, **more)
+    label_until_the_end(opened)
+    assert None is drift.sentence(opened)
+
+
+def test_no_alarm_where_near_duplicates_are_left_out(store):
+    """There the first items differ from later ones by that alone."""
+    store.update_dataset(store.dataset("changed")["id"], {"near_duplicates": "once"})
+    opened = begin(store, "changed")
+    label_until_the_end(opened)
+    assert None is drift.noticed(opened)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("changed", [False, True])
+def test_later_items_are_compared_with_each_other(store, shuffled, changed):
+    """What came later is a stream of its own: that it differs from the import is no alarm, that it changes is one."""
+    opened = begin(store, "same", shuffled=shuffled)
+    later = made(changed, 1)
+    later.vectors = np.asarray(later.vectors) + 5.0
+    feeds.append(Dataset(store, "same"), later)
+    opened.refresh()
+    label_until_the_end(opened)
+    at = drift.noticed(opened)
+    assert (at is not None and ITEMS + CHANGE <= at < ITEMS + CHANGE + 150) if changed else at is None

@@ -1,0 +1,25 @@
+"""Whatever fails at whatever step: what was acknowledged is stored once, and the session verifies and goes on."""
+
+from collections import Counter
+
+import pytest
+
+from tests.harness import faults
+
+pytestmark = pytest.mark.slow
+
+SEEDS = 200
+EACH = 20  # seeds of a test
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    return faults.prepared(tmp_path_factory.mktemp("template"))
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, EACH))
+def test_nothing_is_lost_or_doubled(template, tmp_path, first):
+    """People answer, undo, skip, correct, mark, note, append and add labels while processes are killed, the disk is
+    full, the database locked and the clock wrong; `python benchmarks/faults.py --seed N` replays what is printed."""
+    done = sum((faults.replay(seed, template, tmp_path / str(seed)) for seed in range(first, first + EACH)), Counter())
+    assert min(done[what] for what in ("events", "kills", "errors", "unsaved")) > EACH

@@ -1,0 +1,250 @@
+"""Several people on one session: items of their own, one order of what happens, and the same bits from the log."""
+
+import io
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.kernel.draws import draws
+from oal_engine.sessions import certainty, estimates, look_back
+from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions.log import as_json, from_json
+from oal_engine.sessions.session import OVERLAP, AnsweredSince, Session
+from oal_engine.sessions.settings import SKIP, SessionError
+from oal_engine.store import Store
+from tests.harness.sessions import EVENTS, PEOPLE, begin, reply, stream_of
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory):
+    """Another database with the same stream."""
+    store = Store(tmp_path_factory.mktemp("there") / "there.db")
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.npz")
+    return store
+
+
+def leave(store, who):
+    """Let somebody's leases run out."""
+    with store.transaction():
+        store.db.execute("UPDATE leases SET leased_at = '2000' WHERE annotator = ?", [who])
+
+
+def play(opened, seed, steps):
+    """Somebody does something, many times; the session, which may have been opened again, and what was done how
+    often."""
+    chance, done = random.Random(seed), Counter()
+    for _ in range(steps):
+        who = chance.choice(PEOPLE)
+        act = chance.choices(("answer", "undo", "correct", "reopen", "add", "leave"), (14, 2, 2, 1, 1, 1))[0]
+        try:
+            if act == "answer" and (held := opened.held(who)):
+                assert len({each.id for each in held}) == len(held)
+                reply(opened, who, chance.choice((None, None, 1, -1, SKIP)))
+            elif act == "undo" and opened.previous:
+                opened.undo(next(EVENTS), opened.previous)
+            elif act == "correct" and opened.previous:
+                asked = chance.choice([entry.id for entry in opened.log if entry.label is not None])
+                opened.correct(next(EVENTS), asked, chance.choice((1, -1)), who)
+            elif act == "reopen":
+                opened = Session(opened.store, opened.id)
+            elif act == "add":
+                opened.add_labels(next(EVENTS), 2, who)
+            elif act == "leave":
+                leave(opened.store, who)
+            done[act] += 1
+        except SessionError:
+            done["refused"] += 1
+    return opened, done
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("more", [
+    {"overlap": 0.3},
+    {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True, "budget": 12},
+    {"averaged": True, "budget": 12},
+])  # fmt: skip
+def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed):
+    """Answers in any order, corrections, undos and leases that run out: the log gives the same state, here and in
+    another database, and nobody's label is lost or doubled."""
+    opened, done = play(begin(store, **more), seed, 60)
+    assert done["answer"] > 20
+    assert look_back.verify(store, opened.id).verified
+    again = Session(store, opened.id)
+    assert (opened.digest(), opened.labels) == (again.digest(), again.labels)
+    assert [opened.held(who) for who in PEOPLE] == [again.held(who) for who in PEOPLE]
+    labels = [row for row in store.history(opened.id).labels if row["undone_at"] is None]
+    assert len(labels) == len({row["question"] for row in labels}) == len(again.state.labels)
+    file, back = io.StringIO(), io.StringIO()
+    publish(store, opened.id, file)
+    adopted = adopt(there, io.StringIO(file.getvalue()))
+    assert look_back.verify(there, adopted).verified
+    publish(there, adopted, back)
+    assert file.getvalue() == back.getvalue()
+
+
+def test_everybody_has_items_of_their_own_and_one_ahead(store):
+    """Who labels alone has one item; when others come each has two, of which nobody else has any, and each is stored
+    before it is shown."""
+    opened = begin(store)
+    alone = opened.held("anna")
+    assert [opened.place.asked] == alone
+    assert 2 == len(opened.held("ben"))
+    held = {who: opened.held(who) for who in PEOPLE}
+    assert alone == held["anna"][:1]
+    ids = [each.id for own in held.values() for each in own]
+    assert 6 == len(set(ids)) == len(ids)
+    assert set(ids) <= {entry.id for entry in Session(store, opened.id).log}
+
+
+def test_answers_are_learned_in_the_order_of_arrival(store):
+    """The log says who answered what in which order, not in the order of the questions."""
+    opened = begin(store)
+    asked = {who: opened.held(who)[0] for who in PEOPLE}
+    for who in reversed(PEOPLE):
+        reply(opened, who)
+    lessons = [lesson.number for lesson in Session(store, opened.id).state.lessons]
+    assert [asked[who].number for who in reversed(PEOPLE)] == lessons
+
+
+def test_the_budget_is_never_exceeded(store):
+    """Questions that wait keep their labels: with three people exactly the budget is spent; a skip frees its label."""
+    opened = begin(store, budget=7)
+    while not opened.ended(opened.state):
+        assert opened.state.reserved <= 7
+        for who in PEOPLE:
+            if opened.held(who):
+                reply(opened, who, SKIP if opened.state.spent == 5 and SKIP not in opened.state.labels else None)
+    assert (7, "budget") == (opened.state.spent, opened.place.progress.end)
+
+
+def test_who_has_nothing_left_hears_that_others_have_it(store):
+    """At the end of the budget the last questions may be with others; they come to who is there when the lease has run
+    out, and a late answer to them is kept beside the one that counts."""
+    opened = begin(store, budget=2)
+    opened.held("anna"), opened.held("ben")
+    assert [] == opened.held("carla")
+    assert "others" == opened.place_at(None).progress.end
+    late = opened.held("anna")[0]
+    leave(store, "anna")
+    assert late == opened.held("carla")[0]
+    reply(opened, "carla", 1)
+    opened.answer(next(EVENTS), late.id, -1, "anna")
+    assert {late.id: 1} == {entry.id: entry.label for entry in opened.log if entry.label}
+    assert [(late.id, -1, "anna", "late")] == [
+        (row["question"], row["label"], row["annotator"], row["kind"]) for row in store.opinions(opened.id)
+    ]
+
+
+def test_a_lease_runs_out_although_the_clock_was_put_back(store):
+    """An item that somebody got while the clock was years ahead comes to others when it is right again."""
+    opened = begin(store, budget=2)
+    asked, _ = opened.held("anna")[0], opened.held("ben")
+    with store.transaction():
+        store.db.execute("UPDATE leases SET leased_at = '2999-01-01T00:00:00.000+00:00' WHERE annotator = 'anna'")
+    assert asked == opened.held("carla")[0]
+
+
+def test_a_second_answer_is_stored_once(store):
+    """A second answer that is sent again changes nothing, also where who gave it has corrected the first."""
+    opened = begin(store, overlap=1)
+    asked, event = reply(opened, "anna", 1), next(EVENTS)
+    assert asked.id in {each.id for each in opened.held("ben")}
+    opened.answer(event, asked.id, -1, "ben")
+    opened.correct(next(EVENTS), asked.id, -1, "ben")
+    version = opened.version
+    opened.answer(event, asked.id, -1, "ben")
+    assert (version, [event]) == (opened.version, [row["event"] for row in store.opinions(opened.id)])
+
+
+def test_who_answered_first_is_not_asked_again_after_a_correction(store):
+    """The second answer is of somebody who never answered the item, whoever corrected it since."""
+    opened = begin(store, overlap=1)
+    asked = reply(opened, "anna", 1)
+    opened.correct(next(EVENTS), asked.id, -1, "ben")
+    assert [[], [], [asked.id]] == [store.single_answers(opened.id, who) for who in PEOPLE]
+
+
+def test_who_never_had_an_item_cannot_answer_it_again(store):
+    """An answer to an answered item is refused, unless it was asked of who gives it."""
+    opened = begin(store)
+    asked = reply(opened, "anna")
+    with pytest.raises(SessionError, match="this item was answered already by anna"):
+        opened.answer(next(EVENTS), asked.id, 1, "ben")
+
+
+def test_an_answer_is_taken_back_only_where_nobody_went_on(store):
+    """The last answer can be taken back while only who gave it has newer questions; else it can be corrected."""
+    opened = begin(store)
+    opened.held("anna"), opened.held("ben")
+    asked = reply(opened, "anna")
+    before = opened.digest()
+    opened.held("anna")
+    opened.undo(next(EVENTS), asked.id)
+    assert asked.id == opened.held("anna")[0].id
+    reply(opened, "anna")
+    assert before == opened.digest()
+    reply(opened, "ben")
+    with pytest.raises(AnsweredSince):
+        opened.undo(next(EVENTS), asked.id)
+    assert asked.id == opened.previous_of("anna")
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_a_coin_chooses_what_two_people_answer(store):
+    """Which questions have two answers depends on seed and round alone; the second is of another person, unseen."""
+    opened = begin(store, overlap=0.4, seed=3)
+    for _ in range(12):
+        for who in PEOPLE[:2]:
+            for _ in opened.held(who)[:1]:
+                reply(opened, who)
+    while any(opened.store.single_answers(opened.id, who) and opened.held(who) for who in PEOPLE):
+        for who in PEOPLE:
+            if opened.held(who):
+                reply(opened, who)
+    twice = {entry.id: entry for entry in opened.log if entry.round in rounds_of_coin(opened, 0.4) and entry.label}
+    seconds = {row["question"]: row["annotator"] for row in store.opinions(opened.id) if row["kind"] == "second"}
+    assert twice.keys() == seconds.keys()
+    assert all(seconds[id] != entry.annotator for id, entry in twice.items())
+
+
+def rounds_of_coin(opened, share):
+    return np.flatnonzero(draws(opened.settings.seed ^ OVERLAP, opened.rounds) < share)
+
+
+def test_nothing_is_said_of_what_came_after_a_question_that_waits(store):
+    """Estimates and floors use the answers before the first question that waits, whoever has it."""
+    opened = begin(store, audit=0.5, budget=60, floor=0.3)
+    for _ in range(25):
+        reply(opened, "anna")
+    opened.held("ben")
+    early, sure = estimates.of_session(opened), certainty.of_session(opened)
+    waits = opened.held("anna")[0]
+    for _ in range(12):
+        reply(opened, "ben")
+    assert early.metrics == estimates.of_session(opened).metrics
+    assert (sure.rounds, sure.floors) == (waits.round, certainty.of_session(opened).floors)
+    reply(opened, "anna")
+    assert certainty.of_session(opened).rounds > waits.round
+
+
+@pytest.mark.parametrize("stored", [
+    "", "[]", "{}", '{"kind": "asked", "more": 1}', '{"kind": "answered"}', '{"kind": "grown", "rounds": 1.5}',
+    '{"kind": "marked", "item": "x"}', '{"kind": "grown", "rounds": 1e400}',
+])  # fmt: skip
+def test_what_is_no_event_is_refused(stored):
+    """An event of an untrusted file has a known kind and whole numbers."""
+    with pytest.raises(ValueError, match="an event of a shared session must be one of"):
+        from_json(stored)
+
+
+def test_an_event_is_stored_as_it_is(store):
+    """Every event of a shared session reads back as it was written."""
+    opened, _ = play(begin(store), 5, 40)
+    rows = [row["happened"] for row in store.shared(opened.id)]
+    for stored in rows:
+        event = from_json(stored)
+        change = event.changes[0] if hasattr(event, "changes") else event
+        assert stored == as_json(change)
