@@ -55,10 +55,11 @@ class Course(NamedTuple):
         """The floors at some looks with these answers; look k is after k of them, the last one at the end."""
         rounds = self.looks[looks]
         pushes = np.append(0, np.cumsum(self.predicted > 0))[rounds]
-        return certainty.floors(
+        worst = certainty.tables(
             label, self.predicted[self.asked] > 0, self.chance, np.minimum(looks, label.size), rounds, pushes,
-            self.promised, found=found,
+            self.promised, found,
         )  # fmt: skip
+        return certainty.floors(worst)
 
     def truth(self, looks, y):
         """The metrics at some looks where the items have these classes, and their counts; 0 is not relevant."""

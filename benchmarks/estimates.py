@@ -103,15 +103,16 @@ def estimates_and_truth(run, y, classes, counts, start):
     label, predicted, chance = y[t[late]], run.decided[late, 1], run.log[late, 2]
     size, rounds = np.array([late.sum()]), np.array([counts.sum()])
     if classes:
-        estimated, enough, *_ = estimates.of_classes(predicted == label, label, chance, size, rounds)
+        estimated, known, *_ = estimates.of_classes(predicted == label, label, chance, size, rounds)
     else:
         pushes = np.array([counts[1].sum()])
-        estimated, enough, *_ = estimates.windows(predicted > 0, label, chance, size, rounds, pushes, metrics.Weights())
+        estimated, known, *_ = estimates.windows(predicted > 0, label, chance, size, rounds, pushes, metrics.Weights())
     figures = {}
     for name in metrics.EVALUATIONS:
         truth = metrics.evaluate_classes(counts, name) if classes else metrics.evaluate(counts, name)
         for metric in ("accuracy",) if classes else ("f1", "sum"):
-            figures[name, metric] = (*estimated[name][metric][:, 0], float(truth[metric])) if enough[0] else None
+            numbers = *estimated[name][metric][:, 0], float(truth[metric])
+            figures[name, metric] = numbers if known[metric][0] else None
     return figures
 
 

@@ -1,5 +1,5 @@
-"""Many annotators at once in the real app, each in a session of their own: whether every acknowledged event is stored
-exactly once, how long the acknowledgement takes from the key, and what it costs the server.
+"""Many annotators at once in the real app, in sessions of their own or together on one: whether every event that was
+acknowledged is stored exactly once, how long the acknowledgement takes from the key, and what it costs the server.
 
 An annotator is a page without a browser, of which dozens fit on one machine: the card is simulated here, Streamlit's
 frontend in streamlit_page.py. All annotators run in this process, the server in another.
@@ -27,6 +27,7 @@ from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
 from streamlit_page import open_page
 
 from oal_engine.sessions import look_back
+from oal_engine.sessions.settings import create
 
 CARD = "oal_card"
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
@@ -40,8 +41,8 @@ SIZES = 5  # of the text
 class Annotator:
     """A simulated person at the card, who gives the true labels at a pace and leaves notes, undos and preferences."""
 
-    def __init__(self, session, name, truth, rng):
-        self.session, self.name, self.truth, self.rng = session, name, truth, rng
+    def __init__(self, session, name, truth, rng, undos=UNDOS):
+        self.session, self.name, self.truth, self.rng, self.undos = session, name, truth, rng, undos
         self.payload, self.pending, self.branches = None, [], {}
         self.sent, self.acknowledged, self.problems = {}, {}, []
         self.opened = asyncio.Event()
@@ -113,7 +114,7 @@ class Annotator:
         if place is None or place["question"] is None:  # waits, as the card does
             return
         question, item = place["question"]["id"], place["question"]["item"]
-        if self.rng.random() < UNDOS and (last := self._last()):
+        if self.rng.random() < self.undos and (last := self._last()):
             yield {"question": last, "action": "undo", "seconds": 1.0}
             return
         if self.rng.random() < NOTES:
@@ -144,12 +145,14 @@ def row(event, name):
 
 
 def stored(store, session):
-    """The rows of a session's answers, undos and notes, in short."""
+    """The rows of a session's answers, undos and notes, in short; an answer that came after another's is kept, too."""
     _, labels, notes, *_ = store.history(session)
     for label in labels:
         yield "answer", label["event"], label["question"], label["label"], label["annotator"]
         if label["undone_by"]:
             yield "undo", label["undone_by"], label["question"]
+    for opinion in store.opinions(session):
+        yield "answer", opinion["event"], opinion["question"], opinion["label"], opinion["annotator"]
     for note in notes:
         yield "note", note["event"], note["item"], note["text"], note["annotator"]
 
@@ -163,16 +166,17 @@ def compared(sent, acknowledged, saved):
 
 def discrepancies(store, annotators):
     """The numbers of lost and doubled rows of all annotators, and of sessions that do not verify."""
-    sent, acknowledged, saved, wrong = [], [], [], 0
+    sent, acknowledged, wrong = [], [], 0
     for annotator in annotators:
         rows = {id: row(event, annotator.name) for id, (_, event) in annotator.sent.items()}
         sent += filter(None, rows.values())
         acknowledged += filter(None, map(rows.get, annotator.acknowledged))
-        saved += stored(store, annotator.session)
         preferred = [annotator.sent[id][1]["changes"] for id, kept in rows.items() if kept is None]
         wrong += bool(preferred) and store.preferences(annotator.name) != preferred[-1]
+    sessions = {annotator.session for annotator in annotators}
+    saved = [each for session in sessions for each in stored(store, session)]
     counts = compared(sent, acknowledged, saved)
-    verified = [look_back.verify(store, annotator.session).verified for annotator in annotators]
+    verified = [look_back.verify(store, session).verified for session in sessions]
     return counts | {"lost": counts["lost"] + wrong, "unverified": verified.count(False)}
 
 
@@ -212,17 +216,23 @@ def spread(seconds):
     return {name: round(1000 * float(np.percentile(seconds, at)), 1) for name, at in PERCENTILES.items()}
 
 
-def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES)):
-    """Start the app on a database of its own, let the annotators label, and return the counts, times and costs."""
+def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES), together=False):
+    """Start the app on a database of its own, let the annotators label, and return the counts, times and costs.
+
+    together: all on one session that asks about every item; an undo there shows an item once more and stores nothing.
+    """
     texts, source = zipf(items, VOCABULARY)
     truth = [item.relevant for item in texts]
     with TemporaryDirectory(prefix="oal-load-") as temporary:
         folder = Path(temporary)
         store, dataset = imported(folder, texts)
-        chosen = [strategies[k % len(strategies)] for k in range(annotators)]
+        if together:
+            own = [create(store, dataset, learner="pa-i", rule="all", budget=items)] * annotators
+        else:
+            own = [session(store, dataset, strategies[k % len(strategies)]) for k in range(annotators)]
         people = [
-            Annotator(session(store, dataset, strategy), f"annotator-{k}", truth, Random(SEED + k))
-            for k, strategy in enumerate(chosen, 1)
+            Annotator(each, f"annotator-{k}", truth, Random(SEED + k), 0 if together else UNDOS)
+            for k, each in enumerate(own, 1)
         ]
         load = round(os.getloadavg()[0], 1)
         with serving(store.path, folder) as (address, server):
@@ -270,16 +280,17 @@ def lines(result):
 
 
 def main(
-    annotators: Annotated[int, typer.Option(min=1, help="People who label, each in a session of their own.")] = 20,
+    annotators: Annotated[int, typer.Option(min=1, help="People who label.")] = 20,
     minutes: Annotated[float, typer.Option(min=0.01, help="How long they do.")] = 10.0,
     items: Annotated[int, typer.Option(min=100, help="Synthetic texts to label.")] = 5000,
     pause: Annotated[float, typer.Option(min=0.05, help="Seconds from a label to the next, on average.")] = 1.0,
     strategy: Annotated[list[str], typer.Option(help="What asks, in turns.")] = tuple(STRATEGIES),
+    together: Annotated[bool, typer.Option("--together", help="All label in one session.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Let many annotators label at once, and compare the acknowledged events with the stored rows."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
-    result = run(annotators, minutes, items, pause, strategy)
+    result = run(annotators, minutes, items, pause, strategy, together)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))
 
 

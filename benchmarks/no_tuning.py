@@ -3,11 +3,14 @@ hindsight, with the best of their grids, each chosen for the stream, the budget 
 Of several classes F1 is macro F1, and sum the balanced accuracy, which it is of two.
 
 Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
-a table; "richer" ones are those that an import makes by itself.
+a table; "richer" ones are those that an import makes by itself. Streams that change (`--drift`): what is looked for is
+another thing in the second half, positives get ever more frequent, or the items come in an order of their own; `auto`
+is told that the stream may change.
 """
 
 import json
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +27,8 @@ from seeds import SHARED
 from oal_engine import datasets
 from oal_engine.datasets import demo, embeddings, formats
 from oal_engine.experiments.replays import replay
-from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel import stream
+from oal_engine.kernel.algorithms import drifting, strategy
 
 BUDGETS = (100, 300, 1000)
 NEWS = {"text": ("text",), "label": "label"}
@@ -42,6 +46,15 @@ STREAMS = {name: (file, columns) for name, (file, columns, _) in TEXTS.items()} 
     "letter, 26 classes": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr"} | SEVERAL),
     "usps, 10 classes": ("usps_zip_train.csv.xz", {"label": "c1"} | SEVERAL),
     "covtype, 7 classes": ("covtype_sample20k.csv.xz", {"label": "c55"} | SEVERAL),
+}
+DRIFTS = {  # the stream, and how it changes: to this positive class, "ramp", by a column or "stored"
+    "space, then autos": ("space", "rec.autos"),
+    "exercise, then animals": ("exercise", "animals"),
+    "heart, then tumours": ("heart", "C04"),
+    "ever more animals": ("animals", "ramp"),
+    "ever more heart": ("heart", "ramp"),
+    "cover 1 by elevation": ("cover 1", 0),
+    "rain as stored": ("rain", "stored"),
 }
 TENS = [10.0**power for power in range(-3, 2)]
 STEPS = (0.1, 1.0, 10.0)
@@ -84,25 +97,63 @@ def tables(name, embedding=None):
         yield "richer", datasets.table(items, embedding=embedding)
 
 
-def score(data, budget, orders, first, algorithm, **values):
+def changed(data, change, later, seed):
+    """A stream that changes, from a seed: the labels of its items, and an order of visit."""
+    y, n, rng = data.y, data.y.size, np.random.default_rng(seed)
+    if later is not None:
+        order = rng.permutation(n)
+        return np.where(np.isin(np.arange(n), order[n // 2 :]), later, y), order
+    if change == "ramp":  # a share of x^2 of the positives is among the first share of x of the items
+        return y, np.argsort(np.where(y > 0, np.sqrt(rng.random(n)), rng.random(n)))
+    if change == "stored":
+        return y, np.arange(n)
+    column = data.items.vectors[:, change]
+    return y, np.argsort(column + 0.5 * column.std() * rng.normal(size=n))
+
+
+def runs(name, data, orders, first):
+    """What a stream is judged by: its table, orders of visit, and the seed of the first; one table for each order of a
+    stream that changes."""
+    if name not in DRIFTS:
+        return [(data, [stream.shuffled(data.y.size, first + k) for k in range(orders)], first)]
+    source, change = DRIFTS[name]
+    file, columns = STREAMS[source]
+    swaps = isinstance(change, str) and change not in ("ramp", "stored")
+    later = formats.read(SHARED / file, formats.Columns(**columns | {"positive": (change,)})).y if swaps else None
+    made = [(seed, *changed(data, change, later, seed)) for seed in range(first, first + orders)]
+    return [(replace(data, y=y), [order], seed) for seed, y, order in made]
+
+
+def score(judged, budget, algorithm, **values):
     """The mean F1 and sum (push) of an algorithm in some orders, in points."""
     chosen = strategy(algorithm, values=values)
-    mean = replay(chosen, data, rho="laplace", budget=budget, permutations=orders, seed=first)["mean"]["push"]
-    return {metric: 100 * mean[OF_CLASSES[metric] if data.classes else metric] for metric in OWN}
+    means = [
+        replay(chosen, data, orders, rho="laplace", budget=budget, seed=seed)["mean"]["push"]
+        for data, orders, seed in judged
+    ]
+    names = OF_CLASSES if chosen.multiclass else dict(zip(OWN, OWN))
+    return {metric: 100 * np.mean([mean[name] for mean in means]) for metric, name in names.items()}
 
 
-def measured(data, budget, orders, first, grids):
+def changing(algorithm):
+    """The parameters of an algorithm that suit a stream that changes."""
+    kind = strategy(algorithm)
+    return drifting(kind.learner, kind.rule)
+
+
+def measured(judged, budget, grids, changes):
     """By metric: auto, the best of the published defaults, and the best of all settings in hindsight."""
-    defaults = [score(data, budget, orders, first, name) for name in grids]
+    defaults = [score(judged, budget, name) for name in grids]
     settings = [(name, dict(zip(grid, values))) for name, grid in grids.items() for values in product(*grid.values())]
-    tried = defaults + [score(data, budget, orders, first, name, **values) for name, values in settings]
+    tried = defaults + [score(judged, budget, name, **values) for name, values in settings]
+    names = dict.fromkeys(OWN, "auto-classes") if judged[0][0].classes else OWN
     return {
         metric: {
-            "auto": score(data, budget, orders, first, "auto-classes" if data.classes else own)[metric],
+            "auto": score(judged, budget, own, **(changing(own) if changes else {}))[metric],
             "default": max(each[metric] for each in defaults),
             "best": max(each[metric] for each in tried),
         }
-        for metric, own in OWN.items()
+        for metric, own in names.items()
     }
 
 
@@ -110,20 +161,23 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="The demo and one algorithm only, for a trial.")] = False,
     orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 10,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
-    stream: Annotated[list[str] | None, typer.Option(help="Only these streams.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--stream", help="Only these streams.")] = None,
+    drift: Annotated[bool, typer.Option("--drift", help="Streams that change.")] = False,
     embed: Annotated[Path | None, typer.Option(help="A folder of embeddings: richer features have them.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Measure the gap between what needs no tuning and the best that tuning could have given."""
-    names = ["tweets"] if quick else stream or [*STREAMS]
+    names = ["tweets"] if quick else only or [*(DRIFTS if drift else STREAMS)]
     grids = {"PAA-I": GRIDS["PAA-I"]} if quick else GRIDS
     lines = []
     for name in names:
-        for features, data in tables(name, embed and embeddings.read(embed)):
+        source = DRIFTS[name][0] if name in DRIFTS else name
+        for features, data in tables(source, embed and embeddings.read(embed)):
+            judged = runs(name, data, 2 if quick else orders, first)
             for budget in (60,) if quick else BUDGETS:
                 if budget <= data.y.size / 4:
                     fitting = GRIDS_OF_CLASSES if data.classes else grids
-                    figures = measured(data, budget, 2 if quick else orders, first, fitting)
+                    figures = measured(judged, budget, fitting, name in DRIFTS)
                     lines.append({"stream": name, "features": features, "labels": budget} | figures)
 
     if as_json:

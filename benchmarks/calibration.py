@@ -1,0 +1,110 @@
+"""How good the probabilities of exported predictions are: `auto` (several classes: `auto-classes`) labels shuffled
+streams whose labels are known, its answers are calibrated as the product does, and the items not asked are the judges.
+
+*log loss* and *brier* are relative to telling the share of hits of these items everywhere: below 1 is better. *told*
+and *true* are the mean probability of the items told at least 0.5, and the share of hits among them.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import table
+from no_tuning import STREAMS, tables
+
+from oal_engine.kernel import spending, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions import calibration
+
+BUDGETS = (100, 300, 1000)
+ROUNDS = 10_000  # of a stream at most
+BINS = 10  # of the calibration error
+LEAST = 1e-4  # no probability is taken as surer: one wrong certainty would decide the mean
+
+
+def probabilities(data, labels, seed):
+    """The probability of each item not asked, and whether it is a hit; None where there are too few answers. Where the
+    margins do not tell hits apart, it is their share, each answer weighted by 1 / its chance, everywhere."""
+    order, chosen = stream.shuffled(data.y.size, seed)[:ROUNDS], strategy("auto-classes" if data.classes else "auto")
+    run = stream.replay(
+        data.rows, data.y, order, *chosen.build(data.rows.columns, len(data.classes)), stream.objective(),
+        budget=labels, seed=seed, log=True,
+        plan=spending.plan(chosen.rule, labels, order.size, values=chosen.rule_parameters),
+    )  # fmt: skip
+    asked, y = run.log[:, 0].astype(int), data.y[order]
+    predicted, scores = run.decided[:, 1], np.empty((data.y.size, max(1, len(data.classes))))
+    stream.scores(data.rows, run.learner, 0.0, scores)
+    if data.classes:
+        best = np.sort(scores, axis=1)
+        margins, hits, answers = best[:, -1] - best[:, -2], scores.argmax(axis=1)[order] + 1 == y, predicted == y[asked]
+    else:
+        margins, hits, answers = scores[:, 0], y > 0, y[asked] > 0
+    if min(answers.sum(), (~answers).sum()) < calibration.FEWEST:
+        return None
+    margins, chances = np.delete(margins[order], asked), run.log[:, 2]
+    told = calibration.fit(run.log[:, 1], answers, 1 / chances)(margins)
+    if told is None:
+        told = np.full(margins.size, np.average(answers, weights=1 / chances))
+    return told, np.delete(hits, asked)
+
+
+def quality(told, hits):
+    """The log loss and the Brier score, both relative to a constant; the calibration error; and how many items are told
+    at least one half, the sum of their probabilities, and their hits."""
+    share, told = hits.mean(), np.clip(told, LEAST, 1 - LEAST)
+    bins = np.minimum((told * BINS).astype(int), BINS - 1)
+    loss = -np.log(np.where(hits, told, 1 - told)).mean()
+    sure = told >= 0.5
+    return {
+        "log loss": loss / -(share * np.log(share) + (1 - share) * np.log(1 - share)),
+        "brier": ((told - hits) ** 2).mean() / (share * (1 - share)),
+        "error": np.abs(np.bincount(bins, told - hits)).sum() / told.size,
+        "sure": np.array([sure.sum(), told[sure].sum(), hits[sure].sum()]),
+    }  # fmt: skip
+
+
+def lines(groups):
+    """A line for each group of qualities: their means, and what all of them tell and hold."""
+    for name, each in groups.items():
+        sure, told, true = sum(one["sure"] for one in each)
+        means = {key: float(np.mean([one[key] for one in each])) for key in ("log loss", "brier", "error")}
+        yield {"of": name, "sessions": len(each)} | means | {"told": told / max(1, sure), "true": true / max(1, sure)}
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="The demo only, for a trial.")] = False,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 8,
+    first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Measure the probabilities of predictions, by the labels and by the stream."""
+    groups = defaultdict(list)
+    for name in ["tweets"] if quick else STREAMS:
+        *_, data = [None, *(made for _, made in tables(name))]
+        for labels in BUDGETS if data else ():
+            for seed in range(first, first + orders if 4 * labels <= data.y.size else first):
+                if made := probabilities(data, labels, seed):
+                    measured = quality(*made)
+                    for group in ("all", f"{labels} labels", name):
+                        groups[group].append(measured)
+    measured = list(lines(groups))
+    if as_json:
+        print(json.dumps(measured))
+        return
+    print(
+        "\n".join(
+            table(measured[0], [[f"{cell:.3f}" if isinstance(cell, float) else cell for cell in line.values()]
+            for line in measured])
+        )
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,116 @@
+"""What several people on one stream change: the model, its estimates, and what the agreement of two says of slips.
+
+Every run is a real session over a shuffled labelled stream, once labelled by one person and once by three of different
+speed, who answer in the order of a simulated clock. All give a wrong answer at times.
+"""
+
+import json
+import sys
+from heapq import heapify, heappop, heappush
+from itertools import count
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import numpy as np
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import machine, table
+from estimates import SHARED
+
+from oal_engine import datasets
+from oal_engine.datasets import demo, formats
+from oal_engine.kernel import metrics
+from oal_engine.sessions import agreement, estimates, look_back
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+
+SPEEDS = {"one person": (2.0,), "three people": (1.0, 2.0, 5.0)}  # seconds that an answer takes, on average
+SETTINGS = {"algorithm": "auto", "budget": 300, "audit": 0.25, "shuffled": True}
+FILES = {
+    "sms": ("sms_spam_collection.tsv.xz", {"text": ("c2",), "label": "c1", "positive": ("spam",)}),
+    "a9a": ("a9a.libsvm.xz", {}),
+}
+SHOWN = ("f1", "sum")
+
+
+def labeled(store, dataset, speeds, slips, seed):
+    """A session that these people have labelled to its end."""
+    session = Session(store, create(store, dataset, **SETTINGS, seed=seed, overlap=0.2 * (len(speeds) > 1)))
+    chance, events = Random(seed), (f"{session.id}-{number}" for number in count())
+    clock = [(chance.expovariate(1 / pace), str(pace), pace) for pace in speeds]
+    heapify(clock)
+    while clock:
+        now, name, pace = heappop(clock)
+        if held := session.held(name):
+            y = int(session.y[held[0].item])
+            session.answer(next(events), held[0].id, -y if chance.random() < slips else y, name)
+        elif session.ended(session.state):
+            continue
+        heappush(clock, (now + chance.expovariate(1 / pace), name, pace))
+    return session
+
+
+def figures(session):
+    """What a session ended with, in numbers; `shown` and `held`: whether an estimate is shown, and its interval has the
+    truth."""
+    estimate, trail = estimates.of_session(session), dict(session.state.trail)
+    closed = session.rounds if estimate.closed is None else estimate.closed + 1
+    window, agreed = trail[closed], agreement.of_pairs(agreement.twice(session))
+    numbers = {"verified": look_back.verify(session.store, session.id).verified}
+    for name in SHOWN:
+        numbers[name] = float(session.evaluate(session.counts, "push")[name])
+        known, truth = estimate.metrics["push"][name], float(metrics.evaluate(window, "push")[name])
+        numbers[f"{name} shown"] = known is not None
+        numbers[f"{name} held"] = known.low <= truth <= known.high if known else np.nan
+        numbers[f"{name} bias"] = known.value - truth if known else np.nan
+    return numbers | {"kappa": agreed.kappa.value if agreed.kappa else np.nan}
+
+
+def runs(orders, slips):
+    """The figures of every run, by data and people."""
+    with TemporaryDirectory(prefix="oal-team-") as folder:
+        store = Store(Path(folder) / "studio.db")
+        for name in ("tweets", *FILES):
+            if name == "tweets":
+                dataset = demo.dataset(store, name)
+            elif (SHARED / FILES[name][0]).is_file():
+                file, columns = FILES[name]
+                own = formats.Columns(**columns) if columns else None
+                dataset = datasets.import_file(store, SHARED / file, name, own)[0]
+            else:
+                continue
+            for people, speeds in SPEEDS.items():
+                yield name, people, [figures(labeled(store, dataset, speeds, slips, seed)) for seed in range(orders)]
+        store.close()
+
+
+def average(values):
+    """The mean of the values that there are."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def main(
+    orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 20,
+    slips: Annotated[float, typer.Option(min=0, max=1, help="Share of wrong answers.")] = 0.05,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+):
+    """Label streams by one and by three people, and print what became of the model and its estimates."""
+    lines = []
+    for name, people, known in runs(orders, slips):
+        mean = {key: average([each[key] for each in known]) for key in known[0]}
+        if as_json:
+            print(json.dumps({"data": name, "people": people, "sessions": orders} | mean))
+        lines.append([name, people, *(f"{value:.3f}" for value in mean.values())])
+    if not as_json:
+        print(f"{machine()}; {SETTINGS['budget']} labels, {slips:.0%} wrong answers, {orders} orders.")
+        print("\n".join(table(["data", "people", *mean], lines)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
