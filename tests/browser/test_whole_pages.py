@@ -52,7 +52,7 @@ def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     expect(page.get_by_role("combobox", name="Data set")).to_have_value(MARKUP)
     unharmed(page)
     page.goto(app.url("/Data"))
-    expect(page.get_by_text(MARKUP, exact=True)).to_be_visible()
+    expect(page.get_by_text(MARKUP, exact=True).and_(page.locator("b"))).to_be_visible()
     unharmed(page)
 
 
