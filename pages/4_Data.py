@@ -54,7 +54,6 @@ ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH 
 PHASES = {
     "reading": "Reading",
     "vocabulary": "Finding the vocabulary",
-    "vectors": "Making vectors",
     "wording": "Finding similar wording",
     "meaning": "Embedding texts",
     "items": "Adding items",

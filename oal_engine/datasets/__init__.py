@@ -123,9 +123,11 @@ def table(
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
-            vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
+            vocabulary, counted = vectorizer.fit_count(items.texts, progress=_phase(progress, "vocabulary"), **settings)
+        else:
+            counted = vectorizer.count(items.texts, vocabulary.settings, _phase(progress, "vocabulary"))
         matrix: Matrix
-        matrix, words = vocabulary.read(items.texts, _phase(progress, "vectors"))
+        matrix, words = vocabulary.rows(counted)
         if near_duplicates == duplicates.ONCE:
             kept, copies = duplicates.counted(words)
             matrix, words, items = matrix[kept], words.take(kept), items.take(kept)
