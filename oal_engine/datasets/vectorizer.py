@@ -238,7 +238,7 @@ def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | N
     find = re.compile(settings["pattern"]).findall if single else partial(_terms, settings=settings)
     of_token = _of_token if single else lambda token, *_: (token,)
     tokens, terms = _Numbers(), _Numbers()
-    found, sizes = [np.zeros(0, np.int32)], []
+    found, sizes = [np.zeros(0, np.int32)], list[int]()
     for start in range(0, len(texts), CHUNK):
         lists = [*map(find, texts[start : start + CHUNK])]
         found.append(np.fromiter(map(tokens.__getitem__, chain.from_iterable(lists)), np.int32))
