@@ -161,6 +161,10 @@ class Store(Database):
         )  # fmt: skip
         return {row["position"]: row for row in rows}
 
+    def ids(self, dataset: int) -> list[str]:
+        """The ids of all items of a data set, in their order."""
+        return [row["id"] for row in self.query("SELECT id FROM items WHERE dataset = ? ORDER BY position", dataset)]
+
     def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that a data set has, by their ids."""
         rows = self.query(

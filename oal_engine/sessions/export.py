@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..kernel import rows
-from ..output.tables import OutputTable, chunks, whole, write
+from ..output.tables import OutputTable, Part, chunks, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
 from .log import read_entries
@@ -42,7 +42,7 @@ def labels(store: Store, session: int) -> OutputTable:
                 }  # fmt: skip
                 yield tuple(row[name] for name in LABELS)
 
-    return OutputTable(LABELS, each(), len(log))
+    return OutputTable.of_rows(LABELS, each(), len(log))
 
 
 DECISIONS = {
@@ -71,7 +71,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
                 }  # fmt: skip
                 yield tuple(row[name] for name in columns)
 
-    return OutputTable(columns, each(), decided[0].size), certainty.of_session(session)
+    return OutputTable.of_rows(columns, each(), decided[0].size), certainty.of_session(session)
 
 
 OPINIONS = {
@@ -96,7 +96,7 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
             }  # fmt: skip
             yield tuple(values[name] for name in columns)
 
-    return OutputTable(columns, each(), len(rows)), None
+    return OutputTable.of_rows(columns, each(), len(rows)), None
 
 
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
@@ -120,19 +120,23 @@ def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTabl
     ranking = ranking[kept[ranking]]
     answers, words = {entry.round: entry.label for entry in session.log}, session.settings.answers
 
-    def each() -> Iterator[tuple[Any, ...]]:
+    def parts() -> Iterator[Part]:
+        ids = session.store.ids(dataset.id)  # of all at once, as they are wanted in another order
         for place in chunks(ranking.size):
             t = ranking[place.start : place.stop]
-            results = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
-            items = _items(session.store, dataset.id, order[t].tolist(), texts)
-            for rank, k, item, prediction in zip(place, t.tolist(), items, results):
-                label = answers.get(k)
-                row = rank + 1, item["id"], item["position"], k + 1, *prediction, int(k in answers), label or None
-                yield *row, words[label], *([item["text"]] if texts else ())
+            predicted = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
+            positions, rounds = order[t].tolist(), t.tolist()
+            given = [answers.get(k) for k in rounds]
+            items = _items(session.store, dataset.id, positions, texts) if texts else ()
+            yield (
+                range(place.start + 1, place.stop + 1), [ids[k] for k in positions], positions, (t + 1).tolist(),
+                *predicted, [int(k in answers) for k in rounds], [label or None for label in given],
+                [words[label] for label in given], *([[item["text"] for item in items]] if texts else ()),
+            )  # fmt: skip
 
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
-    return OutputTable(columns, each(), ranking.size), str(made.calibration)
+    return OutputTable(columns, parts(), ranking.size), str(made.calibration)
 
 
 def _items(store: Store, dataset: int, positions: Collection[int], texts: bool) -> Iterator[Row]:
