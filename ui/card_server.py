@@ -24,6 +24,7 @@ from .page import Removed, capitalized, check_may_answer, store, stored_settings
 
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
 STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
+JOINING = "The first item comes in a few seconds: until now one person had this session alone."
 MORE = "New items will appear here automatically."
 PATIENCE = 1.0  # seconds that a page waits for what was never made before
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
@@ -235,6 +236,8 @@ class CardServer:
 
     def _result(self, place: Place) -> str:
         """What the card says where there is no question."""
+        if place.progress.end == "others" and self.session.joining:
+            return f"{JOINING}\n{SAVED}"
         if place.progress.end == "others":
             return f"What stays unanswered for {self.session.settings.lease / 60:g} minutes comes to you.\n{SAVED}"
         return self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
+from math import inf
+from time import monotonic
 
 import numpy as np
 
@@ -41,6 +43,7 @@ from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP = 0x2C1B3C6D  # tells the coin of the overlap from that of asking
+HANDOVER = 5.0  # seconds in which a page that was offered prepared questions has looked again
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take to be prepared
 
 
@@ -80,6 +83,8 @@ class Session(Run):
         self.id = session
         self._lock = threading.RLock()
         self._branches: dict[int, tuple[State, int | None]] = {}  # by answer: what follows it, and its question's id
+        self._offered = self._wanted = -inf  # when a page was last given these, and when somebody else last came
+        self._comings = 0
         self.version = 0
         self._rebuild()
 
@@ -278,8 +283,12 @@ class Session(Run):
 
     @property
     def branches(self) -> dict[int, Place]:
-        """The place after each possible answer to the waiting question, where it is prepared."""
+        """The place after each possible answer to the waiting question, where it is prepared and nobody else has
+        come."""
         with self._lock:
+            if not self._branches or self.joining:
+                return {}
+            self._offered = monotonic()
             return {
                 label: self.place_of(state, self._waiting(state, following))
                 for label, (state, following) in self._branches.items()
@@ -316,6 +325,11 @@ class Session(Run):
     def together(self) -> bool:
         """Whether several people share the session, or are to."""
         return bool(self._shared or self.settings.overlap)
+
+    @property
+    def joining(self) -> bool:
+        """Whether somebody has come who gets a question as soon as no page shows what was prepared for one person."""
+        return monotonic() - self._wanted < HANDOVER
 
     @property
     def present(self) -> set[str]:
@@ -356,6 +370,10 @@ class Session(Run):
         if free := self._free(annotator, leases, own):
             return free[0]
         if not self.state.asks_on:
+            return None
+        if self._branches and monotonic() - self._offered < HANDOVER:
+            self._comings += not self.joining
+            self._wanted = monotonic()
             return None
         before = self.state.number
         self._share()
@@ -613,7 +631,7 @@ class Session(Run):
     def changed(self) -> tuple[int, int]:
         """What decides the next question besides one person's answers: how often labels were corrected, marked to
         train, or added to the budget, and whether others have come; and the rounds."""
-        return self._changes + bool(self._shared), self.rounds
+        return self._changes + bool(self._shared) + self._comings, self.rounds
 
     def earlier(self, answers: int) -> np.ndarray:
         """The learner's weights as they were so many answers ago."""

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from oal_engine.sessions import agreement
+from oal_engine.sessions import agreement, session
 from oal_engine.sessions.session import Session
 from tests.harness.pages import listed, run, words
 from ui import messages
@@ -106,12 +106,14 @@ def test_the_item_after_is_sent_ahead(team):
     assert {"1": used + 1, "-1": used + 1, "0": used} == {k: place["counters"]["labels"] for k, place in places.items()}
 
 
-def test_who_has_nothing_left_reads_why(team):
+def test_who_has_nothing_left_reads_why(team, monkeypatch):
     """At the end of the budget the card says that others have the last questions, and for how long."""
     server = team(0, budget=2)
     assert isinstance(server, CardServer)
-    for name in PEOPLE:
-        server.payload(annotator=name)
+    server.payload(annotator="anna")
+    assert "The first item comes in a few seconds" in server.payload(annotator="ben")["place"]["result"]
+    monkeypatch.setattr(session, "HANDOVER", 0)
+    server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])
     assert "What stays unanswered for 5 minutes comes to you." in place["result"]

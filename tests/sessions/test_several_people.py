@@ -9,7 +9,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.kernel.draws import draws
-from oal_engine.sessions import certainty, estimates, look_back
+from oal_engine.sessions import certainty, estimates, look_back, session
 from oal_engine.sessions.bundle import adopt, publish
 from oal_engine.sessions.log import as_json, from_json
 from oal_engine.sessions.session import OVERLAP, AnsweredSince, Session
@@ -248,3 +248,24 @@ def test_an_event_is_stored_as_it_is(store):
         event = from_json(stored)
         change = event.changes[0] if hasattr(event, "changes") else event
         assert stored == as_json(change)
+
+
+def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
+    """A second person gets an item only once the first one's page has forgotten what was prepared for one person: an
+    answer to what it painted meanwhile is stored."""
+    opened, now = begin(store, "sparse", "PAA-I"), [100.0]
+    monkeypatch.setattr(session, "monotonic", lambda: now[0])
+    (first,), painted = opened.held("Ann"), opened.branches
+    assert {1, -1, SKIP} == set(painted)
+    before = opened.changed
+    assert [] == opened.held("Bob")
+    assert (opened.joining, opened.branches, before[0] + 1) == (True, {}, opened.changed[0])
+    opened.answer(next(EVENTS), first.id, 1, "Ann")
+    opened.answer(next(EVENTS), painted[1].asked.id, -1, "Ann")
+    now[0] += session.HANDOVER
+    (mine,) = opened.held("Ann")
+    (other, _) = opened.held("Bob")
+    assert mine.id != other.id
+    assert [mine.id] == [each.id for each in opened.held("Ann")][:1]
+    assert 2 == len(opened.labels)
+    assert look_back.verify(store, opened.id).verified
