@@ -4,7 +4,6 @@ All SQL about them is here. Rows of numbers lie beside the file, in a folder nam
 """
 
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,16 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .database import ConflictError, Database, Row, StorageError, StoreError, writes
+from .places import database_path
 
-__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "default_path", "now"]
+__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "now"]
 
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 KEPT = timedelta(days=30)  # for which a removed session can be restored
-
-
-def default_path() -> Path:
-    """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
-    return Path(os.environ.get("OAL_DB", "studio.db"))
 
 
 def now(ago: timedelta = timedelta()) -> str:
@@ -54,7 +49,7 @@ class Store(Database):
     """The tables of a database: every query about what is stored, and every change of it."""
 
     def __init__(self, path: Path | str | None = None, read_only: bool = False, patience: float = 30):
-        super().__init__(path or default_path(), read_only, patience)
+        super().__init__(path or database_path(), read_only, patience)
 
     def problems(self) -> list[str]:
         """What is wrong with the database itself, in sentences: damage that SQLite finds, references to rows that are

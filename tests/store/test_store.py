@@ -16,6 +16,7 @@ import pytest
 
 from oal_engine import migrations
 from oal_engine import store as store_module
+from oal_engine.places import database_path
 from oal_engine.store import ConflictError, StorageError, Store, StoreError
 from tests.harness import ROOT
 
@@ -243,7 +244,7 @@ def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, sessio
         store._size = status.st_size + 4096
         return status
 
-    monkeypatch.setattr(store_module.os, "stat", slow)
+    monkeypatch.setattr(os, "stat", slow)
     assert 1 == len(store.sessions())
 
 
@@ -331,7 +332,7 @@ def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
     """Without a path the database is OAL_DB, or studio.db in the working directory; its rows lie beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OAL_DB", raising=False)
-    assert "studio.db" == str(store_module.default_path())
+    assert "studio.db" == str(database_path())
     monkeypatch.setenv("OAL_DB", str(tmp_path / "other.db"))
     assert tmp_path / "other.rows" == Store().folder
     assert (tmp_path / "other.db").exists()
