@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import shlex
 from dataclasses import fields
 from functools import cache
 
@@ -19,16 +18,10 @@ from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.sessions.settings import Options, create
 from tests.harness import ROOT
+from tests.harness.documents import NAMES, commands, page
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[!.]*/README.md")]
-NAMES = sorted({str(path.relative_to(ROOT)) for path in PAGES})
 COMMANDS = {name: cli.command(name) for name in cli.MODULES}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-
-
-@cache
-def page(name):
-    return (ROOT / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -121,19 +114,10 @@ def test_every_environment_variable_is_explained():
     assert used == set(rows)
 
 
-def commands(name):
-    """The commands of the engine in the shell blocks of a page, as lists of words."""
-    for block in re.findall(r"```sh\n(.*?)```", page(name), re.DOTALL):
-        for line in block.splitlines():
-            _, engine, arguments = line.partition("python -m oal_engine ")
-            if engine:
-                yield shlex.split(arguments, comments=True)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_valid(name):
     """The command line parses each example."""
-    for command, *arguments in map(cli.spread, commands(name)):
+    for command, *arguments in (cli.spread(words) for _, words in commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
 

@@ -3,9 +3,10 @@
 import json
 import os
 import re
-import sysconfig
+import sys
 from email.parser import Parser
 from http.client import HTTPConnection
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -29,7 +30,8 @@ def wheel(tmp_path_factory):
 def programs(wheel, tmp_path_factory):
     """The folder of the programs of an environment with the wheel; what it requires comes from the one of the tests."""
     folder = package.environment(tmp_path_factory.mktemp("environment"))
-    (package.packages(folder) / "required.pth").write_text(sysconfig.get_path("purelib"))
+    required = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    (package.packages(folder) / "required.pth").write_text("\n".join(required))
     package.install(folder, "--no-deps", wheel)
     return folder
 
@@ -107,9 +109,9 @@ def test_the_app_runs_where_nothing_else_is(app, empty, visit, tmp_path):
     work, variables = empty
     (kept,) = re.findall(r"^Your data are kept in (.+)$", app.log.read_text(), re.MULTILINE)
     assert kept.startswith(variables["HOME"])
-    assert os.path.exists(kept)
     page = visit(app)
     button(page, "Try the demo").wait_for()
+    assert Path(kept).exists()
     (tmp_path / "mine.csv").write_text(ITEMS)
     with page.expect_file_chooser() as chooser:
         button(page, "Upload").click()
