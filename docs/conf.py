@@ -19,7 +19,7 @@ def beside_the_pages(app, name, source):
     """Give the first page what stands beside all pages: a list for each section of the index, docs/README.md."""
     if name != root_doc:
         return
-    index = (HERE / "README.md").read_text(encoding="utf-8")
+    index = "## Overview\n[Index](README.md)\n" + (HERE / "README.md").read_text(encoding="utf-8")
     for heading, below in re.findall(r"^## (.+)\n((?:(?!## ).*\n)+)", index, re.MULTILINE):
         pages = ((HERE / page).resolve() for page in re.findall(r"\]\(([^)#]+)\.md\)", below))
         names = "\n".join(page.relative_to(HERE.parent).as_posix() for page in pages)

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import tomllib
 from dataclasses import fields
 from functools import cache
 
@@ -37,9 +38,9 @@ def section(name, heading):
     return re.split(rf"^#{{1,{len(heading.split()[0])}}} ", below, flags=re.MULTILINE)[0]
 
 
-def named(heading, start="- "):
-    """The names that the lines of a section of the reference begin with."""
-    return re.findall(rf"^{re.escape(start)}`(.+?)`", section("docs/reference.md", heading), re.MULTILINE)
+def named(heading, start="- ", page="docs/reference.md"):
+    """The names that the lines of a section of a page begin with."""
+    return re.findall(rf"^{re.escape(start)}`(.+?)`", section(page, heading), re.MULTILINE)
 
 
 def anchors(name):
@@ -102,6 +103,14 @@ def test_the_settings_of_a_session_are_explained():
     expected = [(each.name, "" if each.default is each.empty else f"`{each.default!r}`") for each in arguments]
     expected += [(each.name, f"`{each.default!r}`") for each in fields(Options)]
     assert expected == [(name, default.strip()) for name, default in rows]
+
+
+def test_every_requirement_is_explained():
+    """The tables of docs/installing.md name what the package requires, and what each of its extras does."""
+    declared = tomllib.loads(page("pyproject.toml"))["tool"]["setuptools"]["dynamic"]
+    required = re.findall(r"^[\w-]+", page(declared["dependencies"]["file"]), re.MULTILINE)
+    assert {*required} == {*named("## What is installed", "| ", "docs/installing.md")}
+    assert [*declared["optional-dependencies"]] == named("## Extras", "| ", "docs/installing.md")
 
 
 def test_every_environment_variable_is_explained():
