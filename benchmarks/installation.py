@@ -81,6 +81,7 @@ def measure(extra=""):
         server.kill()
         return {
             "seconds": seconds,
+            "distributions": len(found),
             "megabytes": sum(size for size, _ in found.values()) / 2**20,
             "wheel_megabytes": wheel.stat().st_size / 2**20,
             "answers_after": answered,
@@ -99,7 +100,7 @@ def main(
         return
     lines = [(name, f"{own:,.0f}", f"{alone:,.0f}") for name, own, alone in result["requirements"]]
     print("\n".join(table(("requirement", "MB", "MB with what it alone requires"), lines)))
-    for name in ("megabytes", "wheel_megabytes", "seconds", "answers_after"):
+    for name in ("distributions", "megabytes", "wheel_megabytes", "seconds", "answers_after"):
         print(f"{name}: {result[name]:,.1f}")
 
 

@@ -1,4 +1,4 @@
-"""How Sphinx makes a site of the pages, as they are: python -m sphinx -W --keep-going -c docs . site"""
+"""How Sphinx makes a site of the pages, as they are: python -m sphinx -E -W --keep-going -c docs . build/site"""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ project = "OAL Studio"
 extensions = ["myst_parser"]
 root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "data/*.md", "benchmarks/*.md"]
-exclude_patterns = [".*", "**/.*", "build", "findings", "oal_engine", "pages", "site", "studio.*", "tests", "ui"]
+exclude_patterns = [".*", "**/.*", "build", "findings", "oal_engine", "pages", "studio.*", "tests", "ui"]
 myst_heading_anchors = 4
 html_theme = "furo"
 html_title = project

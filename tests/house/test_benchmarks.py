@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import certainty
 import estimates
 import growth
+import installation
 import label_latency
 import labeling_tools
 import load
@@ -95,6 +96,19 @@ def test_seeds_are_measured():
         (line["stream"], line["labels"]) for line in lines
     ]
     assert all(0 < line[way] < 100 for line in lines for way in seeds.WAYS)
+
+
+def test_a_requirement_is_counted_with_what_nothing_else_requires():
+    """What two requirements share belongs to neither; a circle ends."""
+    mb = 2**20
+    found = {
+        installation.OURS: (mb, {"a", "b"}),
+        "a": (2 * mb, {"only", "shared"}),
+        "b": (mb, {"shared"}),
+        "only": (5 * mb, {"a", "missing"}),
+        "shared": (9 * mb, set()),
+    }
+    assert [("a", 2, 7), ("b", 1, 1)] == installation.shares(found)
 
 
 def test_wrong_answers_are_looked_for():
