@@ -1,6 +1,7 @@
 """The program oal-studio: the app, served on this machine, with its data in the user's folder."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from typer import Option
 
 from oal_engine.cli.main import errors_as_sentences
-from oal_engine.places import database_path
+from oal_engine.store import Store
 
 APP = Path(__file__).parents[1] / "app.py"  # .streamlit/config.toml, beside it, holds the other settings
 
@@ -22,7 +23,8 @@ def serve(
 
     if db:
         os.environ["OAL_DB"] = str(db)
-    print(f"Your data are kept in {database_path().absolute()}", flush=True)
+    with closing(Store()) as store:  # one that cannot be used is refused here, before the server starts
+        print(f"Your data are kept in {store.path.absolute()}", flush=True)
     streamlit(["run", str(APP), *(["--server.port", str(port)] if port else [])])
 
 

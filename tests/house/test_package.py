@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 from email.parser import Parser
 from http.client import HTTPConnection
@@ -120,6 +121,13 @@ def test_the_app_runs_where_nothing_else_is(app, empty, visit, tmp_path):
     button(page, "Start labeling").click()
     expect(Card(page)("text")).to_contain_text("dog")
     assert [] == [*work.iterdir()]
+
+
+def test_a_database_that_cannot_be_used_is_refused(programs, tmp_path):
+    """`oal-studio` ends with one sentence where its database cannot be opened, before it serves anything."""
+    wrong = tmp_path / "missing" / "studio.db"
+    done = subprocess.run([programs / "oal-studio", "--db", wrong], capture_output=True, text=True)
+    assert (1, f"error: {wrong} cannot be used: it cannot be opened.\n") == (done.returncode, done.stderr)
 
 
 def test_the_settings_of_the_server_hold(app):
