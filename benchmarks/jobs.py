@@ -219,7 +219,7 @@ def command(database, *arguments, lines=None):
 
 def appends(folder, count, _):
     some, positive = texts(count // 10, SEED + 1)
-    first, positive_first = texts(2000)
+    first, positive_first = texts(count // 10)
     database, path = folder / "append.db", folder / "lines.jsonl"
     with path.open("w") as file:
         for k, (text, y) in enumerate(zip(some, positive)):
@@ -231,7 +231,7 @@ def appends(folder, count, _):
     with path.open("rb") as lines:
         seconds = command(database, "append", "small", "-", lines=lines)
     yield Line(
-        f"append of {len(some):,} lines from a pipe", "import of the same lines", seconds / floor, 1.5,
+        f"append of {len(some):,} lines from a pipe to as many", "import of the same lines", seconds / floor, 1.5,
         f"{seconds:.1f} s, {floor:.1f} s",
     )  # fmt: skip
 

@@ -350,3 +350,12 @@ def test_an_unacknowledged_event_is_sent_again_with_the_later_ones():
 
     ThreadPoolExecutor(1).submit(asyncio.run, act()).result()  # Playwright runs a loop in this one
     assert [["label"], ["label", "undo"]] == sent
+
+
+def test_jobs_are_measured_beside_their_floors():
+    """Each line of a job has its floor, a ratio, an aim, and whether that is met."""
+    jobs = ("import", "predictions", "append")
+    lines = run("jobs.py", "--items", "20000", "--answers", "20", *(f"--job={name}" for name in jobs))
+    assert 6 == len(lines)
+    assert all(line["ratio"] > 0 and line["floor"] and line["figures"] for line in lines)
+    assert [line["met"] for line in lines] == [line["ratio"] <= line["aim"] for line in lines]
