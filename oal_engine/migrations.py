@@ -256,6 +256,16 @@ def m2026_11_23_roles(db: "Database") -> None:
     db.execute("CREATE UNIQUE INDEX removals_session ON removals (session) WHERE restored_at IS NULL")
 
 
+@step
+def m2026_11_23_details(db: "Database") -> None:
+    """What else the file of a data set says of its items, and which of it a session shows."""
+    db.execute("""
+        CREATE TABLE details (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, item INTEGER NOT NULL,
+            cells TEXT NOT NULL, PRIMARY KEY (dataset, item)) STRICT, WITHOUT ROWID""")  # JSON: words by column
+    db.execute("ALTER TABLE sessions ADD COLUMN shown TEXT")  # JSON: columns; NULL: those of the data set
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

@@ -105,9 +105,10 @@ class Store(Database):
         vocabulary: Iterable[tuple[str, int]] = (),
         words: tuple[int, int] | None = None,
         firsts: Iterable[tuple[int, int, bytes, int, list[int]]] = (),
+        details: Iterable[str | None] = (),
     ) -> int:
         """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
-        words they have and how many of these are new, and what `put_firsts` takes; its id."""
+        words they have and how many of these are new, and what `put_firsts` and `put_details` take; its id."""
         dataset = self._add("datasets", values)
         if words:
             self.put_batch(dataset, 0, values["items"], words)
@@ -120,6 +121,7 @@ class Store(Database):
             ((dataset, column, *term) for column, term in enumerate(vocabulary)),
         )
         self.put_firsts(dataset, firsts)
+        self.put_details(dataset, 0, details)
         return dataset
 
     def datasets(self) -> list[Row]:
@@ -168,6 +170,22 @@ class Store(Database):
             dataset, json.dumps([*ids]),
         )  # fmt: skip
         return {row["id"]: row["position"] for row in rows}
+
+    @writes
+    def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
+        """Store what is kept with the items from position `first` on, as `datasets.details.cells` makes it."""
+        self.db.conn.executemany(
+            "INSERT INTO details (dataset, item, cells) VALUES (?, ?, ?)",
+            ((dataset, item, cells) for item, cells in enumerate(details, first) if cells),
+        )
+
+    def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
+        """What is kept with some items by position, in the order of the columns; those with nothing are missing."""
+        rows = self.query(
+            "SELECT item, cells FROM details WHERE dataset = ? AND item IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps([*positions]),
+        )  # fmt: skip
+        return {row["item"]: json.loads(row["cells"]) for row in rows}
 
     def vocabulary(self, dataset: int) -> list[Row]:
         """Terms and document frequencies in the order of their columns."""
@@ -316,7 +334,7 @@ class Store(Database):
         )
         if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(row, "parameters", "classes", "prior")
+        return _decoded(row, "parameters", "classes", "prior", "shown")
 
     def sessions(self) -> list[Row]:
         """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
@@ -332,6 +350,11 @@ class Store(Database):
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
+
+    def shown(self, session: int) -> list[str] | None:
+        """The columns that a session shows with its items; None: those of its data set."""
+        row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
+        return json.loads(row["shown"]) if row and row["shown"] else None
 
     @writes
     def update_session(self, session: int, values: Row) -> None:

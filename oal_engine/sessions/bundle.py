@@ -17,7 +17,7 @@ from ..datasets import Dataset
 from ..datasets.prior import Prior
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
-from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
+from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .log import Answered, Changed, Corrected, from_json
 from .settings import MOST_LABELS, Options, create
@@ -63,7 +63,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
         "settings": {key: settings[key] for key in HEAD}
         | ({"prior": prior} if prior else {})
-        | {name: settings[name] for name, usual in ADDED.items() if settings[name] != usual},
+        | {name: settings[name] for name, (usual, _) in ADDED.items() if settings[name] != usual},
     }
     rows = (
         {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind] if key in row}
@@ -75,6 +75,12 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
 
 
 # Reading
+
+
+def names(value: Any) -> bool:
+    """Whether a value is a list of names."""
+    return isinstance(value, list) and all(map(words(500), value))
+
 
 PLACED = ("id", "parent", "question")  # columns that refer to questions, which count from 1 in a file
 QUESTION = {
@@ -109,7 +115,10 @@ KINDS = {
 }  # parts of `History`  # fmt: skip
 # Kinds that earlier versions do not know: a file without any does not count them in its last line.
 LATER = ("addition", "happened", "opinion")
-ADDED = {"floor": 0.0, "overlap": 0.0, "lease": 300.0}  # settings that these do not know, and their usual values
+# Settings that these do not know: their usual values, and what they may be.
+ADDED: dict[str, tuple[Any, Check]] = {
+    "floor": (0.0, number), "overlap": (0.0, number), "lease": (300.0, number), "shown": (None, or_none(names)),
+}  # fmt: skip
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -119,14 +128,12 @@ HEAD = {
     **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), number),
     **dict.fromkeys(("algorithm", "learner", "rule", "metric"), words(200)),
     "positive_class": or_none(words(500)),
-    "classes": or_none(lambda value: isinstance(value, list) and all(map(words(500), value))),
+    "classes": or_none(names),
     "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
     and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
 }  # fmt: skip
 PRIOR = {
-    **dict.fromkeys(
-        ("words", "items", "unknown"), lambda value: isinstance(value, list) and all(map(words(500), value))
-    ),
+    **dict.fromkeys(("words", "items", "unknown"), names),
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
@@ -145,10 +152,11 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     if head.get("oal_session") != FORMAT:
         raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = head.get("settings")
-    known = settings.pop("prior", None) if isinstance(settings, dict) else None
-    added = {name: settings.pop(name, usual) for name, usual in ADDED.items()} if isinstance(settings, dict) else ADDED
+    own = settings if isinstance(settings, dict) else {}
+    known = own.pop("prior", None)
+    added = {name: own.pop(name, usual) for name, (usual, _) in ADDED.items()}
     settings = checked(settings, HEAD, 1, "head of a session")
-    settings |= checked(added, dict.fromkeys(ADDED, number), 1, "head of a session")
+    settings |= checked(added, {name: allowed for name, (_, allowed) in ADDED.items()}, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if known is not None:
         settings["prior"] = _prior(known, bound["features"])

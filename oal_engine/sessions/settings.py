@@ -128,7 +128,8 @@ class Options:
     two people answer, where several label. lease: the seconds after which a question that somebody has may go to
     another. horizon: the rounds that these plan for
     (None: the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
-    class. prior: what is known, made beforehand.
+    class. prior: what is known, made beforehand. shown: the columns kept with the items that are shown with them (None:
+    those that the data set shows).
     """
 
     budget: float = 300
@@ -156,6 +157,7 @@ class Options:
     seed_words: Sequence[str] = ()
     seed_items: Sequence[str] = ()
     prior: Prior | None = None
+    shown: Sequence[str] | None = None
 
 
 def create(
@@ -200,6 +202,7 @@ def create(
         "overlap": float(own.overlap), "lease": float(own.lease), "theta": float(own.theta),
         "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(known.source) if known else None, "engine": __version__,
+        "shown": None if own.shown is None else json.dumps(list(own.shown)),
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items"):
         del values[key]

@@ -98,6 +98,7 @@ class Card {
     this.skip = this.button("skip", null, "Skip", "skip");
     this.undo = this.button("undo", null, "Undo", "undo");
     this.buttons.append(this.skip, this.undo);
+    this.linkKey = h("span.link-key", key(""));
     this.keys = new Keys((keys) => this.prefer({ keys }));
     this.root.append(this.keys.dialog);
     this.written.onclick = () => this.openNote();
@@ -196,6 +197,7 @@ class Card {
       tool("highlight", "Highlight", ["h"], this.switch),
       tool("smaller", "Smaller text", ["-"], this.smaller),
       tool("larger", "Larger text", ["+"], this.larger),
+      { id: "link", name: "Open the link", keys: ["o"], button: this.linkKey, run: () => this.openLink() },
     ];
     this.chosen = null;
   }
@@ -241,7 +243,7 @@ class Card {
     if (action === "undo" || !guess) return;
     const { name } = this.payload.classes.find((known) => known.label === guess.label);
     const verdict = action !== "label" ? "" : label === guess.label ? "; you agreed" : "; you disagreed";
-    const words = question.parts
+    const words = [...(question.heading ?? []), ["\n"], ...question.parts]
       .map(([text]) => text)
       .join("")
       .trim()
@@ -291,6 +293,10 @@ class Card {
   leaveFinder() {
     this.find.blur(); // before it may be hidden, as a note
     this.search("");
+  }
+
+  openLink() {
+    this.text.querySelector("a.fact")?.click();
   }
 
   escape() {
@@ -456,6 +462,7 @@ class Card {
       this.leaveFinder();
       const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
       this.text.replaceChildren(...beginning);
+      this.text.querySelector("a.fact")?.after(this.linkKey);
       this.text.scrollTop = 0;
       afterPaint(() => {
         if (painting !== this.painting || this.seen < Infinity) return;

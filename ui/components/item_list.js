@@ -143,7 +143,7 @@ class ItemList {
     </div>`;
     const { root, text, note, actions, ask, means } = parts(html, "row-");
     text.dataset.at = `${row.id}-text`;
-    put(text, row.text ?? row.snippet);
+    text.replaceChildren(...(row.text === null ? [row.snippet] : [...described(row), row.text]));
     note.append(row.note ?? "");
     note.hidden = !row.note;
     put(ask, row.label);

@@ -7,7 +7,7 @@ from oal_engine.sessions.session import Session
 
 from .. import messages
 from ..card_server import CardServer
-from ..items import file_numbers
+from ..items import file_numbers, shown
 from ..page import check_may_answer
 from . import component
 from .card import mounted
@@ -83,13 +83,17 @@ def _counted(first: int, shown: int, total: int | None, within: str = "") -> dic
 
 
 def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> dict[str, Any]:
-    """An item's title and its text: the whole of it, else so much as a line of the list has room for."""
-    text = item["text"]
+    """An item's id, what stands above its text, and its text: the whole of it, else so much as a line of the list has
+    room for."""
+    above, text = shown(session, position, item["text"]), item["text"]
     if text is None:
         text = _features(session, position) if whole else ""
+    text = text[above.begins :]
     return {
         "title": item["id"],
-        "snippet": " ".join(text[: 4 * SNIPPET].split())[:SNIPPET],
+        "heading": [[above.title, 0]] if above.title else [],
+        "facts": above.facts,
+        "snippet": " ".join(f"{above.title} {text[: 4 * SNIPPET]}".split())[:SNIPPET],
         "text": text if whole else None,
     }
 

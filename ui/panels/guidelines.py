@@ -1,6 +1,8 @@
 """The guidelines of a session, which its owner writes, its people, and its settings."""
 
 import html
+import json
+from typing import Any
 
 import streamlit as st
 
@@ -31,6 +33,9 @@ def show(server: CardServer) -> None:
     if may_edit(server):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
+        if session.dataset.details:
+            with st.expander("Columns shown with each item"):
+                _show_columns(session)
         if session.place.asked and session.askable:
             with st.expander("Add labels to the budget"):
                 more_labels(session, "add-labels-early")
@@ -51,12 +56,24 @@ def may_edit(server: CardServer) -> bool:
 def _edit(session: Session, words: str) -> None:
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
-        try:
-            session.store.update_session(session.id, {"guidelines": written.strip()})
-        except StoreError as error:
-            complain(error)
-        else:
-            st.rerun()
+        _change(session, {"guidelines": written.strip()})
+
+
+def _show_columns(session: Session) -> None:
+    standing = [column for column in session.dataset.details if column in session.shown]
+    chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"shown-{session.id}")
+    if chosen != standing and st.button("Save", type="primary", key="shown-save"):
+        _change(session, {"shown": json.dumps(chosen)})
+
+
+def _change(session: Session, values: dict[str, Any]) -> None:
+    """Store some settings."""
+    try:
+        session.store.update_session(session.id, values)
+    except StoreError as error:
+        complain(error)
+    else:
+        st.rerun()
 
 
 def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
