@@ -266,6 +266,18 @@ def m2026_11_23_details(db: "Database") -> None:
     db.execute("ALTER TABLE sessions ADD COLUMN shown TEXT")  # JSON: columns; NULL: those of the data set
 
 
+@step
+def m2026_11_23_tags(db: "Database") -> None:
+    """The tags that the owner of a session defines, and which of them items were given or lost."""
+    db.execute("ALTER TABLE sessions ADD COLUMN tags TEXT")  # JSON: their names; NULL: none
+    db.execute("""
+        CREATE TABLE tags (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, tag TEXT NOT NULL, given INTEGER NOT NULL, annotator TEXT NOT NULL,
+            tagged_at TEXT NOT NULL) STRICT""")
+    db.execute("CREATE INDEX tags_session ON tags (session, item)")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

@@ -349,7 +349,7 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
             )
         return formats.Columns(("text",), features=())
     kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, "details": ()}
-    kept |= dataset.columns | named
+    kept |= {**dataset.columns, **named}
     if kind == "text" and not kept["text"]:
         raise formats.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
     return _columns(dataset, kept)

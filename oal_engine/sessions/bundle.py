@@ -20,7 +20,7 @@ from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .log import Answered, Changed, Corrected, from_json
-from .settings import MOST_LABELS, Options, create
+from .settings import LONGEST_TAG, MOST_LABELS, Options, create
 
 FORMAT = 2
 DATASET = ("name", "items", "features")
@@ -108,16 +108,21 @@ OPINION = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "kind": lambda value: value in ("second", "late"), "answered_at": time, "seconds": or_none(number),
 }  # fmt: skip
+TAG = {
+    "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
+    "tagged_at": time,
+}  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
-    "opinion": OPINION, "digest": DIGEST,
+    "opinion": OPINION, "tag": TAG, "digest": DIGEST,
 }  # parts of `History`  # fmt: skip
 # Kinds that earlier versions do not know: a file without any does not count them in its last line.
-LATER = ("addition", "happened", "opinion")
+LATER = ("addition", "happened", "opinion", "tag")
 # Settings that these do not know: their usual values, and what they may be.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "lease": (300.0, number), "shown": (None, or_none(names)),
+    "tags": (None, or_none(names)),
 }  # fmt: skip
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
@@ -182,9 +187,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    questions, labels, notes, marks, additions, shared, opinions, digests = parts.values()
+    questions, labels, notes, marks, additions, shared, opinions, tags, digests = parts.values()
     stored = {line["answers"]: line["digest"] for line in digests}
-    return head, History(questions, labels, notes, marks, additions, shared, opinions, stored)
+    return head, History(questions, labels, notes, marks, additions, shared, opinions, tags, stored)
 
 
 def _prior(known: object, features: int) -> Prior:
@@ -255,8 +260,8 @@ def _check_questions(history: History, items: int, allowed: Sequence[int]) -> No
             raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
             raise JsonLinesError(f"question {place} has a class that the session does not have.")
-    if any(line["item"] >= items for line in history.notes + history.marks):
-        raise JsonLinesError("a note or a mark is about an item that the data set does not have.")
+    if any(line["item"] >= items for line in history.notes + history.marks + history.tags):
+        raise JsonLinesError("a note, a mark or a tag is about an item that the data set does not have.")
     numbers = sorted(question["number"] for question in history.questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
         raise JsonLinesError("the numbers of the questions have gaps.")

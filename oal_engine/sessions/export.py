@@ -140,13 +140,13 @@ def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTabl
 
 
 class _More:
-    """The last columns of every table: what is kept with the items of a session. A column that the table has already
-    gets another name."""
+    """The last columns of every table: the tags of the items, where the session has any, and what is kept with them. A
+    column that the table has already gets another name."""
 
     def __init__(self, store: Store, settings: Settings, taken: Collection[str]):
-        self.store, self.dataset = store, settings.dataset
+        self.store, self.dataset, self.tags = store, settings.dataset, store.tags(settings.id)
         self.kept = columns_of(store.dataset(settings.dataset)).get("details", ())
-        self.columns: dict[str, type] = {}
+        self.columns: dict[str, type] = {"tags": str} if settings.tags or self.tags else {}
         for name in self.kept:
             while name in taken or name in self.columns:
                 name = f"item_{name}"
@@ -156,8 +156,10 @@ class _More:
         """The items at some positions in their order, each with its cells of these columns as `more`."""
         by_position = self.store.items(self.dataset, positions, texts)
         details = self.store.details(self.dataset, positions) if self.kept else {}
+        nothing = [""] * len(self.kept)
         for position in positions:
-            words = details.get(position) or [""] * len(self.kept)
+            tags = ["|".join(self.tags.get(position, ()))] if len(self.columns) > len(self.kept) else []
+            words = [*tags, *details.get(position, nothing)]
             yield by_position[position] | {"more": [word or None for word in words]}
 
 

@@ -21,14 +21,15 @@ Page = tuple[list[tuple[int, dict[str, Any]]], dict[str, Any]]
 _mount = component("item_list", ["dom.js", "page_exit.js", "outbox.js", "item_list.js"], ["card.css", "item_list.css"])
 
 
-def show(server: CardServer, name: str, correct: Callable, page: Callable) -> None:
+def show(server: CardServer, name: str, correct: Callable, page: Callable, events: Any = messages.RowEvent) -> None:
     """Show a list of items under a name of its own; call it in a fragment.
 
-    correct: stores the event of a row, with its annotator. page: what is shown of a view.
+    correct: stores the event of a row, with its annotator. page: what is shown of a view. events: the kinds that there
+    are.
     """
     key = f"{name}-{server.session.id}"
 
-    def handle(event: messages.RowEvent, by: str) -> None:
+    def handle(event: messages.Event, by: str) -> None:
         check_may_answer(server.session.store, server.session.id)
         correct(event, by)
 
@@ -36,7 +37,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable) -> No
         view = view or messages.View()
         return {"name": key, "session": server.name, "view": view.model_dump(), "error": problem} | page(view)
 
-    mounted(_mount, key, messages.RowEvent, handle, payload, view=messages.View)
+    mounted(_mount, key, events, handle, payload, view=messages.View)
 
 
 def page_of(

@@ -7,14 +7,14 @@ from typing import Any
 import streamlit as st
 
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import Settings
+from oal_engine.sessions.settings import SessionError, Settings, checked_tags
 from oal_engine.store import StoreError
 
 from ..card_server import CardServer
 from ..forms import LONGEST_GUIDELINES
 from ..metric_table import describe, table
 from ..more_labels import more_labels
-from ..page import complain, mail, role
+from ..page import complain, mail, role, small_note
 from . import people
 
 
@@ -33,6 +33,8 @@ def show(server: CardServer) -> None:
     if may_edit(server):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
+        with st.expander("Tags"):
+            _edit_tags(session, settings.tags or [])
         if session.dataset.details:
             with st.expander("Columns shown with each item"):
                 _show_columns(session)
@@ -57,6 +59,18 @@ def _edit(session: Session, words: str) -> None:
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
         _change(session, {"guidelines": written.strip()})
+
+
+def _edit_tags(session: Session, tags: list[str]) -> None:
+    small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
+    written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
+    if st.button("Save", type="primary", key="tags-save"):
+        try:
+            chosen = checked_tags(written.splitlines())
+        except SessionError as error:
+            complain(error)
+        else:
+            _change(session, {"tags": json.dumps(chosen) if chosen else None})
 
 
 def _show_columns(session: Session) -> None:
