@@ -36,7 +36,7 @@ class Items:
         if self.run.multiclass:  # what speaks for the predicted class, more than for the others
             weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
         parts = [] if text is None else self._parts(item, asked.item, weights)
-        above = shown(self.run, asked.item, text)
+        above = above_text(self.run, asked.item, text)
         heading = [[above.title, 0]] if above.title else []
         if text and above.begins:
             heading, parts = _between(parts, 0, len(above.title)), _between(parts, above.begins, len(text))
@@ -112,7 +112,7 @@ class Items:
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
 
 
-def shown(run: Run, position: int, text: str | None) -> details.Shown:
+def above_text(run: Run, position: int, text: str | None) -> details.Shown:
     """What stands above the text of an item: its title, which may be the first line of the text, and other columns of
     its file."""
     dataset = run.dataset

@@ -88,8 +88,8 @@ def link(column: str, word: str) -> str | None:
 
 
 def headed(above: Shown, text: str) -> Shown:
-    """The same of a text that a title was joined to, which is its first line."""
+    """The same of a text that a title was joined to, which is its first line, or all of it where nothing follows."""
     title, _, rest = text.partition("\n")
-    if not rest or not 0 < len(title) <= LONGEST_TITLE:
+    if not 0 < len(title) <= LONGEST_TITLE:
         return above
     return above._replace(title=title, begins=len(text) - len(rest.lstrip("\n")))

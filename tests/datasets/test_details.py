@@ -135,12 +135,12 @@ def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
 @pytest.mark.parametrize(("text", "title", "rest"), [
     ("A title\nAn abstract\nof lines", "A title", "An abstract\nof lines"),
     ("A title\n\nAn abstract", "A title", "An abstract"),
-    ("A title alone", "", "A title alone"),
+    ("A title alone", "A title alone", ""),
     ("T" * 400 + "\nAn abstract", "", "T" * 400 + "\nAn abstract"),
     ("\nAn abstract", "", "\nAn abstract"),
 ])  # fmt: skip
 def test_a_title_that_was_joined_to_a_text_is_its_first_line(text, title, rest):
-    """The line of a usual length before another one; the rest begins below it."""
+    """It is of a usual length; the rest, if there is any, begins below it."""
     above = details.headed(details.Shown("", []), text)
     assert (title, rest) == (above.title, text[above.begins :])
 

@@ -8,8 +8,8 @@ const FEW = 3; // classes that have a place in the line of counters; more are co
 
 function content({ parts, features, ...above }) {
   const text = [...described(above), ...pieces(parts)];
-  if (!features?.length && !parts.some(([text]) => text.trim())) {
-    return [...described(above), h("p.empty", features ? "This item has no values." : "This item has no text.")];
+  if (!features?.length && !parts.some(([text]) => text.trim()) && !above.heading?.length) {
+    return [...text, h("p.empty", features ? "This item has no values." : "This item has no text.")];
   }
   if (!features?.length) return text;
   const table = h(

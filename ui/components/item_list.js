@@ -126,7 +126,7 @@ class ItemList {
         h("span.id.cut", { dir: "auto" }, row.title),
         h("span.when", { title: row.when ?? "" }, row.side ?? when(row.when)),
       ),
-      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet)]),
+      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
       ...(row.by ? [h("span.by.cut", { dir: "auto" }, row.by)] : []),
     );
     head.onclick = () => this.look({ open: open ? null : row.id });
@@ -148,7 +148,7 @@ class ItemList {
     text.replaceChildren(...(row.text === null ? [row.snippet] : [...described(row), row.text]));
     note.append(row.note ?? "");
     note.hidden = !row.note;
-    tags.append(...(row.tags ?? []).map((tag) => this.tag(row, tag)));
+    tags.append(...this.tagsOf(row).map((tag) => this.tag(row, tag)));
     tags.hidden = !row.tags?.length;
     put(ask, row.label);
     const few = row.actions.length <= FEW_ACTIONS;
@@ -177,9 +177,19 @@ class ItemList {
     return button;
   }
 
-  tag(row, [name, standing]) {
-    const sent = this.outbox.events.findLast((event) => event.row === row.id && event.tag === name);
-    const given = sent ? sent.given : standing;
+  // The tags of an item, with those that the server has not heard of yet.
+  tagsOf(row) {
+    const sent = (name) => this.outbox.events.findLast((event) => event.row === row.id && event.tag === name);
+    return (row.tags ?? []).map(([name, standing]) => [name, sent(name)?.given ?? standing]);
+  }
+
+  tagged(row) {
+    const given = this.tagsOf(row).filter(([, given]) => given);
+    const chips = given.map(([name]) => h("span.chip.quiet.cut", { dir: "auto" }, name));
+    return chips.length ? [h("span.tagged", ...chips)] : [];
+  }
+
+  tag(row, [name, given]) {
     const button = h(
       "button.tag",
       { type: "button", dir: "auto", "aria-pressed": given, "data-at": `${row.id}-${name}` },

@@ -14,7 +14,7 @@ from ..card_server import CardServer
 from ..forms import LONGEST_GUIDELINES
 from ..metric_table import describe, table
 from ..more_labels import more_labels
-from ..page import complain, mail, role, small_note
+from ..page import capitalized, complain, mail, role, small_note
 from . import people
 
 
@@ -64,19 +64,19 @@ def _edit(session: Session, words: str) -> None:
 def _edit_tags(session: Session, tags: list[str]) -> None:
     small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
     written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
+    try:
+        chosen = checked_tags(written.splitlines())
+    except SessionError as error:
+        complain(capitalized(str(error)))
+        return
     if st.button("Save", type="primary", key="tags-save"):
-        try:
-            chosen = checked_tags(written.splitlines())
-        except SessionError as error:
-            complain(error)
-        else:
-            _change(session, {"tags": json.dumps(chosen) if chosen else None})
+        _change(session, {"tags": json.dumps(chosen) if chosen else None})
 
 
 def _show_columns(session: Session) -> None:
     standing = [column for column in session.dataset.details if column in session.shown]
-    chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"shown-{session.id}")
-    if chosen != standing and st.button("Save", type="primary", key="shown-save"):
+    chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"details-{session.id}")
+    if chosen != standing and st.button("Save", type="primary", key="details-save"):
         _change(session, {"shown": json.dumps(chosen)})
 
 

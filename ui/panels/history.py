@@ -90,7 +90,6 @@ def row(
         chips.append((f"model: {names[entry.predicted]}", "wrong"))
     if entry.note:
         chips.append(("note", "quiet"))
-    chips += [(tag, "tag") for tag in entry.tags]
     by = [entry.annotator] if entry.annotator else []
     by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
     by.append("random check" if entry.audit else f"chance of being asked {entry.probability:.2f}")
