@@ -7,9 +7,10 @@ const FEW = 3; // classes that have a place in the line of counters; more are co
 // An item, and the terms that weigh in its score
 
 function content({ parts, features, ...above }) {
-  const text = [...described(above), ...pieces(parts)];
-  if (!features?.length && !parts.some(([text]) => text.trim()) && !above.heading?.length) {
-    return [...text, h("p.empty", features ? "This item has no values." : "This item has no text.")];
+  const head = described(above);
+  const text = [...head, ...pieces(parts)];
+  if (!features?.length && !above.heading?.length && !parts.some(([text]) => text.trim())) {
+    return [...head, h("p.empty", features ? "This item has no values." : "This item has no text.")];
   }
   if (!features?.length) return text;
   const table = h(
