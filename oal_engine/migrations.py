@@ -256,6 +256,28 @@ def m2026_11_23_roles(db: "Database") -> None:
     db.execute("CREATE UNIQUE INDEX removals_session ON removals (session) WHERE restored_at IS NULL")
 
 
+@step
+def m2026_11_23_details(db: "Database") -> None:
+    """What else the file of a data set says of its items, and which of it a session shows."""
+    db.execute("""
+        CREATE TABLE details (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, item INTEGER NOT NULL,
+            cells TEXT NOT NULL, PRIMARY KEY (dataset, item)) STRICT, WITHOUT ROWID""")  # JSON: words by column
+    db.execute("ALTER TABLE sessions ADD COLUMN shown TEXT")  # JSON: columns; NULL: those of the data set
+
+
+@step
+def m2026_11_23_tags(db: "Database") -> None:
+    """The tags that the owner of a session defines, and which of them items were given or lost."""
+    db.execute("ALTER TABLE sessions ADD COLUMN tags TEXT")  # JSON: their names; NULL: none
+    db.execute("""
+        CREATE TABLE tags (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, tag TEXT NOT NULL, given INTEGER NOT NULL, annotator TEXT NOT NULL,
+            tagged_at TEXT NOT NULL) STRICT""")
+    db.execute("CREATE INDEX tags_session ON tags (session, item)")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

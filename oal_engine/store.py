@@ -33,7 +33,7 @@ def _decoded(row: Row, *columns: str) -> Row:
 class History(NamedTuple):
     """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
     notes, marks, additions of labels to the budget, what happened since several people share it, answers of more
-    people, and the digests that stand, {answers: digest}."""
+    people, tags, and the digests that stand, {answers: digest}."""
 
     questions: list[Row]
     labels: list[Row]
@@ -42,6 +42,7 @@ class History(NamedTuple):
     additions: list[Row]
     shared: list[Row]
     opinions: list[Row]
+    tags: list[Row]
     digests: dict[int, str]
 
 
@@ -100,9 +101,10 @@ class Store(Database):
         vocabulary: Iterable[tuple[str, int]] = (),
         words: tuple[int, int] | None = None,
         firsts: Iterable[tuple[int, int, bytes, int, list[int]]] = (),
+        details: Iterable[str | None] = (),
     ) -> int:
         """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
-        words they have and how many of these are new, and what `put_firsts` takes; its id."""
+        words they have and how many of these are new, and what `put_firsts` and `put_details` take; its id."""
         dataset = self._add("datasets", values)
         if words:
             self.put_batch(dataset, 0, values["items"], words)
@@ -115,6 +117,7 @@ class Store(Database):
             ((dataset, column, *term) for column, term in enumerate(vocabulary)),
         )
         self.put_firsts(dataset, firsts)
+        self.put_details(dataset, 0, details)
         return dataset
 
     def datasets(self) -> list[Row]:
@@ -167,6 +170,21 @@ class Store(Database):
             dataset, json.dumps([*ids]),
         )  # fmt: skip
         return {row["id"]: row["position"] for row in rows}
+
+    @writes
+    def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
+        """Store what is kept with the items from position `first` on, as `datasets.details.cells` makes it."""
+        for item, cells in enumerate(details, first):
+            if cells:
+                self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
+
+    def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
+        """What is kept with some items by position, in the order of the columns; those with nothing are missing."""
+        rows = self.query(
+            "SELECT item, cells FROM details WHERE dataset = ? AND item IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps([*positions]),
+        )  # fmt: skip
+        return {row["item"]: json.loads(row["cells"]) for row in rows}
 
     def vocabulary(self, dataset: int) -> list[Row]:
         """Terms and document frequencies in the order of their columns."""
@@ -315,7 +333,7 @@ class Store(Database):
         )
         if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(row, "parameters", "classes", "prior")
+        return _decoded(row, "parameters", "classes", "prior", "shown", "tags")
 
     def sessions(self) -> list[Row]:
         """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
@@ -331,6 +349,11 @@ class Store(Database):
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
+
+    def shown(self, session: int) -> list[str] | None:
+        """The columns that a session shows with its items; None: those of its data set."""
+        row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
+        return json.loads(row["shown"]) if row and row["shown"] else None
 
     @writes
     def update_session(self, session: int, values: Row) -> None:
@@ -473,12 +496,12 @@ class Store(Database):
             " ORDER BY labels.rowid",
             session,
         )
-        notes, marks, additions = (
+        notes, marks, additions, tags = (
             self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
-            for table in ("notes", "feedback", "additions")
+            for table in ("notes", "feedback", "additions", "tags")
         )
         shared, opinions = self.shared(session), self.opinions(session)
-        return History(questions, labels, notes, marks, additions, shared, opinions, self.digests(session))
+        return History(questions, labels, notes, marks, additions, shared, opinions, tags, self.digests(session))
 
     @writes
     def put_history(self, session: int, history: History) -> None:
@@ -497,7 +520,10 @@ class Store(Database):
                 self._insert(table, row | {"question": moved(row["question"])})
         for row in history.shared:
             self.put_shared(session, row["happened"], row["event"])
-        for table, rows in (("notes", history.notes), ("feedback", history.marks), ("additions", history.additions)):
+        for table, rows in (
+            ("notes", history.notes), ("feedback", history.marks), ("additions", history.additions),
+            ("tags", history.tags),
+        ):  # fmt: skip
             for row in rows:
                 self._insert(table, row | {"session": session})
         for number, digest in history.digests.items():
@@ -722,6 +748,23 @@ class Store(Database):
         """The notes that stand, by item: the newest of each item."""
         rows = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
         return {item: text for item, text in {row["item"]: row["text"] for row in rows}.items() if text}
+
+    @writes
+    def put_tag(self, event: str, session: int, item: int, tag: str, given: bool, annotator: str) -> None:
+        """Store that an item was given a tag, or lost it. A known event changes nothing."""
+        self._insert("tags", {
+            "event": event, "session": session, "item": item, "tag": tag, "given": int(given), "annotator": annotator,
+            "tagged_at": now(),
+        }, "OR IGNORE")  # fmt: skip
+
+    def tags(self, session: int) -> dict[int, list[str]]:
+        """The tags that items have, by item, in the order in which they were first given."""
+        rows = self.query("SELECT item, tag, given FROM tags WHERE session = ? ORDER BY rowid", session)
+        tags: dict[int, list[str]] = {}
+        for (item, tag), given in {(row["item"], row["tag"]): row["given"] for row in rows}.items():
+            if given:
+                tags.setdefault(item, []).append(tag)
+        return tags
 
     @writes
     def put_feedback(

@@ -24,7 +24,7 @@ MODULES = {  # of each command
     "adopt": "sessions", "answers-to-check": "sessions",
     "reproduce": "comparisons", "backup": "backups", "check": "backups", "restore": "backups",
 }  # fmt: skip
-REPEATED = ("--text", "--positive", "--feature", "--set")
+REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 
 
 def imported(name: str) -> Callable[..., None]:

@@ -17,10 +17,10 @@ from ..datasets import Dataset
 from ..datasets.prior import Prior
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
-from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
+from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .log import Answered, Changed, Corrected, from_json
-from .settings import MOST_LABELS, Options, create
+from .settings import LONGEST_TAG, MOST_LABELS, Options, create
 
 FORMAT = 2
 DATASET = ("name", "items", "features")
@@ -63,7 +63,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
         "settings": {key: settings[key] for key in HEAD}
         | ({"prior": prior} if prior else {})
-        | {name: settings[name] for name, usual in ADDED.items() if settings[name] != usual},
+        | {name: settings[name] for name, (usual, _) in ADDED.items() if settings[name] != usual},
     }
     rows = (
         {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind] if key in row}
@@ -75,6 +75,12 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
 
 
 # Reading
+
+
+def names(value: Any) -> bool:
+    """Whether a value is a list of names."""
+    return isinstance(value, list) and all(map(words(500), value))
+
 
 PLACED = ("id", "parent", "question")  # columns that refer to questions, which count from 1 in a file
 QUESTION = {
@@ -102,14 +108,22 @@ OPINION = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "kind": lambda value: value in ("second", "late"), "answered_at": time, "seconds": or_none(number),
 }  # fmt: skip
+TAG = {
+    "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
+    "tagged_at": time,
+}  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
-    "opinion": OPINION, "digest": DIGEST,
+    "opinion": OPINION, "tag": TAG, "digest": DIGEST,
 }  # parts of `History`  # fmt: skip
 # Kinds that earlier versions do not know: a file without any does not count them in its last line.
-LATER = ("addition", "happened", "opinion")
-ADDED = {"floor": 0.0, "overlap": 0.0, "lease": 300.0}  # settings that these do not know, and their usual values
+LATER = ("addition", "happened", "opinion", "tag")
+# Settings that these do not know: their usual values, and what they may be.
+ADDED: dict[str, tuple[Any, Check]] = {
+    "floor": (0.0, number), "overlap": (0.0, number), "lease": (300.0, number), "shown": (None, or_none(names)),
+    "tags": (None, or_none(names)),
+}  # fmt: skip
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -119,14 +133,12 @@ HEAD = {
     **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), number),
     **dict.fromkeys(("algorithm", "learner", "rule", "metric"), words(200)),
     "positive_class": or_none(words(500)),
-    "classes": or_none(lambda value: isinstance(value, list) and all(map(words(500), value))),
+    "classes": or_none(names),
     "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
     and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
 }  # fmt: skip
 PRIOR = {
-    **dict.fromkeys(
-        ("words", "items", "unknown"), lambda value: isinstance(value, list) and all(map(words(500), value))
-    ),
+    **dict.fromkeys(("words", "items", "unknown"), names),
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
@@ -145,10 +157,11 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     if head.get("oal_session") != FORMAT:
         raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = head.get("settings")
-    known = settings.pop("prior", None) if isinstance(settings, dict) else None
-    added = {name: settings.pop(name, usual) for name, usual in ADDED.items()} if isinstance(settings, dict) else ADDED
+    own = settings if isinstance(settings, dict) else {}
+    known = own.pop("prior", None)
+    added = {name: own.pop(name, usual) for name, (usual, _) in ADDED.items()}
     settings = checked(settings, HEAD, 1, "head of a session")
-    settings |= checked(added, dict.fromkeys(ADDED, number), 1, "head of a session")
+    settings |= checked(added, {name: allowed for name, (_, allowed) in ADDED.items()}, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if known is not None:
         settings["prior"] = _prior(known, bound["features"])
@@ -174,9 +187,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    questions, labels, notes, marks, additions, shared, opinions, digests = parts.values()
+    questions, labels, notes, marks, additions, shared, opinions, tags, digests = parts.values()
     stored = {line["answers"]: line["digest"] for line in digests}
-    return head, History(questions, labels, notes, marks, additions, shared, opinions, stored)
+    return head, History(questions, labels, notes, marks, additions, shared, opinions, tags, stored)
 
 
 def _prior(known: object, features: int) -> Prior:
@@ -247,8 +260,8 @@ def _check_questions(history: History, items: int, allowed: Sequence[int]) -> No
             raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
             raise JsonLinesError(f"question {place} has a class that the session does not have.")
-    if any(line["item"] >= items for line in history.notes + history.marks):
-        raise JsonLinesError("a note or a mark is about an item that the data set does not have.")
+    if any(line["item"] >= items for line in history.notes + history.marks + history.tags):
+        raise JsonLinesError("a note, a mark or a tag is about an item that the data set does not have.")
     numbers = sorted(question["number"] for question in history.questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
         raise JsonLinesError("the numbers of the questions have gaps.")

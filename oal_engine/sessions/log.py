@@ -156,6 +156,7 @@ class Entry:
     answered_at: str | None
     seconds: float | None
     note: str = field(default="", compare=False)  # the note on its item
+    tags: tuple[str, ...] = field(default=(), compare=False)  # those of its item
 
     @property
     def corrected(self) -> bool:
@@ -174,7 +175,7 @@ class Entry:
         )
 
 
-COLUMNS = [column.name for column in fields(Entry)][:-1]
+COLUMNS = [column.name for column in fields(Entry) if column.compare]
 
 
 @dataclass(frozen=True)

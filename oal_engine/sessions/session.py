@@ -617,15 +617,31 @@ class Session(Run):
 
     def note(self, event: str, item: int, text: str, annotator: str = "") -> None:
         """Store a note on an item; an empty text removes it."""
-        if not 0 <= item < rows.length(self.dataset.rows):
-            raise SessionError(f"a note must be on an item of the stream. Got {item}.")
+        self._check_item("a note", item)
         self.store.log_version(self.id)  # raises where the session was removed
         self.store.put_note(event, self.id, item, text, annotator)
+
+    def _check_item(self, what: str, item: int) -> None:
+        if not 0 <= item < rows.length(self.dataset.rows):
+            raise SessionError(f"{what} must be on an item of the stream. Got {item}.")
 
     @property
     def notes(self) -> dict[int, str]:
         """The notes that stand, by item."""
         return self.store.notes(self.id)
+
+    def tag(self, event: str, item: int, tag: str, given: bool, annotator: str = "") -> None:
+        """Store that an item has a tag of the session, or has it no more."""
+        self._check_item("a tag", item)
+        names = self.store.session(self.id)["tags"] or []
+        if given and tag not in names:
+            raise SessionError(f"a tag must be one of those of the session: {', '.join(names) or 'none'}. Got {tag}.")
+        self.store.put_tag(event, self.id, item, tag, given, annotator)
+
+    @property
+    def tags(self) -> dict[int, list[str]]:
+        """The tags that items have, by item."""
+        return self.store.tags(self.id)
 
     @property
     def changed(self) -> tuple[int, int]:
@@ -650,9 +666,15 @@ class Session(Run):
 
     @property
     def history(self) -> list[Entry]:
-        """The log, with the note on each item."""
-        notes = self.notes
-        return [replace(entry, note=notes[entry.item]) if entry.item in notes else entry for entry in self.log]
+        """The log, with the note on each item and its tags."""
+        notes, tags = self.notes, self.tags
+        beside = notes.keys() | tags.keys()
+        return [
+            replace(entry, note=notes.get(entry.item, ""), tags=tuple(tags.get(entry.item, ())))
+            if entry.item in beside
+            else entry
+            for entry in self.log
+        ]
 
     @property
     def skipped(self) -> list[StoredQuestion]:

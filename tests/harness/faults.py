@@ -37,9 +37,10 @@ SETTINGS = (  # what tests of sessions compile anyway
     {"averaged": True, "overlap": 0.2},
 )
 ACTS = {
-    "answer": 16, "look": 2, "undo": 3, "correct": 3, "mark": 2, "note": 1, "append": 1, "add": 1, "reopen": 1,
-    "clock": 2, "disk": 1,
+    "answer": 16, "look": 2, "undo": 3, "correct": 3, "mark": 2, "note": 1, "tag": 1, "append": 1, "add": 1,
+    "reopen": 1, "clock": 2, "disk": 1,
 }  # fmt: skip
+TAGS = ("unsure", "excluded")
 FAULTS = ("kill", "fail", "others")
 STEPS = 60  # of a call: a fault comes in one of the first so many
 LEASE = 60
@@ -153,6 +154,8 @@ class Event:
                 opened.feedback(self.id, item, True, self.who, trains)
             case "note", (item,):
                 opened.note(self.id, item, self.id, self.who)
+            case "tag", (item, tag, given):
+                opened.tag(self.id, item, tag, given, self.who)
             case "add", (labels,):
                 opened.add_labels(self.id, labels, self.who)
             case "append", (seed,):
@@ -181,7 +184,8 @@ class World:
         self.patience = 0.02 if self.threads else 0
         self.full, self.between, self.events, self.counts = False, False, [], Counter()
         with closing(Store(self.path)) as store:
-            settings = {"budget": self.chance.randint(6, 20), "lease": LEASE} | self.chance.choice(SETTINGS)
+            settings = {"budget": self.chance.randint(6, 20), "lease": LEASE, "tags": TAGS}
+            settings |= self.chance.choice(SETTINGS)
             self.session = create(store, "sparse", "PAA-I", **settings)
         self.left: list[Connection] = []  # of processes that have ended
         self.people = PEOPLE[: self.chance.choice((1, 2, 3, 3))]
@@ -388,6 +392,8 @@ class World:
                 values = int(opened.order[chance.choice(passed)]), chance.random() < 0.7
         elif act == "note":
             values = (chance.randrange(80),)
+        elif act == "tag":
+            values = chance.randrange(80), chance.choice(TAGS), chance.random() < 0.7
         elif act == "append":
             values = (chance.randrange(2**30),)
         elif act == "add":
@@ -456,7 +462,7 @@ class World:
         items = {row["id"]: row["item"] for row in history.questions}
         labels, opinions = ({row["event"]: row for row in each} for each in (history.labels, history.opinions))
         undone = Counter(row["undone_by"] for row in history.labels if row["undone_by"])
-        others = {row["event"] for row in (*history.notes, *history.marks, *history.additions)}
+        others = {row["event"] for row in (*history.notes, *history.marks, *history.additions, *history.tags)}
         appended = Counter(
             row["id"].rpartition(" ")[0] for row in store.query("SELECT id FROM items WHERE position >= 80")
         )

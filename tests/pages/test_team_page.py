@@ -77,7 +77,7 @@ def test_differences_are_decided_in_the_list(team):
     view = messages.View(show=check.TWICE)
     rows = check.page(server, view, None)["rows"]
     assert [pair.entry.id for pair in pairs] == [row["id"] for row in rows]
-    history.correct(server.session, messages.RowEvent(id="decided", row=rows[0]["id"], action=pairs[0].second), "owner")
+    history.change(server.session, messages.RowEvent(id="decided", row=rows[0]["id"], action=pairs[0].second), "owner")
     assert len(pairs) - 1 == len(check.page(server, view, None)["rows"])
 
 

@@ -24,7 +24,7 @@ def show(server: CardServer) -> None:
     """Show both lists; call it in a fragment."""
     note(MEANS)
     checks = server.behind("checks", lambda: answer_checks.of_session(server.session))
-    item_list.show(server, "check", partial(history.correct, server.session), lambda view: page(server, view, checks))
+    item_list.show(server, "check", partial(history.change, server.session), lambda view: page(server, view, checks))
 
 
 def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[str, Any]:
