@@ -32,15 +32,15 @@ def show(server: CardServer) -> None:
     if len(people) < 2:
         note(ALONE)
     if share := session.settings.repeat:
-        note(
-            f"{share:.0%} of the questions are asked again of who answered them. From {agreement.LEAST_AGAIN} such "
-            "answers on the share of equal ones is shown, with its 95 % interval."
+        _say(
+            f"{share:.0%} of the questions are asked again of who answered them. How many got the same answer is shown "
+            f"from {agreement.LEAST_AGAIN} on, with a 95 % interval."
         )
         table(CONSISTENT, [(_name(each.name), f"{each.again:,}", _consistent(each)) for each in people], "none")
     if session.settings.overlap:
         opinions = len(session.store.opinions(session.id))
         words, lines = server.once("agreement", lambda: _agreement(session), opinions)
-        st.html(f'<p style="margin:.4rem 0;font-size:.92rem">{html.escape(words)}</p>')
+        _say(words)
         if len(lines) > 1:
             table(PAIRS, lines, "none")
 
@@ -59,6 +59,11 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
         for names, own in agreement.by_people(pairs).items()
     ]  # fmt: skip
     return f"{share} {_words(agreement.of_pairs(pairs))}{open_ones}", lines
+
+
+def _say(words: str) -> None:
+    """Show a paragraph, literally."""
+    st.html(f'<p style="margin:.4rem 0;font-size:.92rem">{html.escape(words)}</p>')
 
 
 def _consistent(person: Person) -> str:
