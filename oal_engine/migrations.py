@@ -278,6 +278,26 @@ def m2026_11_23_tags(db: "Database") -> None:
     db.execute("CREATE INDEX tags_session ON tags (session, item)")
 
 
+@step
+def m2026_11_23_asked_again(db: "Database") -> None:
+    """Questions that go to the same person again, and answers of more people, or given again, that were taken back."""
+    db.execute("ALTER TABLE sessions ADD COLUMN repeat REAL NOT NULL DEFAULT 0")  # share of questions asked again
+    db.execute("ALTER TABLE questions ADD COLUMN repeat INTEGER NOT NULL DEFAULT 0")  # whether it is asked again
+    for statement in (
+        "ALTER TABLE opinions RENAME TO opinions_before",  # of each person one answer counts, no longer the first one
+        """CREATE TABLE opinions (
+            event TEXT PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
+            label INTEGER NOT NULL, annotator TEXT NOT NULL, kind TEXT NOT NULL, answered_at TEXT NOT NULL,
+            seconds REAL, undone_at TEXT, undone_by TEXT) STRICT""",  # kind: second, late, or again by the same person
+        "INSERT INTO opinions SELECT *, NULL, NULL FROM opinions_before ORDER BY rowid",
+        "DROP TABLE opinions_before",
+        "CREATE UNIQUE INDEX opinions_person ON opinions (question, annotator) WHERE undone_at IS NULL",
+        "CREATE INDEX opinions_question ON opinions (question)",
+        "CREATE INDEX opinions_undone ON opinions (undone_by)",
+    ):
+        db.execute(statement)
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

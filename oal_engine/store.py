@@ -32,8 +32,8 @@ def _decoded(row: Row, *columns: str) -> Row:
 
 class History(NamedTuple):
     """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
-    notes, marks, additions of labels to the budget, what happened since several people share it, answers of more
-    people, tags, and the digests that stand, {answers: digest}."""
+    notes, marks, additions of labels to the budget, what happened since several people share it, answers besides these
+    labels, tags, and the digests that stand, {answers: digest}."""
 
     questions: list[Row]
     labels: list[Row]
@@ -491,17 +491,20 @@ class Store(Database):
             " AND (number IS NOT NULL OR EXISTS (SELECT 1 FROM labels WHERE question = questions.id)) ORDER BY id",
             session,
         )
-        labels = self.query(
-            "SELECT labels.* FROM labels JOIN questions ON questions.id = question WHERE session = ?"
-            " ORDER BY labels.rowid",
-            session,
+        labels, opinions = (
+            self.query(
+                f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
+                f" ORDER BY {table}.rowid",
+                session,
+            )
+            for table in ("labels", "opinions")
         )
         notes, marks, additions, tags = (
             self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
             for table in ("notes", "feedback", "additions", "tags")
         )
-        shared, opinions = self.shared(session), self.opinions(session)
-        return History(questions, labels, notes, marks, additions, shared, opinions, tags, self.digests(session))
+        shared, digests = self.shared(session), self.digests(session)
+        return History(questions, labels, notes, marks, additions, shared, opinions, tags, digests)
 
     @writes
     def put_history(self, session: int, history: History) -> None:
@@ -549,8 +552,10 @@ class Store(Database):
     def event(self, event: str) -> Row | None:
         """What an event gave or took back: a label, one more person's answer, a mark, or more labels to spend; or
         None."""
-        stored = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
-        for table in ("opinions", "feedback", "additions"):
+        stored = None
+        for table in ("labels", "opinions"):
+            stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ? OR undone_by = ?", event, event)
+        for table in ("feedback", "additions"):
             stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ?", event)
         return stored
 
@@ -704,14 +709,32 @@ class Store(Database):
         """Whether an annotator ever had a question."""
         return self.one("SELECT 1 FROM leases WHERE question = ? AND annotator = ?", question, annotator) is not None
 
+    def answered_by(self, question: int, annotator: str) -> bool:
+        """Whether an annotator ever gave a question its label."""
+        return self.one("SELECT 1 FROM labels WHERE question = ? AND annotator = ?", question, annotator) is not None
+
+    LABELLED = (
+        "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND labels.undone_at IS NULL"
+        " WHERE session = ? AND labels.label != 0 AND NOT EXISTS (SELECT 1 FROM opinions"
+        " WHERE question = questions.id AND opinions.undone_at IS NULL AND"
+    )
+
     def single_answers(self, session: int, annotator: str) -> list[int]:
         """The questions that are to have an answer of a second person, and may have it of this one: only others ever
         answered, and nobody else again."""
         rows = self.query(
-            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND undone_at IS NULL"
-            " WHERE session = ? AND overlap = 1 AND label != 0"
-            " AND NOT EXISTS (SELECT 1 FROM labels WHERE question = questions.id AND annotator = ?)"
-            " AND NOT EXISTS (SELECT 1 FROM opinions WHERE question = questions.id) ORDER BY number",
+            f"{self.LABELLED} kind != 'again') AND overlap = 1"
+            " AND NOT EXISTS (SELECT 1 FROM labels WHERE question = questions.id AND annotator = ?) ORDER BY number",
+            session, annotator,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    def unrepeated(self, session: int, annotator: str) -> list[int]:
+        """The questions that are to be asked of an annotator again: those of a coin that they answered, and that nobody
+        has corrected."""
+        rows = self.query(
+            f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ? AND position IS NULL"
+            " ORDER BY number",
             session, annotator,
         )  # fmt: skip
         return [row["id"] for row in rows]
@@ -720,17 +743,29 @@ class Store(Database):
     def put_opinion(
         self, event: str, question: int, label: int, annotator: str, kind: str, seconds: float | None
     ) -> None:
-        """Store the answer of one more person to a question; of each person the first one counts."""
+        """Store the answer of one more person to a question, or one given again; of each person the first one counts
+        that is not taken back."""
         self._insert("opinions", {
             "event": event, "question": question, "label": label, "annotator": annotator, "kind": kind,
             "answered_at": now(), "seconds": seconds,
         }, "OR IGNORE")  # fmt: skip
 
+    @writes
+    def undo_opinion(self, event: str, question: int, annotator: str) -> bool:
+        """Mark what an annotator answered besides the label of a question as taken back by an event; whether there was
+        anything."""
+        undone = self.db.conn.execute(
+            "UPDATE opinions SET undone_at = ?, undone_by = ?"
+            " WHERE question = ? AND annotator = ? AND undone_at IS NULL",
+            (now(), event, question, annotator),
+        )
+        return undone.rowcount > 0
+
     def opinions(self, session: int) -> list[Row]:
-        """The answers of more people to questions of a session, in order; see `put_opinion`."""
+        """The answers besides the labels of a session that stand, in order; see `put_opinion`."""
         return self.query(
-            "SELECT opinions.* FROM opinions JOIN questions ON questions.id = question WHERE session = ?"
-            " ORDER BY opinions.rowid",
+            "SELECT opinions.* FROM opinions JOIN questions ON questions.id = question"
+            " WHERE session = ? AND undone_at IS NULL ORDER BY opinions.rowid",
             session,
         )
 

@@ -107,7 +107,7 @@ class CardServer:
                 session.store.put_preferences(annotator, self._preferences(annotator) | event.changes.chosen)
             case messages.Undo():
                 try:
-                    session.undo(event.id, event.question)
+                    session.undo(event.id, event.question, annotator)
                 except AnsweredSince:  # the card shows the item once more, and the next answer corrects
                     self._reopened[annotator] = event.question
             case messages.Correction():
@@ -180,11 +180,11 @@ class CardServer:
         session, held = self.session, self.session.held(annotator)
         if again := session.answered(self._reopened.get(annotator, 0)):
             held = [again, *held[:1]]
-        place = session.place_at(held[0] if held else None)
-        if len(held) > 1:
-            return place, {held[0].id: session.places_after(*held)}
-        current = session.place.asked
-        return place, {held[0].id: session.branches} if held and current and held[0].id == current.id else {}
+        place, current = session.place_at(held[0] if held else None), session.place.asked
+        ahead = {held[0].id: session.places_after(*held[:2])} if len(held) > 1 else {}
+        if held and current and held[-1].id == current.id:
+            ahead[current.id] = session.branches
+        return place, ahead
 
     @property
     def summary(self) -> list[str]:
@@ -262,4 +262,4 @@ class CardServer:
 
     def _noted(self, asked: StoredQuestion, place: Place, beside: Beside) -> dict[str, Any]:
         left = {"note": beside.notes.get(asked.item, ""), "tags": beside.tags.get(asked.item, [])}
-        return self._shown.question(asked, place) | left
+        return self._shown.question(asked, place) | ({"note": "", "tags": []} if asked.blind else left)

@@ -55,8 +55,9 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
     parts = dict(zip(KINDS, (*history[:-1], digests)))
     for question in history.questions:
-        if not question["overlap"]:
-            del question["overlap"]
+        for coin in COINS:
+            if not question[coin]:
+                del question[coin]
     head = {
         "oal_session": FORMAT,
         "engine": __version__,
@@ -87,7 +88,9 @@ QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
     "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
+    "repeat": whole(0, 1),
 }  # fmt: skip
+COINS = ("overlap", "repeat")  # columns of a question that earlier versions do not know: a file leaves out zeros
 LABEL = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
@@ -106,7 +109,8 @@ ADDITION = {
 HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
 OPINION = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
-    "kind": lambda value: value in ("second", "late"), "answered_at": time, "seconds": or_none(number),
+    "kind": lambda value: value in ("second", "late", "again"), "answered_at": time, "seconds": or_none(number),
+    "undone_at": or_none(time), "undone_by": or_none(words(200)),
 }  # fmt: skip
 TAG = {
     "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
@@ -121,7 +125,8 @@ KINDS = {
 LATER = ("addition", "happened", "opinion", "tag")
 # Settings that these do not know: their usual values, and what they may be.
 ADDED: dict[str, tuple[Any, Check]] = {
-    "floor": (0.0, number), "overlap": (0.0, number), "lease": (300.0, number), "shown": (None, or_none(names)),
+    "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
+    "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
 }  # fmt: skip
 END = {f"{kind}s": whole(0) for kind in KINDS}
@@ -175,7 +180,7 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         if "questions" in line:
             line = {f"{kind}s": 0 for kind in LATER} | line
         elif "branch" in line:
-            line.setdefault("overlap", 0)
+            line = dict.fromkeys(COINS, 0) | line
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:

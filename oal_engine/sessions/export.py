@@ -83,8 +83,8 @@ OPINIONS = {
 
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """The answers of one more person to a question of several people, which a coin asked for (second) or which came too
-    late (late), beside the first answer and the one that stands."""
+    """The answers to a question besides its label, which a coin asked of one more person (second) or of the same one
+    (again), or which came too late (late), beside the first answer and the one that stands."""
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
     rows = [(row, entry) for row in session.store.opinions(session.id) if (entry := log.get(row["question"]))]
     columns = OPINIONS | ({"text": str} if texts else {})

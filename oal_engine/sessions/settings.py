@@ -65,6 +65,7 @@ class Settings:
     pace: float | None
     floor: float
     overlap: float
+    repeat: float
     lease: float
     owner: str
     guidelines: str
@@ -128,9 +129,9 @@ class Options:
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
     the rest is spent evenly (None: as the rule does). floor: the share of the budget that gives every item a least
     chance of being asked, so that metrics have floors (`sessions.certainty`). overlap: the share of the questions that
-    two people answer, where several label. lease: the seconds after which a question that somebody has may go to
-    another. horizon: the rounds that these plan for
-    (None: the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
+    two people answer, where several label. repeat: the share that whoever answered is asked again, later. lease: the
+    seconds after which a question that somebody has may go to another. horizon: the rounds that these plan for (None:
+    the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
     class. prior: what is known, made beforehand. shown: the columns kept with the items that are shown with them (None:
     those that the data set shows). tags: what annotators can tag items with.
     """
@@ -153,6 +154,7 @@ class Options:
     pace: float | None = None
     floor: float = 0.0
     overlap: float = 0.0
+    repeat: float = 0.0
     lease: float = 300.0
     horizon: float | None = None
     owner: str = ""
@@ -188,8 +190,9 @@ def create(
     )
     if own.floor and chosen.multiclass:
         raise SessionError("a floor is for a positive and a negative class. Got several classes.")
-    if not 0 <= own.overlap <= 1:
-        raise SessionError(f"overlap of a session must be >= 0 and <= 1. Got {own.overlap}.")
+    for name in ("overlap", "repeat"):
+        if not 0 <= getattr(own, name) <= 1:
+            raise SessionError(f"{name} of a session must be >= 0 and <= 1. Got {getattr(own, name)}.")
     if not 10 <= own.lease <= 86_400:
         raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
@@ -203,8 +206,8 @@ def create(
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
-        "overlap": float(own.overlap), "lease": float(own.lease), "theta": float(own.theta),
-        "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
+        "overlap": float(own.overlap), "repeat": float(own.repeat), "lease": float(own.lease),
+        "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(known.source) if known else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,

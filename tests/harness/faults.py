@@ -35,6 +35,8 @@ SETTINGS = (  # what tests of sessions compile anyway
     {"overlap": 0.4},
     {"audit": 0.25, "pace": 0.5, "horizon": 120, "shuffled": True},
     {"averaged": True, "overlap": 0.2},
+    {"repeat": 0.6},
+    {"overlap": 0.4, "repeat": 0.4},
 )
 ACTS = {
     "answer": 16, "look": 2, "undo": 3, "correct": 3, "mark": 2, "note": 1, "tag": 1, "append": 1, "add": 1,
@@ -44,6 +46,7 @@ TAGS = ("unsure", "excluded")
 FAULTS = ("kill", "fail", "others")
 STEPS = 60  # of a call: a fault comes in one of the first so many
 LEASE = 60
+AGAIN_AFTER = 2  # answers of somebody before a question comes again
 
 
 class Killed(BaseException):
@@ -147,7 +150,7 @@ class Event:
             case "answer", (question, label, _):
                 opened.answer(self.id, question, label, self.who)
             case "undo", (question,):
-                opened.undo(self.id, question)
+                opened.undo(self.id, question, self.who)
             case "correct", (question, label):
                 opened.correct(self.id, question, label, self.who)
             case "mark", (item, trains):
@@ -241,6 +244,7 @@ class World:
 
         with (
             patch("oal_engine.store.datetime", self.clock),
+            patch("oal_engine.sessions.session.REPEAT_AFTER", AGAIN_AFTER),
             patch.object(rows, "write_behind", in_two),
             patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
         ):
@@ -461,7 +465,7 @@ class World:
         """Every acknowledged event is stored once, as it was sent; one that was refused is not, and nothing else is."""
         items = {row["id"]: row["item"] for row in history.questions}
         labels, opinions = ({row["event"]: row for row in each} for each in (history.labels, history.opinions))
-        undone = Counter(row["undone_by"] for row in history.labels if row["undone_by"])
+        undone = {row["undone_by"] for row in (*history.labels, *history.opinions) if row["undone_by"]}
         others = {row["event"] for row in (*history.notes, *history.marks, *history.additions, *history.tags)}
         appended = Counter(
             row["id"].rpartition(" ")[0] for row in store.query("SELECT id FROM items WHERE position >= 80")
@@ -472,7 +476,7 @@ class World:
         for event in self.events:
             times = {
                 "answer": (event.id in labels) + (event.id in opinions),
-                "undo": undone[event.id],
+                "undo": event.id in undone,
                 "correct": event.id in labels,
                 "append": appended[event.id] / 4,
             }.get(event.kind, event.id in others)
@@ -486,6 +490,15 @@ class World:
                 row = labels[event.id]
                 assert event.values == (row["question"], row["label"], items[row["question"]])
         assert all(sent[each].state != "refused" for each in undone)
+        firsts = {
+            row["question"]: row["annotator"] for row in history.labels
+            if row["position"] is None and (row["undone_by"] is None or row["undone_by"] in labels)
+        }  # fmt: skip
+        for row in history.opinions:
+            if row["undone_by"] is None and row["kind"] != "late":
+                own = row["annotator"] == firsts.get(row["question"])
+                assert own == (row["kind"] == "again"), "one person gave both answers of a pair, or two gave one's own"
+                self.counts[row["kind"]] += 1
 
 
 def replay(seed, template, folder, real=False):
