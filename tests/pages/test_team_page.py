@@ -128,7 +128,7 @@ def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
     rows = check.page(server, view, None)["rows"]
     assert [["you later: "], ["you later: "]] == [[row["chips"][1][0][:11]] for row in rows]
     pair = agreement.twice(server.session, "again")[1]
-    history.correct(server.session, messages.RowEvent(id="decided", row=pair.entry.id, action=pair.second), "anna")
+    history.change(server.session, messages.RowEvent(id="decided", row=pair.entry.id, action=pair.second), "anna")
     assert [rows[1]["id"]] == [row["id"] for row in check.page(server, view, None)["rows"]]
     monkeypatch.setattr(check, "annotator", lambda: "ben")
     assert [] == check.page(server, view, None)["rows"]
