@@ -73,7 +73,7 @@ def unguarded(cells: Iterable[str]) -> list[str]:
 def _csv(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
     with text(file) as words:
         writer = csv.writer(words)
-        writer.writerow(table.columns)
+        writer.writerow(map(guarded, table.columns))
         kinds = table.columns.values()
         for part in parts:
             writer.writerows(zip(*(map(guarded, cells) if kind is str else cells for kind, cells in zip(kinds, part))))

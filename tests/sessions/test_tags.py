@@ -166,6 +166,16 @@ def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kin
         assert (tags, str(2000 + k), source, "1" if k % 2 else None) == tuple(row.values())[-4:]
 
 
+def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_path):
+    """The head of a CSV file is guarded like its cells."""
+    path = tmp_path / "evil.csv"
+    path.write_text("id,text,=1+1,label\n" + "".join(f"i{k},word{k % 2} some,w,{k % 2}\n" for k in range(6)))
+    dataset = datasets.import_file(store, path, "evil", formats.Columns(("text",), "label", "id"), min_df=1)[0]
+    session = create(store, dataset, learner="pa-i", rule="all")
+    export.export(store, session, "labels", "csv", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[0].endswith(",annotator,'=1+1")
+
+
 def test_an_export_without_tags_or_further_columns_is_as_before(store):
     """No table gets a column that has nothing to say."""
     opened = begin(store)
