@@ -84,7 +84,7 @@ def test_without_tags_there_is_no_line_of_them(script):
 
 
 def above(script):
-    return script("text").locator(".heading"), script("text").locator(".facts > .fact")
+    return script("text").locator(".heading"), script("text").locator(".described > .fact")
 
 
 def test_title_and_facts_stand_above_the_text_as_they_are_written(script):
@@ -170,9 +170,25 @@ def test_titles_and_tags_move_no_button(visit, app, store, papers, window):
         _, top, right, bottom = places[part]
         assert 0 <= top < bottom <= window["height"]
         assert right <= window["width"]
-    expect(card("text").locator(".facts")).to_contain_text("2004")
+    expect(card("text").locator(".described")).to_contain_text("2004")
     fits(card.page)
     unharmed(card.page)
+
+
+def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
+    """Title and facts stand in the replay as on the card, close above the text."""
+    session = create(store, papers, learner="pa-i", rule="all")
+    card = Card(visit(app, f"/Label?session={session}"))
+    card.press("x")
+    card.press("x")
+    card.saved()
+    page = visit(app, f"/Replay?session={session}&question=2")
+    text = page.get_by_test_id("oal-text")
+    expect(text.locator(".heading")).to_have_text("short")
+    expect(text.locator(".fact").first).to_have_text("2001")
+    _, top, _, bottom = bounds(text.locator(".described"))
+    assert bottom - top < 60
+    assert text.locator(".fact").first.evaluate("node => node.scrollWidth <= node.clientWidth")
 
 
 def test_tags_survive_a_dead_server_and_filter_the_history(visit, app, store, papers):

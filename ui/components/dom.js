@@ -30,7 +30,7 @@ function pieces(parts) {
 function described({ heading = [], facts = [] }) {
   return [
     ...(heading.length ? [h("p.heading", { dir: "auto" }, ...pieces(heading))] : []),
-    ...(facts.length ? [h("p.facts", ...facts.map(fact))] : []),
+    ...(facts.length ? [h("p.described", ...facts.map(fact))] : []),
   ];
 }
 
