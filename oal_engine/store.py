@@ -563,6 +563,11 @@ class Store(Database):
         """The session of a question."""
         return self.number("SELECT session FROM questions WHERE id = ?", question)
 
+    def item_of(self, question: int) -> int | None:
+        """The item of a question; None where there is no such question."""
+        row = self.one("SELECT item FROM questions WHERE id = ?", question)
+        return int(row["item"]) if row else None
+
     def standing_label(self, question: int) -> Row | None:
         """The label of a question that stands, or None."""
         return self.one("SELECT * FROM labels WHERE question = ? AND undone_at IS NULL", question)

@@ -111,9 +111,11 @@ class CardServer:
                 except AnsweredSince:  # the card shows the item once more, and the next answer corrects
                     self._reopened[annotator] = event.question
             case messages.Correction():
+                self._check_item(event)
                 self._check_label(event)
                 session.correct(event.id, event.question, event.label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
+                self._check_item(event)
                 label = SKIP if event.action == "skip" else cast(int, event.label)  # the session refuses None
                 again = self._reopened.pop(annotator, None) == event.question
                 answer = session.correct if again else session.answer
@@ -121,6 +123,12 @@ class CardServer:
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
+
+    def _check_item(self, event: messages.Answer | messages.Correction) -> None:
+        """In a database that was restored a question may have the number of one that the browser still knows."""
+        asked = self.session.store.item_of(event.question)
+        if event.item is not None and event.item != asked:
+            raise SessionError("this answer is to an item that is no longer asked.")
 
     def _check_label(self, event: messages.Correction) -> None:
         """What somebody else has answered since the item was shown once more is not corrected unseen."""

@@ -38,6 +38,7 @@ class Event(Message):
 
 class _OnQuestion(Event):
     question: Row
+    item: Row | None = None  # the one that was shown, where the browser says it
     label: Class | None = None
     seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
     highlighted: bool | None = None

@@ -59,7 +59,10 @@ def restore(
 ) -> None:
     """Replace the database with a backup, which is checked first; stop the app before."""
     target = db or database_path()
-    for finding in backups.restore(file, target, force):
+    findings, kept = backups.restore(file, target, force)
+    for finding in findings:
         if finding.problem:
             print(f"restored anyway: {finding}", file=sys.stderr)
     print(f"{target} is restored from {file}.")
+    if kept:
+        print(f"The damaged database is kept as {kept}, for what was answered since the backup is nowhere else.")

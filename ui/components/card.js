@@ -243,14 +243,15 @@ class Card {
     this.flash(action, label);
     this.judge(action, label);
     const { highlight: highlighted = false } = this.preferences;
-    if (this.pass) this.answerSkipped(action, { label, seconds, highlighted });
+    const answer = { item: this.place.question?.item, label, seconds, highlighted };
+    if (this.pass) this.answerSkipped(action, answer);
     else if (action === "undo") this.push({ question, action, label, seconds });
-    else this.push({ question, action, label, seconds, highlighted });
+    else this.push({ question, action, ...answer });
   }
 
   push(event) {
+    if (!this.pending.length) this.error = null; // else it says why the others are not saved
     this.outbox.push({ id: randomId(), annotator: this.payload.annotator, ...event });
-    this.error = null;
     this.update();
     this.outbox.post();
   }
@@ -359,7 +360,8 @@ class Card {
       const { question, label } = pass.trail.pop();
       pass.after = question.number - 1;
       pass.keep(question, true);
-      if (label) this.push({ question: question.id, action: "correct", ...answer, label: 0, was: label });
+      const back = { item: question.item, label: 0, was: label };
+      if (label) this.push({ question: question.id, action: "correct", ...answer, ...back });
     } else {
       const { question } = this.place;
       pass.trail.push({ question, label: answer.label });
