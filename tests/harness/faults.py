@@ -312,7 +312,9 @@ class World:
                 process.fault = fault
         with process._lock, process._failures():
             pages = 2**30 if not self.full else process._db.conn.execute("PRAGMA page_count").fetchone()[0]
-            process._db.conn.execute(f"PRAGMA max_page_count = {pages}")
+            process._db.conn.execute(
+                f"PRAGMA max_page_count = {pages}"
+            ).fetchall()  # a row that waits keeps its snapshot
         return process.windows[number]
 
     def turn(self, chance, place, who):
@@ -488,11 +490,13 @@ class World:
             row["question"]: row["annotator"] for row in history.labels
             if row["position"] is None and (row["undone_by"] is None or row["undone_by"] in labels)
         }  # fmt: skip
-        for row in history.opinions:
-            if row["undone_by"] is None and row["kind"] != "late":
-                own = row["annotator"] == firsts.get(row["question"])
-                assert own == (row["kind"] == "again"), "one person gave both answers of a pair, or two gave one's own"
-                self.counts[row["kind"]] += 1
+        standing = [row for row in history.opinions if row["undone_by"] is None and row["kind"] != "late"]
+        for row in standing:
+            own = row["annotator"] == firsts.get(row["question"])
+            assert own == (row["kind"] == "again"), (
+                "one person gave both answers, or somebody else gave one's own again"
+            )
+        self.counts |= Counter(row["kind"] for row in standing)  # of all checks the largest
 
 
 def replay(seed, template, folder, real=False):
