@@ -312,9 +312,7 @@ class World:
                 process.fault = fault
         with process._lock, process._failures():
             pages = 2**30 if not self.full else process._db.conn.execute("PRAGMA page_count").fetchone()[0]
-            process._db.conn.execute(
-                f"PRAGMA max_page_count = {pages}"
-            ).fetchall()  # a row that waits keeps its snapshot
+            process._db.conn.execute(f"PRAGMA max_page_count = {pages}").fetchall()  # one left open keeps a snapshot
         return process.windows[number]
 
     def turn(self, chance, place, who):
