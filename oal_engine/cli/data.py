@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -14,6 +14,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .. import datasets
+from ..datasets import details as kept
 from ..datasets import duplicates, feeds, formats
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
@@ -33,11 +34,25 @@ def import_(
             "(once: left out, and counted with the first)."
         ),
     ] = duplicates.KEEP,
+    details: Annotated[
+        list[str] | None,
+        Option(
+            help=f"A further column that is kept with the items and exported; repeatable, empty for none (default: the "
+            f"first {kept.MOST} that nothing else uses)."
+        ),
+    ] = None,
+    show: Annotated[
+        list[str] | None,
+        Option(
+            help="One of these that is shown with each item; repeatable, empty for none (default: those called title, "
+            "year, date, source, journal, authors, url or the like)."
+        ),
+    ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Import a file of texts or vectors as a data set."""
-    columns = importing.columns(file, reading)
+    columns = replace(importing.columns(file, reading), details=_named(details), shown=_named(show))
     store = Store(db)
     datasets.sweep(store)
     with progress_bar() as progress:
@@ -46,10 +61,17 @@ def import_(
             near_duplicates=near_duplicates, **importing.vectorizer, **reading.arguments,
         )  # fmt: skip
     if as_json:
-        stored, more = store.dataset(dataset), {"near_duplicates": store.copies(dataset)}
-        print(json.dumps({key: stored[key] for key in DATASET} | {"skipped": _skipped(items.skipped)} | more))
+        stored, copies = store.dataset(dataset), store.copies(dataset)
+        more = {"near_duplicates": copies, "read": items.said, "skipped": _skipped(items.skipped)}
+        print(json.dumps({key: stored[key] for key in DATASET} | more))
     else:
+        print(formats.spoken(items.said))
         print(f"{name}: {datasets.report(store, dataset, items)}")
+
+
+def _named(columns: list[str] | None) -> tuple[str, ...] | None:
+    """Columns as they were named, of which an empty one stands for none; None where nothing was said."""
+    return None if columns is None else tuple(filter(None, columns))
 
 
 def append(
@@ -78,7 +100,7 @@ def append(
             if vectors:
                 raise ValueError(f"--vectors is for files: lines of standard input bring their own. Got {vectors}.")
             lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
-            lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.arguments)
+            lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.of_lines)
         else:
             beside = reading.vectors(vectors)
             lots = feeds.append_file(

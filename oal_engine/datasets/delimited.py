@@ -27,6 +27,7 @@ LONGEST_NAME = 60  # characters of the name of a column
 TITLE = re.compile(r"(?i)(.*_)?(ids?|text|label|class|target|title|abstract|category|topics?|name|date)(_.*)?")
 TOTAL = {"total", "totals", "sum", "grand total"}
 PROSE = 2  # words of a cell that is no name
+ESCAPED = {"escapechar": "\\", "doublequote": False}  # quotes in cells are
 ENOUGH = 10  # rows below a header, of which one would have its words again if it were an item
 
 
@@ -44,7 +45,7 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     dialect, doubts = _dialect(source, lines, quoted, reader)
     records = _records(source, chain(lines, left), dialect, skipped)
     delimiter = dialect["delimiter"]
-    said = {} if delimiter == ALONE else {"delimiter": DELIMITERS.get(delimiter, delimiter)}
+    said = {} if delimiter == ALONE else {"delimiter": str(DELIMITERS.get(delimiter, delimiter))}
     return titled(source, records, said, doubts, decimals=delimiter != ",")
 
 
@@ -68,7 +69,8 @@ def _dialect(
     if delimiter is None and reader == "tsv" and any("\t" in line for line in lines):
         delimiter = "\t"
     if delimiter is None:
-        likely = _likely(lines, csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL)
+        quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
+        likely = _likely(lines, quotes) or _likely(lines, quotes | ESCAPED)
         delimiter = likely[0] if likely else ALONE
         if len(likely) > 1:
             names = [DELIMITERS[each] for each in likely]
@@ -83,9 +85,8 @@ def _dialect(
     dialect: Dialect = {"delimiter": delimiter, "skipinitialspace": _spaced(lines, delimiter)}
     if quoted is False or (quoted is None and delimiter == "\t" and not _is_quoted(lines, dialect)):
         return dialect | {"quoting": csv.QUOTE_NONE}, doubts
-    escaped = dialect | {"escapechar": "\\", "doublequote": False}
     if any('\\"' in line for line in lines):
-        dialect = min(dialect, escaped, key=lambda each: _unread(lines, each)[1])
+        dialect = min(dialect, dialect | ESCAPED, key=lambda each: _unread(lines, each)[1])
     return dialect, doubts
 
 
@@ -99,7 +100,7 @@ def delimiter_of(word: str | None) -> str | None:
     return named[word]
 
 
-def _likely(lines: Sequence[str], quoting: int) -> list[str]:
+def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
     """The delimiters that make a table of lines, the likeliest first; several where nothing decides between them."""
     shares: dict[str, float] = {}
     tables: dict[str, list[list[str]]] = {}
@@ -107,14 +108,14 @@ def _likely(lines: Sequence[str], quoting: int) -> list[str]:
         spaced = delimiter == BLANKS
         if spaced and shares:
             break
-        rows = _rows(lines, delimiter=delimiter, quoting=quoting, skipinitialspace=True)
+        rows = _rows(lines, delimiter=delimiter, skipinitialspace=True, **quotes)
         if not rows:
             continue
         if spaced:
             rows = [row if row[-1] else row[:-1] for row in rows]
         width, count = Counter(map(len, rows)).most_common(1)[0]
         share, heads = count / len(rows), len(rows[0]) == width
-        plain = _rows(lines, delimiter=delimiter, quoting=quoting)
+        plain = _rows(lines, delimiter=delimiter, **quotes)
         prose = sum(any(cell.startswith(" ") for cell in row[1:]) for row in plain) > len(rows) / 2
         fitting = (share == 1 and _holds_numbers(rows)) if spaced else (heads or (share >= TABLE and not prose))
         if width > 1 and fitting:
@@ -151,7 +152,7 @@ def looks_delimited(lines: list[str], **dialect: Any) -> bool:
     if "delimiter" not in dialect:
         if lines[0].lower().startswith("sep="):
             return True
-        if not (likely := _likely(lines, csv.QUOTE_MINIMAL)):
+        if not (likely := _likely(lines, {})):
             return False
         dialect["delimiter"] = likely[0]
     spaced = _spaced(lines, dialect["delimiter"])

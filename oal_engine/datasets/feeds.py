@@ -23,7 +23,7 @@ from scipy import sparse
 
 from ..kernel import rows
 from . import duplicates, formats, numbers
-from .sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
+from .sources import LIMITS, FileOrPath, Layout, Limits, PhaseProgress, feed_lines
 from .vectorizer import Vocabulary, WordSets
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
         checksums = {"checksums": json.dumps(before | rows.checksums(written | {"y": items.y[kept]}, before))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
+        if items.details:
+            store.put_details(dataset.id, first, [items.details[k] for k in kept.tolist()])
         grown = {"items": total, "digested": total} | _counts(dataset.record, items.y[kept])
         store.update_dataset(dataset.id, grown | checksums)
         words = (int(held.counts()[kept].sum()), int(held.rare(1)[kept].sum())) if held else (0, 0)
@@ -231,6 +233,7 @@ def append_file(
     stopped: Event | None = None,
     limits: Limits = LIMITS,
     vectors: formats.Vectors | None = None,
+    layout: Layout = Layout(),
 ) -> Iterator[Taken]:
     """Append the items of a file in any format, some thousands at a time: yields what became of each lot.
 
@@ -240,9 +243,12 @@ def append_file(
     """
     if vectors and not dataset.beside:
         raise formats.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
-    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
+    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits, layout=layout)
+    for doubt in head.doubts:
+        raise formats.DataError(doubt.question)
     guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
-    kept = guess | {"features": dataset.beside_columns} | _kept(dataset)
+    kept = guess | {"features": dataset.beside_columns} | dataset.columns
+    kept["details"] = [each if each in head.columns else None for each in dataset.details]
     kept |= {key: None for key in ("label", "id") if kept[key] not in head.columns}
     if head.reader == "txt":
         kept["text"] = ("text",)
@@ -264,6 +270,7 @@ def append_file(
         limits=limits,
         vectors=vectors,
         width=dataset.beside,
+        layout=layout,
     )
     skipped, total = items.skipped, len(items.ids)
     for first in range(0, max(1, total), CHUNK):
@@ -285,19 +292,20 @@ def _part(items: formats.Items, some: slice, skipped: formats.Skipped) -> format
         labels=items.labels[some],
         y=items.y[some],
         skipped=skipped,
+        details=items.details and items.details[some],
     )
-
-
-def _kept(dataset: Dataset) -> dict[str, Any]:
-    """The columns that a data set was read from, nothing where it does not say."""
-    return json.loads(dataset.record["columns"] or "{}")
 
 
 def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
     """Columns as readers take them."""
     if dataset.record["kind"] == "text":
-        return formats.Columns(tuple(named["text"]), named["label"], named["id"], tuple(named["features"]))
-    return formats.Columns((), named["label"], named["id"], tuple(dataset.feature_names))
+        text, features = tuple(named["text"]), tuple(named["features"])
+    else:
+        text, features = (), tuple(dataset.feature_names)
+    return formats.Columns(
+        text, named["label"], named["id"], features, details=tuple(named["details"]), missing=named.get("missing"),
+        fills=named.get("fills", {}),
+    )  # fmt: skip
 
 
 # From a feed
@@ -347,7 +355,8 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
                 f"the data set {dataset.name} has vectors beside its texts: its feed must be lines of JSON objects."
             )
         return formats.Columns(("text",), features=())
-    kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, **_kept(dataset), **named}
+    kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, "details": ()}
+    kept |= {**dataset.columns, **named}
     if kind == "text" and not kept["text"]:
         raise formats.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
     return _columns(dataset, kept)

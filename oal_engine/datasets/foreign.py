@@ -57,6 +57,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
 
 @foreign
 def npy(source: Source) -> ParsedFile:
+    """An array of numpy."""
     binary = source.whole()
     start = binary.tell()
     _declared(source, binary, binary.seek(0, io.SEEK_END))
@@ -77,6 +78,7 @@ def _declared(source: Source, array: IO[bytes], size: int) -> None:
 
 @foreign
 def npz(source: Source) -> ParsedFile:
+    """An archive of arrays: X, perhaps with labels y and ids, or a sparse matrix of scipy."""
     binary = source.whole()
     packed = binary.seek(0, io.SEEK_END)
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
@@ -149,6 +151,7 @@ def vectors_of(
 
 @foreign
 def parquet(source: Source) -> ParsedFile:
+    """A Parquet file, some rows at a time."""
     import pyarrow
     from pyarrow import parquet as files
 

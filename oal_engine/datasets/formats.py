@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from . import details
 from .delimited import counts_on
 from .parsed import (
     BROKEN,
@@ -90,7 +91,8 @@ MOSTLY = 0.9  # of the cells must be numbers in a column of numbers, and the oth
 
 Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
 Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
-Entry: TypeAlias = tuple[str, str, str, list[float]]  # id, text, label and numbers of an item
+# Id, text, label and numbers of an item, and the other cells that are kept with it.
+Entry: TypeAlias = tuple[str, str, str, list[float], str | None]
 Select: TypeAlias = Callable[[int, Cells | str], Entry | str]  # from a line and its cells, or the reason to skip them
 
 
@@ -104,7 +106,9 @@ class Columns:
     `headings` it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its
     qualifiers; not every positive word need occur. In both an empty cell is negative, else its label is unknown. With
     `multiclass` each label word is a class of its own. `missing` says what becomes of cells of features that hold no
-    number, one of MISSING (None: such a file is refused); `fills` are the numbers for them in later files.
+    number, one of MISSING (None: such a file is refused); `fills` are the numbers for them in later files. `details`
+    are other columns that are kept with the items (None: the first that are left), and `shown` those that are shown
+    with them (None: those whose names say what they are).
     """
 
     text: tuple[str, ...] = ()
@@ -118,6 +122,8 @@ class Columns:
     missing: str | None = None
     fills: dict[str, float] = field(default_factory=dict, compare=False)
     guessed_id: bool = field(default=False, compare=False)  # where it repeats, lines are numbered instead
+    details: tuple[str | None, ...] | None = None
+    shown: tuple[str, ...] | None = None
 
 
 @dataclass
@@ -126,7 +132,7 @@ class Items:
 
     Where each word is a class, `classes` are their names in order and `y` is 1..K or 0 = unknown.
     `vectors` is (items, features) float64, sparse or dense, beside texts dense or None; `columns` are those that were
-    asked for or guessed.
+    asked for or guessed. `details` are the cells of `columns.details` as they are stored, None where there are no such.
     """
 
     ids: list[str]
@@ -139,13 +145,15 @@ class Items:
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
     said: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `spoken`
+    details: list[str | None] | None = None
 
     def take(self, some: np.ndarray) -> Items:
         """Some of the items, in their order."""
         ids, labels = ([each[k] for k in some.tolist()] for each in (self.ids, self.labels))
         texts = self.texts and [self.texts[k] for k in some.tolist()]
         vectors = None if self.vectors is None else self.vectors[some]
-        return replace(self, ids=ids, texts=texts, vectors=vectors, labels=labels, y=self.y[some])
+        kept = self.details and [self.details[k] for k in some.tolist()]
+        return replace(self, ids=ids, texts=texts, vectors=vectors, labels=labels, y=self.y[some], details=kept)
 
     def counts(self) -> dict[str, int]:
         """How many items each of the classes has."""
@@ -177,11 +185,17 @@ class Peek(NamedTuple):
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
 
+    @property
+    def description(self) -> dict[str, Any]:
+        """How the file would be read by the guess, for `spoken`."""
+        features = len(self.guess.features or ())
+        return description(self.reader, self.said, self.columns, self.guess, features) | {"left_out": []}
+
     def settle(self, label: str | None, contains: bool | None) -> None:
         """DataError where something is doubtful: in the layout, or whether cells of the label column hold several."""
         for doubt in self.doubts:
             raise DataError(doubt.question)
-        if label in self.several and contains is None:
+        if label and label in self.several and contains is None:
             raise DataError(
                 f"Cells of the column {label!r} hold several labels, such as {self.several[label]!r}: say whether each "
                 "of them counts (--contains) or the whole cell is one label (--no-contains)."
@@ -483,12 +497,15 @@ def read(
             parsed = _beside(parsed, vectors, source.name)
         complete = _completed(wanted, parsed, numeric)
         _check_columns(complete, parsed, source.name)
+        complete = _with_details(complete, parsed.columns, words, source.name)
         if parsed.vectors is not None and known is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())
         items = _items(parsed, complete, source.name, known, limits, width)
-        _stop_where_unread(items, source, reader)
-        wanted = replace(wanted, id=items.columns.id if wanted.guessed_id else wanted.id, fills=items.columns.fills)
+        if known is None:
+            _stop_where_unread(items, source, reader)
+        own_id = items.columns.id if wanted.guessed_id else wanted.id
+        wanted = replace(wanted, id=own_id, fills=items.columns.fills, details=complete.details, shown=complete.shown)
         said = description(reader, parsed.said, parsed.columns, items.columns, len(items.feature_names))
         return replace(items, columns=wanted, said=said)
 
@@ -509,22 +526,26 @@ def description(
     reader: str, said: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
 ) -> dict[str, Any]:
     """How a file is read and what its columns are taken for, for people in `spoken` and for programs."""
-    used = {*columns.text, columns.label, columns.id, *(columns.features or ())}
+    kept = [*filter(None, columns.details or ())]
+    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *kept}
     return {
         "reader": reader, **said, "text": list(columns.text), "label": columns.label, "id": columns.id,
-        "features": features, "left_out": [column for column in available if column not in used],
+        "features": features, "kept": kept, "left_out": [column for column in available if column not in used],
     }  # fmt: skip
 
 
 def spoken(said: Mapping[str, Any]) -> str:
     """How a file was read, as `description` has it, in a sentence."""
-    how = ", ".join(f"{key} {said[key]}" for key in HOW if key in said)
+    words = {key: "comma" if said[key] == "," else said[key] for key in HOW if key in said}
+    how = ", ".join(f"{key} {word}" for key, word in words.items())
     parts = [f"Read as {said['reader']}{f' ({how})' if how else ''}"]
     if said["text"]:
         parts.append(f"text {' + '.join(said['text'])}")
     if said["features"]:
         parts.append(plural(said["features"], "column") + " of numbers")
     parts += [f"label {said['label'] or 'none'}", f"id {said['id'] or 'the line number'}"]
+    if said["kept"]:
+        parts.append(f"kept with the items: {some(said['kept'], 8)}")
     if said["left_out"]:
         parts.append(f"left out: {some(said['left_out'], 8)}")
     return "; ".join(parts) + "."
@@ -587,6 +608,20 @@ def _completed(columns: Columns, parsed: ParsedFile, numeric: tuple[str, ...]) -
     return columns
 
 
+def _with_details(columns: Columns, available: list[str], words: Words, name: str) -> Columns:
+    """Columns with those that are kept beside them, and those of them that are shown."""
+    used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
+    kept = columns.details
+    if kept is None:
+        kept = details.left((each for each in available if not _are_lists(words.get(each, ()))), used)
+    shown = details.usual(filter(None, kept)) if columns.shown is None else columns.shown
+    for column in shown:
+        if column not in (*kept, *columns.text):
+            among = some(filter(None, kept)) or "none"
+            raise DataError(f"{name} keeps no column {column!r} to show with its items; it keeps {among}.")
+    return replace(columns, details=kept, shown=shown)
+
+
 def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
     """DataError where nothing can be imported by these columns."""
     if parsed.vectors is None and not columns.text and not columns.features:
@@ -609,7 +644,8 @@ def read_lines(
 ) -> Items:
     """The items to append of some lines (number, content): each a JSON object with these columns, or else a text; and
     of lines that are too long, which have no content. width: as in `read`."""
-    wanted = [column for column in (*columns.text, columns.label, columns.id, *(columns.features or ())) if column]
+    more = (*(columns.features or ()), *(columns.details or ()))
+    wanted = [column for column in (*columns.text, columns.label, columns.id, *more) if column]
     parsed = ParsedFile(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
     return _items(parsed, columns, "the feed", known, width=width)
 
@@ -663,6 +699,7 @@ class _Kept:
     texts: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     numbers: array[float] = field(default_factory=lambda: array("d"))
+    details: list[str | None] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     lines: array[int] = field(default_factory=lambda: array("q"))
     words: Skipped = field(default_factory=dict)
@@ -673,11 +710,12 @@ class _Kept:
         self.skipped[reason] = count + 1, first
 
     def add(self, line: int, entry: Entry, row: int) -> None:
-        id, text, label, numbers = entry
+        id, text, label, numbers, details = entry
         self.ids.append(id)
         self.texts.append(text)
         self.labels.append(sys.intern(label))
         self.numbers.extend(numbers)
+        self.details.append(details)
         self.rows.append(row)
         self.lines.append(line)
         count, first = self.words.get(label, (0, line))
@@ -737,6 +775,7 @@ def _items(
         kept.skipped,
         classes,
         columns,
+        details=kept.details if columns.details else None,
     )
 
 
@@ -786,12 +825,13 @@ def _selector(
     """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids.
     width: how many numbers stand beside a text (0: as many as beside the first). gaps: what becomes of cells that hold
     no number where there is no text."""
-    features = columns.features or ()
-    for column in (*columns.text, columns.label, columns.id, *features):
+    features, kept = columns.features or (), columns.details or ()
+    for column in (*columns.text, columns.label, columns.id, *features, *kept):
         if column is not None and column not in available:
             raise DataError(f"{name} has no column {column!r}; its columns are {some(available) or 'numbers only'}.")
     place = {column: at for at, column in enumerate(available)}
     text_at, features_at = [place[column] for column in columns.text], [place[column] for column in features]
+    details_at = [place[column] if column else None for column in kept]
     label_at, id_at = (place[column] if column else None for column in (columns.label, columns.id))
 
     def select(line: int, cells: Cells | str) -> Entry | str:
@@ -801,6 +841,7 @@ def _selector(
         try:
             text = "\n".join(part for at in text_at if (part := word_of(cells[at])).strip())
             id, label = ("" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at))
+            beside = details.cells("" if at is None else cells[at] for at in details_at)
         except RecursionError:  # an object in an object in an object
             return BROKEN
         if text_at and not text:
@@ -816,7 +857,7 @@ def _selector(
             return OTHER_LENGTH
         if not is_whole(f"{id}{text}{label}"):
             return SURROGATE
-        return id or made(line), text, label, numbers
+        return id or made(line), text, label, numbers, beside
 
     return select
 

@@ -45,9 +45,9 @@ class ParsedFile(NamedTuple):
 
     def numbered(self, first: int, name: str) -> ParsedFile:
         """The file with vectors whose first column has another number, 0 or 1."""
-        matrix: Any = self.vectors
-        if matrix is None or first == self.first or not sparse.issparse(matrix):
+        if first == self.first or not sparse.issparse(self.vectors):
             return self
+        matrix: Any = self.vectors
         if first:
             raise DataError(f"{name} has the column 0: its columns must be numbered from 1, as before.")
         shape = matrix.shape[0], matrix.shape[1] + 1

@@ -150,8 +150,13 @@ def _json(source: Source) -> ParsedFile:
 
 def _elements(text: str, at: int) -> Iterator[Any]:
     """The elements of a JSON array whose first may stand at a place."""
-    blank, decoder = re.compile(r"\s*"), JSONDecoder()
-    skip = lambda at: blank.match(text, at).end()  # noqa: E731
+    decoder = JSONDecoder()
+
+    def skip(at: int) -> int:
+        while text[at : at + 1].isspace():
+            at += 1
+        return at
+
     at = skip(at)
     while text[at : at + 1] != "]":
         value, at = decoder.raw_decode(text, at)
@@ -166,9 +171,9 @@ def _elements(text: str, at: int) -> Iterator[Any]:
 
 def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
     """The table of the elements of an array."""
-    numbered = enumerate(elements, 1)
-    first = next(numbered, (0, None))
-    numbered = chain([first] if first[0] else [], numbered)
+    left = enumerate(elements, 1)
+    first = next(left, (0, None))
+    numbered = chain([first] if first[0] else [], left)
     if isinstance(first[1], list):
         cells = ((n, [*map(word_of, each)] if isinstance(each, list) else BROKEN) for n, each in numbered)
         return titled(source, cells, {})
@@ -302,8 +307,10 @@ def _looks_svmlight(lines: list[str]) -> bool:
 
 def _looks_jsonl(lines: list[str]) -> bool:
     """Whether lines are objects; one alone may be an object of columns."""
-    records = [*map(record, lines)]
-    return all(records) and (len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values()))
+    records = [each for each in map(record, lines) if each]
+    if len(records) < len(lines):
+        return False
+    return len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values())
 
 
 def _looks_json(lines: list[str]) -> bool:

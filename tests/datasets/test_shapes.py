@@ -1,4 +1,4 @@
-"""Files in the shapes that people have come in right without an option, or stop with a sentence that says what to do."""
+"""Files in the shapes that people have come in right without an option, or stop with a sentence on the way out."""
 
 import numpy as np
 import pytest

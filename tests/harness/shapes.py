@@ -84,7 +84,7 @@ def sgml():
     stories = (
         f'<REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" OLDID="{k}" NEWID="{k + 1}">\n<DATE>26-FEB-1987</DATE>\n'
         f"<TOPICS>{'<D>earn</D>' if label else '<D>cocoa</D><D>trade</D>' if k % 2 else '<D>cocoa</D>'}</TOPICS>\n"
-        f'<PLACES><D>usa</D></PLACES>\n<TEXT>&#2;\n<TITLE>STORY {k}</TITLE>\n<BODY>Prices &lt;of&gt; cocoa {k}\n'
+        f"<PLACES><D>usa</D></PLACES>\n<TEXT>&#2;\n<TITLE>STORY {k}</TITLE>\n<BODY>Prices &lt;of&gt; cocoa {k}\n"
         "rose.\n&#3;</BODY></TEXT>\n</REUTERS>\n"
         for k, label in enumerate(LABELS)
     )
@@ -200,13 +200,14 @@ def broken():
     )
 
 
+SPOKEN = [f'He said "no", {k}' for k in range(COUNT)]
 SPLIT = [f"Story of line {k}\nand\tof another" for k in range(COUNT)]
 WORDS = ["yes" if label else "no" for label in LABELS]
 KINDS = ["spam" if label else "ham" for label in LABELS]
 
 SHAPES = [
     # Delimited texts
-    Shape("comma.csv", text(joined), words="delimiter ,"),
+    Shape("comma.csv", text(joined), words="delimiter comma"),
     Shape("semicolon.csv", text(joined, ";"), words="delimiter ;"),
     Shape("tab.csv", text(joined, "\t"), words="delimiter tab"),
     Shape("pipe.csv", text(joined, "|"), words="delimiter |"),
@@ -222,8 +223,8 @@ SHAPES = [
           (2, 1, 1), '"To be or not"'),
     Shape("all-quoted.csv", text(joined, quoting=csv.QUOTE_ALL)),
     Shape("lines-in-cells.csv", text(joined, rows=messages(texts=SPLIT)), first=SPLIT[0]),
-    Shape("escaped.csv", text(joined, rows=messages(texts=[f'He said "no", {k}' for k in range(COUNT)]), escapechar="\\",
-                              doublequote=False), first='He said "no", 0'),
+    Shape("escaped.csv", text(joined, rows=messages(texts=SPOKEN), escapechar="\\", doublequote=False),
+          first=SPOKEN[0]),
     Shape("spaced.csv", text(lambda: "id, text, label\n" + "".join(
         f'm{k}, "{text}", {label}\n' for k, (text, label) in enumerate(zip(TEXTS, LABELS))))),
     Shape("mac.csv", text(joined, end="\r")),
@@ -267,7 +268,7 @@ SHAPES = [
     # Numbers
     Shape("numbers.csv", text(joined, rows=table(), head=NAMES), first=ROW),
     Shape("headless.csv", text(joined, rows=table(), head=None), first=ROW),
-    Shape("commas.csv", text(commas), first=ROW, words="decimals ,"),
+    Shape("commas.csv", text(commas), first=ROW, words="decimals comma"),
     Shape("commas-headless.csv", text(lambda: commas().partition("\n")[2]), first=ROW),
     Shape("spaces.txt", text(lambda: lines(table(), "   ")), first=ROW),
     Shape("spaces-header.dat", text(lambda: lines([NAMES, *table()], " ")), first=ROW),
@@ -286,7 +287,7 @@ SHAPES = [
     Shape("total.csv", text(lambda: joined(rows=[(f"r{k}", *row) for k, row in enumerate(table())],
                                            head=("id", *NAMES)) + "Total,12,,99,\n"), first=ROW),
     Shape("vectors.npy", lambda: saved(lambda file: np.save(file, np.array(NUMBERS))), UNKNOWN, ROW),
-    Shape("vectors.npz", lambda: saved(lambda file: np.savez(file, X=np.array(NUMBERS), y=np.array(LABELS))), first=ROW),
+    Shape("vectors.npz", lambda: saved(lambda file: np.savez(file, X=NUMBERS, y=np.array(LABELS))), first=ROW),
     Shape("sparse.npz", lambda: saved(lambda file: sparse.save_npz(file, sparse.csr_array(NUMBERS))), UNKNOWN, ROW),
     Shape("one-based.svm", text(svmlight, 1), first=ROW),
     Shape("zero-based.svm", text(svmlight, 0), first=ROW),
@@ -337,7 +338,7 @@ SHAPES = [
     Shape("paid.csv", text(joined, rows=[(k, *NUMBERS[k], LABELS[k]) for k in range(COUNT)], head=("paid", *NAMES)),
           first=[0, *ROW]),
     Shape("beside.csv", text(joined, rows=[(*row, k, 7) for k, row in enumerate(messages())],
-                             head=("id", "text", "label", "age", "size")), words="left out: age, size"),
+                             head=("id", "text", "label", "age", "size")), words="kept with the items: age, size"),
     # What is no data
     Shape("archive.zip", lambda: zipped(a_csv="text\nx\n", folder__b_csv="text\ny\n"), stops="a ZIP archive of a.csv"),
     Shape("letter.docx", lambda: zipped(word__document_xml="<w/>"), stops="is a Word document"),
