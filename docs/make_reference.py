@@ -49,6 +49,7 @@ def arguments(function):
             option = f"--{name.replace('_', '-')}"
             usual = (option, f"--no-{option[2:]}") if plain is bool else (option,)
             given = () if about.default is ... else (about.default, *about.param_decls)  # the first name is kept there
+            given = tuple(each for names in given for each in names.split("/"))
             several = " ..." if get_origin(plain) is list else ""
             yield given or usual, f" {word}{several}" if word else "", parameter.default, about.help or ""
 

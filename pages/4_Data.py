@@ -11,6 +11,7 @@ import streamlit as st
 
 from oal_engine import datasets
 from oal_engine.datasets import details, duplicates, feeds, formats, imports, readers, sources
+from oal_engine.datasets.parsed import Doubt
 from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
 from ui.access import files_folder, served_file, served_folder
@@ -97,14 +98,24 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
         features = left.multiselect(
             "Columns of numbers", list(peek.numeric), list(guess.features or peek.numeric), key="features"
         )
+    missing = None
+    if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
+        cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
+        missing = left.radio(
+            f"Some cells hold no number ({cells}). What becomes of them?", formats.MISSING, index=None, key="missing",
+            format_func=lambda key: f"{key}: {formats.MISSING[key]}",
+        )  # fmt: skip
     identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
     with right:
-        rule = {} if label == none else label_rule([str(row.get(label, "")) for row in peek.rows], label)
+        words = [str(row.get(label, "")) for row in peek.rows]
+        rule = {} if label == none else label_rule(words, label, peek.several.get(label))
     return formats.Columns(
         tuple(text),
         None if label == none else label,
         None if identity == none else identity,
         tuple(features) if features else None,
+        missing=missing,
+        guessed_id=identity == guess.id and guess.guessed_id,
         **rule,
     )
 
@@ -147,8 +158,9 @@ def vectors_file(key: str) -> File | None:
     return (upload, upload.name) if upload else None
 
 
-def label_rule(words: list[str], label: str) -> dict[str, Any]:
-    """How the words of the label column become classes, as arguments of `Columns`."""
+def label_rule(words: list[str], label: str, several: str | None) -> dict[str, Any]:
+    """How the words of the label column become classes, as arguments of `Columns`; several: a cell that seems to hold
+    several labels."""
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
     kind = st.segmented_control("Labels mean", kinds, default=kinds[0], required=True, key=f"kind-{label}")
     if kind == EACH_WORD:
@@ -161,7 +173,9 @@ def label_rule(words: list[str], label: str) -> dict[str, Any]:
         placeholder="e.g. " + ", ".join(sorted(set(words) - {""})[:2]),
         help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
     )
-    contains = st.checkbox("Cells may hold several labels (a|b)", key="contains")
+    contains = st.checkbox(
+        f"Cells may hold several labels ({several or 'a|b'})", bool(several), key=f"contains-{label}"
+    )
     return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
 
 
@@ -178,6 +192,26 @@ def mesh_terms() -> tuple[str, ...]:
         return ()
 
 
+def look(file: File, reader: str | None, encoding: str, layout: sources.Layout) -> formats.Peek:
+    """The first rows of a file, and what it seems to hold."""
+    source, name = file
+    with st.spinner("Looking at the file…"):
+        settings = reader, encoding, layout
+        return once("peek", file, *settings, make=lambda: imports.peek(source, name, *settings))
+
+
+def settle(doubt: Doubt, layout: sources.Layout, encoding: str) -> tuple[sources.Layout, str] | None:
+    """Ask what is doubtful about a file; the layout and the encoding with the answer, None until there is one."""
+    names = {"header": {"--header": "It names the columns", "--no-header": "It is an item"}}.get(doubt.about, {})
+    answer = st.radio(doubt.question.partition(" (--")[0] + ".", doubt.answers, index=None, key=f"doubt-{doubt.about}",
+                      format_func=lambda option: names.get(option, option))  # fmt: skip
+    if answer is None:
+        return None
+    if doubt.about == "encoding":
+        return layout, answer
+    return replace(layout, **{doubt.about: answer == "--header" if doubt.about == "header" else answer}), encoding
+
+
 def import_form(store: Store) -> None:
     """Choose a file, look at it, name its columns, import it."""
     file = chosen_file("Where is the file?", ", ".join(readers.READERS))
@@ -188,13 +222,19 @@ def import_form(store: Store) -> None:
     format = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key="reader")
     encoding = right.selectbox("Encoding", sources.ENCODINGS, key="encoding")
     reader = None if format == AUTOMATIC else format
+    layout = sources.Layout()
     try:
-        with st.spinner("Looking at the file…"):
-            peek = once("peek", file, reader, encoding, make=lambda: imports.peek(source, name, reader, encoding))
+        peek = look(file, reader, encoding, layout)
+        while peek.doubts and (settled := settle(peek.doubts[0], layout, encoding)):
+            layout, encoding = settled
+            peek = look(file, reader, encoding, layout)
     except PROBLEMS as error:
         complain(error)
         return
+    note(formats.spoken(peek.description))
     st.dataframe(peek.rows, hide_index=True, height=min(250, 38 + 35 * len(peek.rows)))
+    if peek.doubts:
+        return
     columns, more = choose_columns(peek), {}
     if columns.text:
         columns, more = beside_texts(peek, columns)
@@ -222,7 +262,8 @@ def import_form(store: Store) -> None:
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
     described = source, name, columns, reader, encoding
-    if checked and (report := attempt(lambda bar: imports.check(*described, bar, more.get("vectors")))):
+    more["layout"] = layout
+    if checked and (report := attempt(lambda bar: imports.check(*described, bar, more.get("vectors"), layout))):
         note(report)
     work = partial(imports.import_file, store, *described, title, *made_of)
     if sent and (report := attempt(lambda bar: work(bar, **more))):
@@ -246,7 +287,7 @@ def append_form(store: Store) -> None:
         st.rerun()
 
 
-def once(what: str, file: File, *settings: str | None, make: Callable[[], Any]) -> Any:
+def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
     """What is made of a file, kept while the file and the settings stay the same."""
     source, name = file
     key: tuple = name, settings, getattr(source, "file_id", None)

@@ -53,7 +53,10 @@ def _imported(store: Store, file: Any, name: str) -> tuple[int, str]:
     words could mean anything is left out."""
     stem, taken = name.split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(taken) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in taken)
-    guess = imports.peek(file, name).guess
+    head = imports.peek(file, name)
+    for doubt in head.doubts:
+        raise formats.DataError(f"{doubt.question} The Data page asks for it.")
+    guess = head.guess
     bar = st.progress(0.0, "Importing…")
 
     def keep(columns: formats.Columns) -> str:
@@ -62,12 +65,14 @@ def _imported(store: Store, file: Any, name: str) -> tuple[int, str]:
             lambda _, done, total: bar.progress(min(1.0, done / max(1, total)), "Importing…"), owner=mail(),
         )  # fmt: skip
 
+    several = guess.label in head.several
     try:
-        report = keep(guess)
+        report = keep(replace(guess, label=None) if several else guess)
     except formats.DataError:
-        if not guess.label:
+        if not guess.label or several:
             raise
-        report = keep(replace(guess, label=None))
+        several, report = True, keep(replace(guess, label=None))
+    if several:
         report += (
             f" The column {guess.label} was left out: on the Data page you can say which of its words are positive."
         )

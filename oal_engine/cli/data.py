@@ -61,9 +61,11 @@ def import_(
             near_duplicates=near_duplicates, **importing.vectorizer, **reading.arguments,
         )  # fmt: skip
     if as_json:
-        stored, more = store.dataset(dataset), {"near_duplicates": store.copies(dataset)}
-        print(json.dumps({key: stored[key] for key in DATASET} | {"skipped": _skipped(items.skipped)} | more))
+        stored, copies = store.dataset(dataset), store.copies(dataset)
+        more = {"near_duplicates": copies, "read": items.said, "skipped": _skipped(items.skipped)}
+        print(json.dumps({key: stored[key] for key in DATASET} | more))
     else:
+        print(formats.spoken(items.said))
         print(f"{name}: {datasets.report(store, dataset, items)}")
 
 
@@ -98,7 +100,7 @@ def append(
             if vectors:
                 raise ValueError(f"--vectors is for files: lines of standard input bring their own. Got {vectors}.")
             lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
-            lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.arguments)
+            lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.of_lines)
         else:
             beside = reading.vectors(vectors)
             lots = feeds.append_file(

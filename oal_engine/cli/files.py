@@ -12,7 +12,7 @@ from .terminal import number, pairs
 
 DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS).items())
 Text = Annotated[list[str] | None, Option("--text", help="A column of text; repeat it to join several.")]
-Label = Annotated[str | None, Option("--label", help="The column of labels.")]
+Label = Annotated[str | None, Option("--label", help="The column of labels (default: detected; empty: none).")]
 Id = Annotated[str | None, Option("--id", help="The column of ids (default: detected; empty: the line number).")]
 Vectors = Annotated[
     Path | None,
@@ -42,6 +42,15 @@ class Reading(_Options):
 
     reader: Annotated[str | None, Option(help=f"File format: {', '.join(readers.READERS)} (default: detected).")] = None
     encoding: Annotated[str, Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
+    delimiter: Annotated[
+        str | None, Option(help="What separates the cells of a table: a sign, tab or space (default: detected).")
+    ] = None
+    header: Annotated[
+        bool | None, Option("--header/--no-header", help="Whether the first row names the columns (default: detected).")
+    ] = None
+    sheet: Annotated[str | None, Option(help="The sheet of an Excel workbook (default: the only one with rows).")] = (
+        None
+    )
     limit: Annotated[
         list[str] | None,
         Option(metavar="NAME=NUMBER", help=f"A limit on what a file may hold; repeatable (default: {DEFAULTS})."),
@@ -50,7 +59,16 @@ class Reading(_Options):
     @property
     def arguments(self) -> dict[str, Any]:
         """What the functions that read files are given."""
-        return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits}
+        layout = sources.Layout(self.delimiter, self.header, self.sheet)
+        return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits, "layout": layout}
+
+    @property
+    def of_lines(self) -> dict[str, Any]:
+        """What the function that reads a feed is given."""
+        arguments = self.arguments
+        if arguments.pop("layout") != sources.Layout():
+            raise ValueError("--delimiter, --header and --sheet are for tables. Got one for the lines of a feed.")
+        return arguments
 
     def vectors(self, path: Path | None) -> formats.Vectors | None:
         """The vectors of a file that stand beside the texts of another, if there is one."""
@@ -75,7 +93,9 @@ class Importing(_Options):
     text: Text = None
     label: Label = None
     positive: Annotated[list[str] | None, Option(help="A label that counts as positive; repeatable.")] = None
-    contains: Annotated[bool, Option("--contains", help="Cells may hold several labels (a|b).")] = False
+    contains: Annotated[
+        bool | None, Option("--contains/--no-contains", help="Cells may hold several labels (a|b).")
+    ] = None
     multiclass: Annotated[bool, Option("--multiclass", help="Each label is a class of its own.")] = False
     mesh_tree: Annotated[Path | None, Option(help="A file with lines of DESCRIPTOR;TREE NUMBER.")] = None
     mesh_number: Annotated[str | None, Option(help="Headings at or below this MeSH tree number are positive.")] = None
@@ -85,6 +105,14 @@ class Importing(_Options):
         Option(
             help="A numeric column; repeatable (default: all). With --text: a column of numbers, or of lists of them, "
             "that stands beside the texts (default: none)."
+        ),
+    ] = None
+    missing: Annotated[
+        str | None,
+        Option(
+            help="What becomes of cells that hold no number: "
+            + ", ".join(f"{name} {what}" for name, what in formats.MISSING.items())
+            + "."
         ),
     ] = None
     scale: Annotated[
@@ -117,17 +145,23 @@ class Importing(_Options):
             raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
         if self.mesh_tree and (self.positive or self.contains or self.multiclass):
             raise ValueError("--mesh-tree cannot be combined with --positive, --contains or --multiclass.")
-        detected = formats.peek(path, **reading.arguments).guess
+        head = formats.peek(path, **reading.arguments)
+        detected, label = head.guess, self.label
+        if label is None:
+            label = head.guess.label
+        head.settle(label or None, True if self.multiclass or self.mesh_tree else self.contains)
         positive = tuple(self.positive or ())
         if self.mesh_tree and self.mesh_number:
             positive = readers.mesh_terms(self.mesh_tree, self.mesh_number, limits=reading.limits)
         return formats.Columns(
             text=tuple(self.text) if self.text else () if self.feature else detected.text,
-            label=self.label or detected.label,
+            label=label or None,
             id=detected.id if self.id is None else self.id or None,
+            guessed_id=detected.guessed_id and self.id is None,
+            missing=self.missing,
             features=tuple(self.feature) if self.feature else detected.features,
             positive=positive,
-            contains=self.contains,
+            contains=bool(self.contains),
             multiclass=self.multiclass,
             headings=self.mesh_tree is not None,
         )

@@ -24,7 +24,7 @@ import numpy as np
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows, SparseRows
 from . import beside, details, duplicates, embeddings, formats, fourier, latent, numbers, scaling, vectorizer
-from .sources import LIMITS, Limits, PhaseProgress, Progress
+from .sources import LIMITS, Layout, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -283,8 +283,9 @@ def _counted(made: FeatureTable) -> tuple[int, int]:
 
 def _kept_columns(columns: formats.Columns, read_from: formats.Columns) -> dict[str, Any]:
     """The columns that later items are read from, and those that are kept with the items, as stored."""
-    kept = {"text": columns.text, "label": columns.label, "id": columns.id}
+    kept: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
     kept |= {"features": columns.features} if columns.text and columns.features else {}
+    kept |= {"missing": read_from.missing, "fills": read_from.fills} if read_from.missing else {}
     return kept | ({"details": read_from.details, "shown": read_from.shown} if read_from.details else {})
 
 
@@ -301,6 +302,7 @@ def import_file(
     features: str | None = None,
     vectors: formats.Vectors | None = None,
     embedding: embeddings.Embedding | None = None,
+    layout: Layout = Layout(),
     **settings: Any,
 ) -> tuple[int, formats.Items]:
     """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
@@ -309,6 +311,7 @@ def import_file(
         columns,
         reader=reader,
         encoding=encoding,
+        layout=layout,
         progress=_phase(progress, "reading"),
         limits=limits,
         vectors=vectors,

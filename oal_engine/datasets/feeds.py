@@ -23,7 +23,7 @@ from scipy import sparse
 
 from ..kernel import rows
 from . import duplicates, formats, numbers
-from .sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
+from .sources import LIMITS, FileOrPath, Layout, Limits, PhaseProgress, feed_lines
 from .vectorizer import Vocabulary, WordSets
 
 if TYPE_CHECKING:
@@ -233,6 +233,7 @@ def append_file(
     stopped: Event | None = None,
     limits: Limits = LIMITS,
     vectors: formats.Vectors | None = None,
+    layout: Layout = Layout(),
 ) -> Iterator[Taken]:
     """Append the items of a file in any format, some thousands at a time: yields what became of each lot.
 
@@ -242,7 +243,9 @@ def append_file(
     """
     if vectors and not dataset.beside:
         raise formats.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
-    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
+    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits, layout=layout)
+    for doubt in head.doubts:
+        raise formats.DataError(doubt.question)
     guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
     kept = guess | {"features": dataset.beside_columns} | dataset.columns
     kept["details"] = [each if each in head.columns else None for each in dataset.details]
@@ -267,6 +270,7 @@ def append_file(
         limits=limits,
         vectors=vectors,
         width=dataset.beside,
+        layout=layout,
     )
     skipped, total = items.skipped, len(items.ids)
     for first in range(0, max(1, total), CHUNK):
@@ -298,7 +302,10 @@ def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
         text, features = tuple(named["text"]), tuple(named["features"])
     else:
         text, features = (), tuple(dataset.feature_names)
-    return formats.Columns(text, named["label"], named["id"], features, details=tuple(named["details"]))
+    return formats.Columns(
+        text, named["label"], named["id"], features, details=tuple(named["details"]), missing=named.get("missing"),
+        fills=named.get("fills", {}),
+    )  # fmt: skip
 
 
 # From a feed

@@ -5,36 +5,49 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
-from math import isfinite
+from math import isfinite, isinf, isnan, nan
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from . import details
-from .readers import (
+from .delimited import counts_on
+from .parsed import (
     BROKEN,
     NON_FINITE,
-    READERS,
+    UNCLOSED,
     Cells,
+    Doubt,
     Line,
     ParsedFile,
-    check_reader,
     first_rows,
     is_number,
     is_whole,
-    live_source,
-    reader_for,
-    record,
     some,
     word_of,
 )
-from .sources import LIMITS, SAMPLE, DataError, FileOrPath, Limits, Progress, Source, open_source
+from .readers import BINARY, READERS, check_reader, live_source, reader_for, record
+from .sources import (
+    LIMITS,
+    SAMPLE,
+    DataError,
+    FileOrPath,
+    Layout,
+    Limits,
+    NotDecoded,
+    Progress,
+    Source,
+    allow_more,
+    open_source,
+)
 
 PAIRS = (
     ("1", "-1"),
@@ -54,9 +67,26 @@ TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
 FEWEST = 3  # numbers of a list that is taken for a vector: fewer may be labels
 SEPARATORS = re.compile(r"[\[\],|]")  # of the numbers of a list as a word
-LABEL_NAMES = (
-    r"(is_)?(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)(_.*)?"
+WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
+LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
+LONGEST_LABEL = 300  # characters of a cell that holds several
+NO_LABELS = re.compile(
+    r"(.*[_ ])?(time|timezone|zone|date|created|created_at|location|coord|country|city|language|lang|user|name|author"
+    r"|source|url|link|doi|year|journal|split)"
 )
+NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
+SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
+HOW = ("sheet", "encoding", "delimiter", "decimals", "header")  # a file was read, as far as it was found out
+UNREADABLE = {BROKEN, UNCLOSED, NON_NUMERIC, OTHER_LENGTH}  # lines that may show that the file is something else
+UNREAD = 10  # lines that cannot be read are no reason to stop
+MISSING = {
+    "mean": "takes the mean of the column",
+    "zero": "takes 0",
+    "skip": "leaves the rows out",
+    "drop": "leaves the columns out",
+}  # what becomes of cells of numbers that hold none
+GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of a cell that holds nothing
+MOSTLY = 0.9  # of the cells must be numbers in a column of numbers, and the others may be any words
 
 
 Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
@@ -75,8 +105,10 @@ class Columns:
     With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive. With
     `headings` it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its
     qualifiers; not every positive word need occur. In both an empty cell is negative, else its label is unknown. With
-    `multiclass` each label word is a class of its own. `details` are other columns that are kept with the items (None:
-    the first that are left), and `shown` those that are shown with them (None: those whose names say what they are).
+    `multiclass` each label word is a class of its own. `missing` says what becomes of cells of features that hold no
+    number, one of MISSING (None: such a file is refused); `fills` are the numbers for them in later files. `details`
+    are other columns that are kept with the items (None: the first that are left), and `shown` those that are shown
+    with them (None: those whose names say what they are).
     """
 
     text: tuple[str, ...] = ()
@@ -87,6 +119,9 @@ class Columns:
     contains: bool = False
     multiclass: bool = False
     headings: bool = False
+    missing: str | None = None
+    fills: dict[str, float] = field(default_factory=dict, compare=False)
+    guessed_id: bool = field(default=False, compare=False)  # where it repeats, lines are numbered instead
     details: tuple[str | None, ...] | None = None
     shown: tuple[str, ...] | None = None
 
@@ -109,6 +144,7 @@ class Items:
     skipped: Skipped
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
+    said: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `spoken`
     details: list[str | None] | None = None
 
     def take(self, some: np.ndarray) -> Items:
@@ -144,6 +180,26 @@ class Peek(NamedTuple):
     guess: Columns
     numeric: tuple[str, ...]
     lists: tuple[str, ...] = ()  # columns of lists of numbers, of one length
+    said: Mapping[str, str] = MappingProxyType({})  # how it was read, by option
+    doubts: tuple[Doubt, ...] = ()
+    several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
+    gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How the file would be read by the guess, for `spoken`."""
+        features = len(self.guess.features or ())
+        return description(self.reader, self.said, self.columns, self.guess, features) | {"left_out": []}
+
+    def settle(self, label: str | None, contains: bool | None) -> None:
+        """DataError where something is doubtful: in the layout, or whether cells of the label column hold several."""
+        for doubt in self.doubts:
+            raise DataError(doubt.question)
+        if label and label in self.several and contains is None:
+            raise DataError(
+                f"Cells of the column {label!r} hold several labels, such as {self.several[label]!r}: say whether each "
+                "of them counts (--contains) or the whole cell is one label (--no-contains)."
+            )
 
 
 class Vectors(NamedTuple):
@@ -162,12 +218,15 @@ def _parsed(
     limits: Limits,
     progress: Progress | None = None,
     limit: int | None = None,
+    layout: Layout = Layout(),
 ) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
     """An open file, the name of its reader, its rows, and the words of the first of them, which are still to come."""
     check_reader(reader)
-    with open_source(path, name, encoding, limit, progress, limits) as source:
+    with open_source(path, name, encoding, limit, progress, limits, layout) as source:
         reader = reader_for(source, reader)
         parsed = READERS[reader].parse(source)
+        if reader not in BINARY:
+            parsed = parsed._replace(said={"encoding": source.encoding, **parsed.said})
         rows = iter(parsed.rows)
         sample = first_rows(((line, _words(cells), cells) for line, cells in rows), SAMPLE)
         words = _columns_of(parsed.columns, (cells for _, cells, _ in sample))
@@ -191,10 +250,19 @@ def _words(cells: Cells | str) -> list[str] | str:
 
 
 def _numeric(words: Words) -> tuple[str, ...]:
-    """The columns whose words are numbers."""
-    return tuple(
-        column for column, cells in words.items() if any(cells) and all(is_number(cell or "0") for cell in cells)
-    )
+    """The columns whose words are numbers, but for some that are missing."""
+    return tuple(column for column, cells in words.items() if any(map(is_number, cells)) and _mostly_numbers(cells))
+
+
+def _mostly_numbers(cells: Sequence[str]) -> bool:
+    odd = [cell for cell in cells if not is_number(cell)]
+    return len(odd) <= (1 - MOSTLY) * len(cells) or all(cell.strip().casefold() in GAPS for cell in odd)
+
+
+def _gaps(cells: Sequence[str]) -> str:
+    """Which cells of a column of numbers hold none, in words."""
+    odd = Counter(cell.strip() for cell in cells if not is_number(cell) or isnan(float(cell)))
+    return f"{counted({repr(cell): count for cell, count in odd.items()}, 3)}" if odd else ""
 
 
 def peek(
@@ -205,18 +273,53 @@ def peek(
     reader: str | None = None,
     encoding: str = "utf-8",
     limits: Limits = LIMITS,
+    layout: Layout = Layout(),
 ) -> Peek:
     """The first rows of a file (a path, or an open binary file and its name) and a guess of its columns."""
-    with _parsed(path, name, reader, encoding, limits, limit=SAMPLE) as (_, reader, parsed, words):
+    options: dict[str, Any] = {"name": name, "reader": reader, "limits": limits, "layout": layout}
+    try:
+        return _peek(path, rows, encoding=encoding, **options)
+    except NotDecoded as error:
+        if error.encoding is None:
+            raise
+        head = _peek(path, rows, encoding=error.encoding, **options)
+        return head._replace(doubts=(Doubt("encoding", str(error), (error.encoding,)), *head.doubts))
+
+
+def _peek(
+    path: FileOrPath, rows: int, name: str | None, reader: str | None, encoding: str, limits: Limits, layout: Layout
+) -> Peek:
+    with _parsed(path, name, reader, encoding, limits, None, SAMPLE, layout) as (_, reader, parsed, words):
         numeric = _numeric(words)
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
             for at, row in enumerate(preview):
                 values = sparse.coo_array(parsed.vectors[[at]])
-                row["features"] = " ".join(f"{k + 1}:{value:g}" for k, value in zip(values.col[:12], values.data))
+                pairs = zip(values.col[:12] + parsed.first, values.data)
+                row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if _are_lists(cells))
-        return Peek(reader, parsed.columns, preview, _guess(words, numeric), numeric, lists)
+        several = {column: cell for column, cells in words.items() if (cell := _several_labels(cells))}
+        gaps = {column: gap for column in numeric if (gap := _gaps(words[column]))}
+        guess = _guess(words, numeric)
+        return Peek(
+            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps
+        )
+
+
+def _several_labels(cells: Sequence[str]) -> str | None:
+    """A cell that holds several labels, where most parts of such cells come again elsewhere."""
+    for separator in "|;,":
+        cut = {cell: [part for each in cell.split(separator) if (part := each.strip())] for cell in set(cells)}
+        several = [cell for cell, parts in cut.items() if len(parts) > 1]
+        if not several or max(map(len, several)) > LONGEST_LABEL:
+            continue
+        # What `|` separates are labels for sure; a comma may stand in one that comes often.
+        counts = Counter(part for cell in (cells if separator == "|" else cut) for part in cut[cell])
+        parts = [part for cell in several for part in cut[cell]]
+        if sum(counts[part] > 1 for part in parts) > len(parts) / 2 and not all(map(is_number, parts)):
+            return max(several, key=cells.count)
+    return None
 
 
 def _guess(words: Words, numeric: Collection[str]) -> Columns:
@@ -234,7 +337,7 @@ def _guess(words: Words, numeric: Collection[str]) -> Columns:
     features = tuple(column for column in rest if column in numeric)
     if not texts and not features and rest:
         texts = (max(rest, key=letters.__getitem__),)
-    return Columns(texts, label, id, None if texts else features)
+    return Columns(texts, label, id, None if texts else features, guessed_id=id is not None)
 
 
 def _are_lists(cells: Sequence[str]) -> bool:
@@ -254,11 +357,17 @@ def _numbers(cell: Any) -> list[float]:
 
 
 def _guess_id(words: Words, prose: list[str]) -> str | None:
-    """The first column called id whose words are all different."""
-    called = [column for column in words if re.search(r"(?i)ids?$", column) and column not in prose]
+    """The first column called id whose words are all different, or the first of all if it numbers the rows."""
+    called = [
+        column
+        for column in words
+        if re.search(r"(?i)ids?$", column) and column not in prose and not NO_IDS.fullmatch(column.casefold())
+    ]
     different = [column for column in called if len(set(words[column])) == len(words[column])]
     fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
-    return next(fitting, None)
+    first = next(iter(words), "")
+    serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
+    return next(fitting, first if serial and len(words[first]) > 1 and counts_on(words[first]) else None)
 
 
 def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
@@ -273,16 +382,21 @@ def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tup
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
     """The column that is called a label, or else the last or the first column if it has few different words, or
     integers beside numbers."""
-    called = [column for column in rest if re.fullmatch(LABEL_NAMES, column.casefold())]
+    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(column.casefold())]
     if called or len(words) < 2:
         return called[0] if called else None
     ends = [
         column
         for column in (next(reversed(words)), next(iter(words)))
-        if column in rest and len(set(words[column])) <= min(50, max(2, len(words[column]) / 2))
+        if column in rest
+        and len(set(words[column])) <= min(50, max(2, len(words[column]) / 2))
+        and not NO_LABELS.fullmatch(column.casefold())
     ]
     whole = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
-    return next(chain((column for column in ends if column in letters), whole if integers else ()), None)
+    if not integers:  # beside a text such numbers are labels where they have no name that says otherwise
+        unnamed = all(re.fullmatch(r"c\d+", column) for column in words)
+        whole = [column for column in whole if unnamed and {*map(_plain, words[column])} in map(set, PAIRS)]
+    return next(chain((column for column in ends if column in letters), whole), None)
 
 
 # ---- Entries: one row after the other
@@ -299,6 +413,7 @@ def open_entries(
     limits: Limits = LIMITS,
     vectors: Vectors | None = None,
     width: int = 0,
+    layout: Layout = Layout(),
 ) -> Iterator[tuple[ParsedFile, Iterator[tuple[int, Entry | str, int]]]]:
     """A parsed file and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its
     place among the vectors.
@@ -309,9 +424,9 @@ def open_entries(
     """
     opened: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
     if isinstance(path, str | Path):
-        opened = _parsed(path, None, reader, encoding, limits, progress)
+        opened = _parsed(path, None, reader, encoding, limits, progress, layout=layout)
     else:
-        opened = nullcontext(_parsed_live(path, reader, encoding, limits))
+        opened = nullcontext(_parsed_live(path, reader, encoding, limits, layout))
     with opened as (source, _, parsed, words):
         if parsed.vectors is not None:
             columns = Columns(id="id" if "id" in parsed.columns else None, features=())
@@ -327,10 +442,10 @@ def open_entries(
 
 
 def _parsed_live(
-    binary: BinaryIO, reader: str | None, encoding: str, limits: Limits
+    binary: BinaryIO, reader: str | None, encoding: str, limits: Limits, layout: Layout
 ) -> tuple[Source, str, ParsedFile, Words]:
     """As `_parsed` of a pipe, by its first good row alone."""
-    reader, source = live_source(binary, "the standard input", reader, encoding, limits)
+    reader, source = live_source(binary, "the standard input", reader, encoding, limits, layout)
     parsed = READERS[reader].parse(source)
     rows, first = iter(parsed.rows), []
     for row in rows:
@@ -363,6 +478,7 @@ def read(
     limits: Limits = LIMITS,
     vectors: Vectors | None = None,
     width: int = 0,
+    layout: Layout = Layout(),
 ) -> Items:
     """The items of a file (a path, or an open binary file and its name), without those that must be skipped.
 
@@ -371,7 +487,7 @@ def read(
     twice, and other words are no labels. `vectors` of another file stand beside the texts, the k-th beside the k-th
     row, whatever is skipped. `width`: how many numbers must stand beside each text (0: as many as beside the first).
     """
-    with _parsed(path, name, reader, encoding, limits, progress) as (source, _, parsed, words):
+    with _parsed(path, name, reader, encoding, limits, progress, layout=layout) as (source, reader, parsed, words):
         numeric = _numeric(words)
         wanted = columns or _guess(words, numeric)
         if vectors:
@@ -383,9 +499,56 @@ def read(
         _check_columns(complete, parsed, source.name)
         complete = _with_details(complete, parsed.columns, words, source.name)
         if parsed.vectors is not None and known is not None:
+            parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())
-        read_from = replace(wanted, details=complete.details, shown=complete.shown)
-        return replace(_items(parsed, complete, source.name, known, limits, width), columns=read_from)
+        items = _items(parsed, complete, source.name, known, limits, width)
+        if known is None:
+            _stop_where_unread(items, source, reader)
+        own_id = items.columns.id if wanted.guessed_id else wanted.id
+        wanted = replace(wanted, id=own_id, fills=items.columns.fills, details=complete.details, shown=complete.shown)
+        said = description(reader, parsed.said, parsed.columns, items.columns, len(items.feature_names))
+        return replace(items, columns=wanted, said=said)
+
+
+def _stop_where_unread(items: Items, source: Source, reader: str) -> None:
+    """DataError where so many lines cannot be read that the file is probably something else."""
+    unread = {reason: came for reason, came in items.skipped.items() if reason in UNREADABLE}
+    count, total = sum(count for count, _ in unread.values()), len(items.ids)
+    total += sum(count for count, _ in items.skipped.values())
+    if count > UNREAD and 100 * count > source.limits.broken * total:
+        raise DataError(
+            f"{count:,} of {total:,} lines of {source.name} cannot be read as {reader} ({reasons(unread)}): name "
+            f"another --reader or --delimiter, or mend the lines ({allow_more('broken')})."
+        )
+
+
+def description(
+    reader: str, said: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
+) -> dict[str, Any]:
+    """How a file is read and what its columns are taken for, for people in `spoken` and for programs."""
+    kept = [*filter(None, columns.details or ())]
+    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *kept}
+    return {
+        "reader": reader, **said, "text": list(columns.text), "label": columns.label, "id": columns.id,
+        "features": features, "kept": kept, "left_out": [column for column in available if column not in used],
+    }  # fmt: skip
+
+
+def spoken(said: Mapping[str, Any]) -> str:
+    """How a file was read, as `description` has it, in a sentence."""
+    words = {key: "comma" if said[key] == "," else said[key] for key in HOW if key in said}
+    how = ", ".join(f"{key} {word}" for key, word in words.items())
+    parts = [f"Read as {said['reader']}{f' ({how})' if how else ''}"]
+    if said["text"]:
+        parts.append(f"text {' + '.join(said['text'])}")
+    if said["features"]:
+        parts.append(plural(said["features"], "column") + " of numbers")
+    parts += [f"label {said['label'] or 'none'}", f"id {said['id'] or 'the line number'}"]
+    if said["kept"]:
+        parts.append(f"kept with the items: {some(said['kept'], 8)}")
+    if said["left_out"]:
+        parts.append(f"left out: {some(said['left_out'], 8)}")
+    return "; ".join(parts) + "."
 
 
 def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = LIMITS) -> Vectors:
@@ -463,6 +626,8 @@ def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
     """DataError where nothing can be imported by these columns."""
     if parsed.vectors is None and not columns.text and not columns.features:
         raise DataError(f"{name} has no columns of numbers: name its text among {some(parsed.columns)}.")
+    if columns.missing not in (None, *MISSING):
+        raise DataError(f"missing must be one of {', '.join(MISSING)}. Got {columns.missing}.")
     if columns.multiclass and (columns.positive or columns.contains):
         raise DataError(
             "With multiclass each label word is a class of its own: give no positive words and no contains."
@@ -497,6 +662,36 @@ def _cells(line: str, wanted: list[str], as_json: bool) -> Cells | str:
 
 
 @dataclass
+class _Gaps:
+    """Cells of features that hold no number: those that there are numbers for, and how often the others came, {column:
+    (how often, the first line, its word)}; `kept`: they stay to be filled at the end, else their rows are skipped."""
+
+    fills: dict[str, float]
+    kept: bool
+    counts: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+
+    def numbers(self, line: int, names: Sequence[str], cells: Cells) -> list[float] | str:
+        """The numbers of cells, or the reason to skip them."""
+        numbers = []
+        for name, cell in zip(names, cells):
+            try:
+                number = float(cell)
+            except (ValueError, TypeError):
+                number = nan
+            except OverflowError:
+                return NON_FINITE
+            if isinf(number):
+                return NON_FINITE
+            if isnan(number) and (number := self.fills.get(name, nan)) is nan:
+                if not self.kept:
+                    return NON_NUMERIC
+                count, first, word = self.counts.get(name, (0, line, word_of(cell).strip()))
+                self.counts[name] = count + 1, first, word
+            numbers.append(number)
+        return numbers
+
+
+@dataclass
 class _Kept:
     """What is kept of rows, {label word: (how often it came, its first line)}, and why others were skipped."""
 
@@ -506,6 +701,7 @@ class _Kept:
     numbers: array[float] = field(default_factory=lambda: array("d"))
     details: list[str | None] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
+    lines: array[int] = field(default_factory=lambda: array("q"))
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
 
@@ -521,6 +717,7 @@ class _Kept:
         self.numbers.extend(numbers)
         self.details.append(details)
         self.rows.append(row)
+        self.lines.append(line)
         count, first = self.words.get(label, (0, line))
         self.words[label] = count + 1, first
 
@@ -533,13 +730,19 @@ def _items(
     limits: Limits = LIMITS,
     width: int = 0,
 ) -> Items:
-    kept, seen = _Kept(), set()
-    select = _selector(parsed.columns, columns, name, str if known is None else lambda line: "", width)
+    kept, seen, features = _Kept(), set[str](), list(columns.features or ())
+    gaps = _Gaps(columns.fills, known is None and columns.missing != "skip")
+    made: Callable[[int], str] = str if known is None else lambda line: ""
+    select = _selector(parsed.columns, columns, name, made, width, gaps)
     for line, entry, row in _entries(parsed, select):
         if isinstance(entry, str):
             kept.skip(line, entry)
-        elif known is None and entry[0] in seen:
-            kept.skip(line, DUPLICATE)
+        elif known is None and columns.id and entry[0] in seen:
+            if columns.guessed_id:
+                columns = replace(columns, id=None)
+                kept.add(line, entry, row)
+            else:
+                kept.skip(line, DUPLICATE)
         elif (columns.text or known is not None) and any(abs(value) > LARGEST for value in entry[3]):
             kept.skip(line, NON_FINITE)
         else:
@@ -551,13 +754,17 @@ def _items(
         raise DataError(f"{name} holds no item that can be imported{_skips(kept.skipped)}.")
     classes = _classes(kept.words, columns, name) if columns.multiclass else ()
     y_of = _meanings(kept.words, columns, classes, name) if known is None else known
-    vectors, names = parsed.vectors, list(columns.features or ())
+    if columns.guessed_id and columns.id is None and known is None:
+        kept.ids = [str(line) for line in kept.lines]
+    vectors, names = parsed.vectors, features
     if vectors is not None:
-        names = [str(number) for number in range(1, vectors.shape[1] + 1)]
+        names = [str(number) for number in range(parsed.first, parsed.first + vectors.shape[1])]
         vectors = vectors if len(kept.rows) == vectors.shape[0] else vectors[kept.rows]
     elif names:
         size = len(kept.numbers) // len(kept.rows) if kept.rows else width or len(names)
         vectors = np.frombuffer(kept.numbers).reshape(len(kept.rows), size)
+        if known is None and not columns.text:
+            vectors, names, columns = _without_gaps(vectors, names, columns, gaps, name)
     return Items(
         kept.ids,
         kept.texts if columns.text else None,
@@ -567,8 +774,36 @@ def _items(
         np.array([y_of.get(label, 0) for label in kept.labels], np.int8),
         kept.skipped,
         classes,
+        columns,
         details=kept.details if columns.details else None,
     )
+
+
+def _without_gaps(
+    vectors: np.ndarray, names: list[str], columns: Columns, gaps: _Gaps, name: str
+) -> tuple[np.ndarray, list[str], Columns]:
+    """Numbers in all cells, as it was chosen: the table, the names of its columns, and the columns with what later
+    files are filled with."""
+    if gaps.counts and columns.missing is None:
+        column, (count, line, word) = max(gaps.counts.items(), key=lambda each: each[1][0])
+        others = f", and those of {plural(len(gaps.counts) - 1, 'other column')}," if len(gaps.counts) > 1 else ""
+        ways = ", ".join(f"--missing {way} {meaning}" for way, meaning in MISSING.items())
+        raise DataError(
+            f"{plural(count, 'cell')} of the column {column!r} of {name}{others} hold no number, first {word[:40]!r} "
+            f"at line {line:,}: say what becomes of them ({ways})."
+        )
+    if columns.missing == "drop" and gaps.counts:
+        kept = [at for at, each in enumerate(names) if each not in gaps.counts]
+        if not kept:
+            raise DataError(f"All columns of numbers of {name} have cells that hold none: choose another --missing.")
+        names = [names[at] for at in kept]
+        return np.ascontiguousarray(vectors[:, kept]), names, replace(columns, features=tuple(names))
+    if columns.missing not in ("mean", "zero"):
+        return vectors, names, columns
+    empty = np.isnan(vectors)
+    counts = np.maximum(1, (~empty).sum(axis=0))
+    fills = np.where(empty, 0, vectors).sum(axis=0) / counts if columns.missing == "mean" else np.zeros(len(names))
+    return np.where(empty, fills, vectors), names, replace(columns, fills=dict(zip(names, fills.tolist())))
 
 
 def _meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
@@ -579,9 +814,17 @@ def _meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: 
     return {word: numbered[_written(word)] for word in words}
 
 
-def _selector(available: list[str], columns: Columns, name: str, made: Callable[[int], str], width: int = 0) -> Select:
+def _selector(
+    available: list[str],
+    columns: Columns,
+    name: str,
+    made: Callable[[int], str],
+    width: int = 0,
+    gaps: _Gaps | None = None,
+) -> Select:
     """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids.
-    width: how many numbers stand beside a text (0: as many as beside the first)."""
+    width: how many numbers stand beside a text (0: as many as beside the first). gaps: what becomes of cells that hold
+    no number where there is no text."""
     features, kept = columns.features or (), columns.details or ()
     for column in (*columns.text, columns.label, columns.id, *features, *kept):
         if column is not None and column not in available:
@@ -604,10 +847,12 @@ def _selector(available: list[str], columns: Columns, name: str, made: Callable[
         if text_at and not text:
             return EMPTY
         numbers = _flat([cells[at] for at in features_at], lists=bool(text_at)) if features_at else []
+        if isinstance(numbers, str) or not all(map(isfinite, numbers)):
+            if text_at or gaps is None:
+                return numbers if isinstance(numbers, str) else NON_FINITE
+            numbers = gaps.numbers(line, features, [cells[at] for at in features_at])
         if isinstance(numbers, str):
             return numbers
-        if not all(map(isfinite, numbers)):
-            return NON_FINITE
         if len(numbers) != (width := width or len(numbers)):
             return OTHER_LENGTH
         if not is_whole(f"{id}{text}{label}"):

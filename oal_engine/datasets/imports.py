@@ -22,7 +22,8 @@ from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from . import duplicates, formats, readers, sources
-from .sources import FileOrPath, PhaseProgress
+from .parsed import Doubt
+from .sources import FileOrPath, Layout, PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -51,11 +52,14 @@ def opened(source: FileOrPath) -> Iterator[BinaryIO]:
         yield file
 
 
-def peek(source: FileOrPath, name: str, reader: str | None = None, encoding: str = "utf-8") -> formats.Peek:
+def peek(
+    source: FileOrPath, name: str, reader: str | None = None, encoding: str = "utf-8", layout: Layout = Layout()
+) -> formats.Peek:
     """The first rows of a file, each cell cut, and a guess of its columns; as `formats.peek`."""
-    head = _run("peek", source, name=name, reader=reader, encoding=encoding)
+    head = _run("peek", source, name=name, reader=reader, encoding=encoding, layout=asdict(layout))
     kept = {key: tuple(head[key]) for key in ("numeric", "lists")}
-    return formats.Peek(**head | kept | {"guess": _columns(head["guess"])})
+    doubts = tuple(Doubt(about, question, tuple(answers)) for about, question, answers in head["doubts"])
+    return formats.Peek(**head | kept | {"guess": _columns(head["guess"]), "doubts": doubts})
 
 
 def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
@@ -71,11 +75,13 @@ def check(
     encoding: str,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
+    layout: Layout = Layout(),
 ) -> str:
     """A sentence on what a file holds, with the vectors of another beside it, of which nothing is kept."""
     return _run(
-        "check", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding
-    )
+        "check", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding,
+        layout=asdict(layout),
+    )  # fmt: skip
 
 
 def import_file(
@@ -93,13 +99,14 @@ def import_file(
     embed: Path | None = None,
     near_duplicates: str = duplicates.KEEP,
     owner: str = "",
+    layout: Layout = Layout(),
 ) -> str:
     """Keep a file as a data set of an owner, with vectors beside its texts from another file or from the embedding in a
     folder; a sentence on what it holds."""
     return _run(
         "import", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding,
-        title=title, scale=scale, features=features, database=str(store.path.resolve()), embed=embed and str(embed),
-        near_duplicates=near_duplicates, owner=owner,
+        layout=asdict(layout), title=title, scale=scale, features=features, database=str(store.path.resolve()),
+        embed=embed and str(embed), near_duplicates=near_duplicates, owner=owner,
     )  # fmt: skip
 
 
@@ -110,9 +117,14 @@ def append(
     dataset: int,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
+    encoding: str = "utf-8",
+    layout: Layout = Layout(),
 ) -> str:
     """Append the items of a file to a data set, with the vectors of another; a sentence on what became of them."""
-    return _run("append", source, progress, vectors, name=name, dataset=dataset, database=str(store.path.resolve()))
+    return _run(
+        "append", source, progress, vectors, name=name, dataset=dataset, database=str(store.path.resolve()),
+        encoding=encoding, layout=asdict(layout),
+    )  # fmt: skip
 
 
 def _run(
@@ -189,8 +201,10 @@ def _columns(columns: Mapping[str, Any]) -> formats.Columns:
 # In the process. What is heavy is imported where it is needed: a preview is quick
 
 
-def _peek(file: BinaryIO, progress: PhaseProgress, name: str, reader: str | None, encoding: str) -> dict[str, Any]:
-    head = formats.peek(file, PREVIEW, name=name, reader=reader, encoding=encoding)
+def _peek(
+    file: BinaryIO, progress: PhaseProgress, name: str, reader: str | None, encoding: str, layout: Mapping[str, Any]
+) -> dict[str, Any]:
+    head = formats.peek(file, PREVIEW, name=name, reader=reader, encoding=encoding, layout=Layout(**layout))
     rows = [{column: row[column][:LONGEST] for column in list(row)[:WIDEST]} for row in head.rows]
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
@@ -206,6 +220,7 @@ def _items(
     columns: Mapping[str, Any],
     reader: str | None,
     encoding: str,
+    layout: Mapping[str, Any],
     vectors: tuple[int, str] | None = None,
 ) -> formats.Items:
     return formats.read(
@@ -214,6 +229,7 @@ def _items(
         name=name,
         reader=reader,
         encoding=encoding,
+        layout=Layout(**layout),
         progress=lambda done, total: progress("reading", done, total),
         vectors=_vectors(vectors),
     )
@@ -229,7 +245,8 @@ def _vectors(handed: tuple[int, str] | None) -> formats.Vectors | None:
 
 
 def _check(file: BinaryIO, progress: PhaseProgress, **settings: Any) -> str:
-    return _items(file, progress, **settings).report()
+    items = _items(file, progress, **settings)
+    return f"{items.report()} {formats.spoken(items.said)}"
 
 
 def _import(
@@ -253,7 +270,7 @@ def _import(
     made = datasets.file_table(items, scale, progress, features, embedding, near_duplicates=near_duplicates)
     store = Store(database)
     dataset = datasets.add(store, title, made, settings["name"], items.columns, owner)
-    return datasets.report(store, dataset, made.items)
+    return f"{datasets.report(store, dataset, made.items)} {formats.spoken(items.said)}"
 
 
 def _append(
@@ -262,6 +279,8 @@ def _append(
     database: str,
     name: str,
     dataset: int,
+    encoding: str,
+    layout: Mapping[str, Any],
     vectors: tuple[int, str] | None = None,
 ) -> str:
     from .. import datasets
@@ -269,7 +288,10 @@ def _append(
     from . import feeds
 
     grown = datasets.Dataset(Store(database), dataset)
-    lots = feeds.append_file(grown, file, name=name, progress=progress, vectors=_vectors(vectors))
+    lots = feeds.append_file(
+        grown, file, name=name, encoding=encoding, layout=Layout(**layout), progress=progress,
+        vectors=_vectors(vectors),
+    )  # fmt: skip
     return feeds.report(grown, sum(lots, feeds.Taken()))
 
 

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise
-from math import isnan, prod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
-from zipfile import ZipFile
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 
-from ..output.tables import HEADS, unguarded
+from . import delimited, foreign, refusals
+from .delimited import looks_delimited, titled
+from .foreign import vectors_of
+from .parsed import BROKEN, Line, ParsedFile, first_rows, is_whole, some, word_of
 from .sources import (
     CHUNK,
     COMPRESSIONS,
-    HARMLESS,
     LIMITS,
     DataError,
     FileOrPath,
+    Layout,
     Limits,
     Source,
-    allow_more,
+    marked_encoding,
     name_of,
     open_source,
     text_of,
 )
 
-T = TypeVar("T", bound=tuple[Any, ...])
-BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 OHSUMED = {
     ".I": "sequence",
     ".U": "medline_id",
@@ -44,23 +46,26 @@ OHSUMED = {
     ".W": "abstract",
     ".A": "authors",
 }  # tag: column
-WEIGHT = 2**24  # about so many bytes of rows are held at once
-
-
-Cells: TypeAlias = Sequence[Any]
-Line: TypeAlias = tuple[int, Cells | str]  # its number, and its cells or the reason to skip it
-
-
-class ParsedFile(NamedTuple):
-    """What a reader makes of a file. `vectors` is None or holds one row for each row with cells, in their order."""
-
-    columns: list[str]
-    rows: Iterable[Line]
-    vectors: sparse.csr_array | np.ndarray | None = None
+REUTERS = {
+    "id": r'NEWID="(\d+)"',
+    "title": r"<TITLE>(.*?)</TITLE>",
+    "text": r"<BODY>(.*?)</BODY>",
+    "topics": r"<TOPICS>(.*?)</TOPICS>",
+    "places": r"<PLACES>(.*?)</PLACES>",
+    "date": r"<DATE>(.*?)</DATE>",
+    "split": r'LEWISSPLIT="(.*?)"',
+}  # column: where its cell stands
+UNTITLED = r"<TEXT[^>]*>(.*?)</TEXT>"  # of a story without a body
+ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # of a JSON object that wraps them
 
 
 def live_source(
-    binary: BinaryIO, name: str, reader: str | None = None, encoding: str = "utf-8", limits: Limits = LIMITS
+    binary: BinaryIO,
+    name: str,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    limits: Limits = LIMITS,
+    layout: Layout = Layout(),
 ) -> tuple[str, Source]:
     """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
     out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
@@ -68,163 +73,114 @@ def live_source(
         check_reader(reader)
     else:
         reader = _recognised(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
-    if reader in ("parquet", "npy", "npz"):
+    if reader in ("parquet", "arrow", "xlsx", "npy", "npz"):
         taken = binary.read(limits.size + 1)
         limits.check("size", len(taken), name)
         binary = io.BytesIO(taken)
-    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits)
-
-
-def first_rows(rows: Iterator[T], most: int) -> list[T]:
-    """The first rows, or lines: so many at most, fewer where they are large."""
-    taken, weight = [], 0
-    for row in islice(rows, most):
-        taken.append(row)
-        weight += len(row[1]) if isinstance(row[1], str) else sum(8 + len(cell) for cell in row[1])
-        if weight > WEIGHT:
-            break
-    return taken
+    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, layout)
 
 
 # ---- Readers: from a source to a parsed file
 
 
-def _csv(source: Source, **dialect: Any) -> ParsedFile:
-    # To look ahead, whole rows are taken: where only so many lines were, the last row would seem to be cut.
-    lines = source._replace(limit=None).lines()
-    first = next(lines, "")
-    return _delimited(source, chain([first], lines), delimiter=_delimiter(first), **dialect)
-
-
-def _delimiter(line: str) -> str:
-    return ";" if ";" in line and "," not in line else ","
+def _csv(source: Source) -> ParsedFile:
+    return delimited.parse(source)
 
 
 def _unquoted(source: Source) -> ParsedFile:
-    return _csv(source, quoting=csv.QUOTE_NONE)
+    return delimited.parse(source, quoted=False)
 
 
 def _tsv(source: Source) -> ParsedFile:
-    return _delimited(source, source.lines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def _delimited(source: Source, lines: Iterable[str], **dialect: Any) -> ParsedFile:
-    # csv's own limit, 128 kB, cuts long articles.
-    csv.field_size_limit(max(csv.field_size_limit(), source.limits.line))
-    records = _records(source, lines, dialect)
-    sample = first_rows(records, source.ahead)
-    good = [cells for _, cells in sample if not isinstance(cells, str)]
-    if not good:
-        return ParsedFile([], chain(sample, records))
-    first, *rest = good
-    source.limits.check("columns", len(first), source.name)
-    columns = [f"c{number}" for number in range(1, len(first) + 1)]
-    if _is_header(first, rest):
-        del sample[next(at for at, (_, cells) in enumerate(sample) if cells is first)]
-        named = dict(zip(reversed(first), reversed(range(len(first)))))  # where each name comes first
-        columns = [cell if cell and named[cell] == at else columns[at] for at, cell in enumerate(first)]
-    rows: Iterable[tuple[int, list[str] | str]] = chain(sample, records)
-    if tuple(columns[:5]) in HEADS:
-        rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
-    return ParsedFile(
-        columns,
-        ((line, cells if isinstance(cells, str) or len(cells) == len(columns) else BROKEN) for line, cells in rows),
-    )
-
-
-def _records(source: Source, lines: Iterable[str], dialect: dict[str, Any]) -> Iterator[tuple[int, list[str] | str]]:
-    """The cells of each row with the number of its first line; what an unclosed quote swallows is no row."""
-    taken: list[str] = []  # the lines of the row at hand
-    width = 0
-
-    def watched() -> Iterator[str]:
-        length, most = 0, source.limits.line
-        for line in lines:
-            length = length + len(line) if taken else len(line)
-            taken.append(line)
-            if length > most:
-                stop_swallowing(cut=True)
-                source.limits.check("line", length, f"The row at line {at:,} of {source.name}")
-            yield line
-
-    def stop_swallowing(cut: bool) -> None:
-        """DataError where the rows that a quote swallowed are rows by themselves."""
-        below = len(taken) - 1
-        cells = width or _width(taken[0], dialect)
-        if below > source.limits.quoted and (cut or cells > 1):
-            rows = sum(_width(line, dialect) == cells for line in taken[1:])
-            if rows >= 0.9 * below:
-                raise DataError(
-                    f"Line {at:,} of {source.name} opens a quote that swallows the next {below:,} lines, which look "
-                    "like rows: close it, or read the file in the format csv-unquoted, where a quote is a character "
-                    f"like any other ({allow_more('quoted')})."
-                )
-
-    reader, at = csv.reader(watched(), strict=True, **dialect), 1
-    while True:
-        taken.clear()
-        at = reader.line_num + 1
-        try:
-            cells: list[str] | str = next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            cells = BROKEN
-        if len(taken) > 1:
-            stop_swallowing(cut=cells == BROKEN)
-            if cells == BROKEN:
-                yield from ((at, UNCLOSED) for _ in taken)
-                continue
-        if cells:  # a blank line is no record
-            width = width or (0 if cells == BROKEN else len(cells))
-            yield at, cells
-
-
-def _width(line: str, dialect: dict[str, Any]) -> int:
-    """How many cells a line has by itself, 0 where it has none."""
-    return len(next(csv.reader([line], **dialect), ()))
-
-
-def _is_header(first: list[str], rest: list[list[str]]) -> bool:
-    columns = [(cell, below) for cell, *below in zip(first, *rest)]
-    if any(not is_number(cell) and below and all(map(is_number, below)) for cell, below in columns):
-        return True
-    numbers = [float(cell) for cell in first if is_number(cell)]
-    # Numbers are names only where they count on beside words, as years do and the columns of a data frame.
-    counting = 1 < len(numbers) < len(first) and all(after - before == 1 for before, after in pairwise(numbers))
-    return (not numbers or counting) and not any(cell in below for cell, below in columns if not is_number(cell))
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is written as a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return delimited.parse(source, reader="tsv")
 
 
 def _jsonl(source: Source) -> ParsedFile:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if not line.isspace())
     sample = first_rows(lines, source.ahead)
+    return _objects(source, ((number, record(line)) for number, line in chain(sample, lines)), len(sample))
+
+
+def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]], ahead: int) -> ParsedFile:
+    """The table of objects, of which so many say what its columns are."""
     columns: dict[str, None] = {}
-    for _, line in sample:
-        columns |= dict.fromkeys(filter(is_whole, record(line) or ()))
+    sample = list(islice(objects, ahead))
+    for _, values in sample:
+        columns |= dict.fromkeys(filter(is_whole, values or ()))
         source.limits.check("columns", len(columns), source.name)
-    records = ((number, record(line)) for number, line in chain(sample, lines))
     return ParsedFile(
         list(columns),
-        ((number, BROKEN if cells is None else [cells.get(column) for column in columns]) for number, cells in records),
+        (
+            (number, BROKEN if values is None else [values.get(column) for column in columns])
+            for number, values in chain(sample, objects)
+        ),
     )
 
 
-def is_whole(text: str) -> bool:
-    """Whether no character of a text is a half of one."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+@foreign.foreign
+def _json(source: Source) -> ParsedFile:
+    """A JSON array of objects, of rows or of texts; an object of columns, or one that wraps such an array; or lines."""
+    text = source.text()
+    start = len(text) - len(text.lstrip())
+    if text[start : start + 1] == "[":
+        return _array(source, _elements(text, start + 1))
+    value, end = JSONDecoder().raw_decode(text, start)
+    if not isinstance(value, dict):
+        raise DataError(f"{source.name} must hold an array or an object. Got {str(value)[:60]!r}.")
+    if text[end:].strip():
+        lines = ((number, record(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+        return _objects(source, lines, source.ahead)
+    if set(value) >= {"columns", "data"}:  # as pandas splits a table
+        rows = ([*map(word_of, row)] if isinstance(row, list) else BROKEN for row in value["data"])
+        header = [*map(word_of, value["columns"])]
+        layout = replace(source.layout, header=True)
+        return titled(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
+    wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
+    if wrapped is not None and not all(isinstance(each, list) for each in value.values()):
+        return _array(source, iter(wrapped))
+    columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
+    lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
+    if len(lengths) != 1 or -1 in lengths:
+        raise DataError(
+            f"{source.name} is one JSON object, whose values must be columns of one length, or an array of items "
+            f"called {', '.join(ITEMS)}. It has {some(value) or 'nothing'}."
+        )
+    return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
+
+
+def _elements(text: str, at: int) -> Iterator[Any]:
+    """The elements of a JSON array whose first may stand at a place."""
+    decoder = JSONDecoder()
+
+    def skip(at: int) -> int:
+        while text[at : at + 1].isspace():
+            at += 1
+        return at
+
+    at = skip(at)
+    while text[at : at + 1] != "]":
+        value, at = decoder.raw_decode(text, at)
+        yield value
+        at = skip(at)
+        if text[at : at + 1] not in (",", "]"):
+            raise JSONDecodeError("the array is cut or not separated by commas", text, at)
+        at = skip(at + (text[at] == ","))
+    if text[at + 1 :].strip():
+        raise JSONDecodeError("more than one array", text, at)
+
+
+def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
+    """The table of the elements of an array."""
+    left = enumerate(elements, 1)
+    first = next(left, (0, None))
+    numbered = chain([first] if first[0] else [], left)
+    if isinstance(first[1], list):
+        cells = ((n, [*map(word_of, each)] if isinstance(each, list) else BROKEN) for n, each in numbered)
+        return titled(source, cells, {})
+    if isinstance(first[1], str):
+        return ParsedFile(["text"], ((n, [each] if isinstance(each, str) else BROKEN) for n, each in numbered))
+    objects = ((number, each if isinstance(each, dict) else None) for number, each in numbered)
+    return _objects(source, objects, source.ahead)
 
 
 def record(line: str) -> dict[str, Any] | None:
@@ -297,20 +253,30 @@ def _svmlight(source: Source) -> ParsedFile:
     labels: list[list[float]] = []
     numbers: list[int] = []
     broken: list[int] = []
-    limits = source.limits
+    limits, some_line = source.limits, ""
     while chunk := first_rows(lines, CHUNK):
+        some_line = some_line or chunk[0][1]
         for matrix, targets, good in _parsed(chunk, broken):
-            if matrix.shape[1] > limits.features:
+            if matrix.shape[1] - 1 > limits.features:
                 row = np.searchsorted(matrix.indptr, np.argmax(matrix.indices), "right") - 1
-                limits.check("features", matrix.shape[1], f"Line {good[row]:,} of {source.name}")
+                limits.check("features", matrix.shape[1] - 1, f"Line {good[row]:,} of {source.name}")
             matrices.append(matrix)
             labels += [[target] for target in targets.tolist()]
             numbers += good
         limits.check("items", len(labels) + len(broken), source.name)
     width = max(matrix.shape[1] for matrix in matrices)
+    first = 0 if any(matrix.nnz and matrix.indices.min() == 0 for matrix in matrices) else 1
     for matrix in matrices:
         matrix.resize(matrix.shape[0], width)
-    return _vectors(source, sparse.vstack(matrices, format="csr"), ["label"], labels, numbers, broken)
+    whole = sparse.vstack(matrices, format="csr")
+    if first and width:
+        whole.indices -= 1
+        whole = sparse.csr_array((whole.data, whole.indices, whole.indptr), shape=(whole.shape[0], width - 1))
+    if not labels and re.match(r"[-+\d.]+,\S* +\d+:", some_line):
+        raise DataError(
+            f"{source.name} names several labels in a line ({some_line.split()[0]}): keep one of them in each line."
+        )
+    return vectors_of(source, whole, ["label"], labels, numbers, broken, first)
 
 
 def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[Any, ...]]:
@@ -320,7 +286,7 @@ def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[A
     numbers = [number for number, _ in lines]
     try:
         text = io.BytesIO("\n".join(line for _, line in lines).encode())
-        yield *load_svmlight_file(text, zero_based=False), numbers
+        yield *load_svmlight_file(text, zero_based=True), numbers
     except (ValueError, OverflowError):
         if len(lines) == 1:
             broken += numbers
@@ -329,158 +295,57 @@ def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[A
             yield from chain(_parsed(lines[:half], broken), _parsed(lines[half:], broken))
 
 
-def _foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
-    def parse(source: Source) -> ParsedFile:
-        try:
-            return reader(source)
-        except (DataError, MemoryError):
-            raise
-        except Exception as error:  # the libraries' parsers fail on a damaged file in any way
-            raise ValueError(error) from error
-
-    return parse
-
-
-@_foreign
-def _npy(source: Source) -> ParsedFile:
-    binary = source.whole()
-    start = binary.tell()
-    _declared(source, binary, binary.seek(0, io.SEEK_END))
-    binary.seek(start)
-    return _vectors(source, np.lib.format.read_array(binary, allow_pickle=False))
-
-
-def _declared(source: Source, array: IO[bytes], size: int) -> None:
-    """DataError where an open .npy file says that it holds more numbers than are allowed, or than it can."""
-    array.seek(0)
-    version = np.lib.format.read_magic(array)
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read_header(array)
-    source.limits.check("size", prod(shape) * max(8, dtype.itemsize), source.name)
-    if not dtype.hasobject and prod(shape) * dtype.itemsize > size - array.tell():
-        raise ValueError(f"it is cut: its header tells of an array of shape {shape}")
-
-
-@_foreign
-def _npz(source: Source) -> ParsedFile:
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
-    with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
-        archive = cast(ZipFile, arrays.zip)
-        _unpacks_to(source, sum(member.file_size for member in archive.infolist()), packed)
-        for member in archive.infolist():
-            if member.filename.endswith(".npy"):
-                with archive.open(member) as array:
-                    _declared(source, array, member.file_size)
-        if {"format", "shape", "data"} <= set(arrays):
-            _fits(source, arrays["shape"].tolist())
-            return _vectors(source, sparse.load_npz(binary))
-        keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
-        named = {what: arrays[key] for what, names in keys.items() for key in names if key in arrays}
-        if "X" not in named:
-            raise DataError(f"{source.name} must have an array X; it has {some(arrays) or 'none'}.")
-        matrix = named.pop("X")
-        for what, values in named.items():
-            if values.shape != matrix.shape[:1]:
-                raise DataError(
-                    f"{source.name} needs one {what} for each of the {len(matrix):,} rows of X, not an "
-                    f"array of shape {values.shape}."
-                )
-        return _vectors(source, matrix, list(named), list(zip(*(values.tolist() for values in named.values()))))
-
-
-def _unpacks_to(source: Source, size: int, packed: int) -> None:
-    """DataError where a file tells of more bytes than are allowed."""
-    source.limits.check("size", size, source.name)
-    if size > HARMLESS:
-        source.limits.check("ratio", size / packed, source.name)
-
-
-def _fits(source: Source, shape: Sequence[int]) -> None:
-    for limit, size in zip(("items", "features"), shape):
-        source.limits.check(limit, size, source.name)
-
-
-def _vectors(
-    source: Source,
-    matrix: Any,
-    columns: Sequence[str] = (),
-    cells: Sequence[Cells] = (),
-    lines: Sequence[int] = (),
-    broken: Sequence[int] = (),
-) -> ParsedFile:
-    """The table of a numeric matrix, of which rows with NaN or infinity are left out."""
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise ValueError(f"its array must be a table of numbers, not {matrix.dtype} of shape {matrix.shape}")
-    _fits(source, matrix.shape)
-    if hasattr(matrix, "tocsr"):
-        if matrix.format in ("csr", "csc", "bsr"):
-            matrix.check_format()  # compiled loops follow every index blindly
-        matrix = sparse.csr_array(matrix, dtype=np.float64)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        finite = np.ones(matrix.shape[0], bool)
-        finite[np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data)), side="right") - 1] = False
-    else:
-        matrix = matrix.astype(np.float64, order="C", copy=False)
-        finite = np.isfinite(matrix).all(axis=1)
-    all_rows = zip(lines or range(1, len(finite) + 1), cells or [()] * len(finite), finite)
-    rows: Iterator[Line] = ((line, cell if good else NON_FINITE) for line, cell, good in all_rows)
-    return ParsedFile(
-        list(columns), chain(rows, ((line, BROKEN) for line in broken)), matrix if finite.all() else matrix[finite]
-    )
-
-
-@_foreign
-def _parquet(source: Source) -> ParsedFile:
-    import pyarrow
-    from pyarrow import parquet
-
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
-    metadata = parquet.read_metadata(binary)
-    source.limits.check("columns", metadata.num_columns, source.name)
-    source.limits.check("items", metadata.num_rows, source.name)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    _unpacks_to(source, sum(group.total_byte_size for group in groups), packed)
-    # What a list holds beyond one value a row takes no bytes in the file where it is nothing.
-    listed = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
-    _unpacks_to(source, 8 * listed, packed)
-    schema = metadata.schema.to_arrow_schema()
-    # A text that many rows share is kept once: a dictionary is not written out.
-    texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
-    file = parquet.ParquetFile(binary, read_dictionary=texts)
-    lot = max(1, min(CHUNK, WEIGHT // (8 * max(1, metadata.num_columns))))
-    return ParsedFile(schema.names, enumerate(_parquet_rows(source, file.iter_batches(lot), packed), 1))
-
-
-def _parquet_rows(source: Source, batches: Iterable[Any], packed: int) -> Iterator[Cells | str]:
-    size = 0
-    for row in chain.from_iterable(zip(*batch.columns) for batch in batches):
-        try:
-            cells: list[Any] | str = [cell.as_py() for cell in row]
-        except (ValueError, OverflowError):  # such as a time that no calendar has
-            cells = BROKEN
-        size += sum(len(cell) for cell in cells if isinstance(cell, str))
-        _unpacks_to(source, size, packed)
-        yield cells
-
-
 def _looks_ohsumed(lines: list[str]) -> bool:
     return re.fullmatch(r"\.I\s+\d+\s*", lines[0]) is not None and any(line.startswith(".U") for line in lines)
 
 
 def _looks_svmlight(lines: list[str]) -> bool:
     lines = [line.partition("#")[0].strip() for line in lines]
-    pattern = re.compile(r"[-+]?[\d.]\S*( +\w+:\S+)*|")
+    pattern = re.compile(r"[-+]?[\d.]\S*(\s+\w+:\S+)*|")
     return any(":" in line for line in lines) and all(map(pattern.fullmatch, lines))
 
 
-def _looks_delimited(lines: list[str], **dialect: Any) -> bool:
-    rows = list(csv.reader(lines, **dialect))
-    widths = {len(cells) for cells in rows[:-1] or rows}
-    # A comma in prose is followed by a space.
-    return len(widths) == 1 and max(widths) > 1 and not any(cell.startswith(" ") for cells in rows for cell in cells)
+def _looks_jsonl(lines: list[str]) -> bool:
+    """Whether lines are objects; one alone may be an object of columns."""
+    records = [each for each in map(record, lines) if each]
+    if len(records) < len(lines):
+        return False
+    return len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values())
+
+
+def _looks_json(lines: list[str]) -> bool:
+    begin = "".join(lines[:3]).lstrip()
+    return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
+
+
+def _reuters(source: Source) -> ParsedFile:
+    """The stories of Reuters-21578 (Lewis 1997)."""
+    patterns = {column: re.compile(pattern, re.DOTALL) for column, pattern in REUTERS.items()}
+
+    def cell(story: str, column: str) -> str:
+        found = patterns[column].search(story) or (column == "text" and re.search(UNTITLED, story, re.DOTALL))
+        inside = re.sub(r"</D>\s*<D>", "|", found[1]) if found else ""
+        return html.unescape(re.sub(r"<[^>]*>", " ", inside).strip())
+
+    def rows() -> Iterator[Line]:
+        begun, lines, length = 0, list[str](), 0
+        for number, line in enumerate(source.lines(), 1):
+            if "<REUTERS" in line:
+                if lines:
+                    yield begun, BROKEN
+                begun, lines, length = number, [], 0
+            if begun:
+                lines.append(line)
+                length += len(line)
+                source.limits.check("line", length, f"The story at line {begun:,} of {source.name}")
+            if "</REUTERS>" in line and begun:
+                story = "".join(lines)
+                yield begun, [cell(story, column) for column in REUTERS]
+                begun, lines = 0, []
+        if lines:
+            yield begun, BROKEN
+
+    return ParsedFile(list(REUTERS), rows())
 
 
 class Reader(NamedTuple):
@@ -493,30 +358,48 @@ class Reader(NamedTuple):
 
 # The only list of formats. A file whose suffix says nothing is read by the first that recognises its content.
 READERS: dict[str, Reader] = {
-    "parquet": Reader((".parquet", ".pq"), lambda head, lines: head.startswith(b"PAR1"), _parquet),
-    "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), _npy),
-    "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), _npz),
-    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: all(map(record, lines)), _jsonl),
+    "parquet": Reader((".parquet", ".pq"), lambda head, lines: head.startswith(b"PAR1"), foreign.parquet),
+    "arrow": Reader(
+        (".arrow", ".feather", ".ipc"), lambda head, lines: head.startswith((b"ARROW1", b"FEA1")), foreign.arrow
+    ),
+    "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), foreign.npy),
+    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: head.startswith(b"PK\3\4") and b"xl/" in head, foreign.xlsx),
+    "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), foreign.npz),
+    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: _looks_jsonl(lines), _jsonl),
+    "json": Reader((".json",), lambda head, lines: _looks_json(lines), _json),
+    "arff": Reader(
+        (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
+    ),
+    "ris": Reader((".ris",), lambda head, lines: re.match(r"TY  ?- ", lines[0]) is not None, foreign.ris),
+    "reuters": Reader((".sgm", ".sgml"), lambda head, lines: b"<REUTERS " in head, _reuters),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "tsv": Reader(
-        (".tsv", ".tab"), lambda head, lines: _looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv
+        (".tsv", ".tab"), lambda head, lines: looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv
     ),
-    "csv": Reader((".csv",), lambda head, lines: _looks_delimited(lines, delimiter=_delimiter(lines[0])), _csv),
+    "csv": Reader((".csv",), lambda head, lines: looks_delimited(lines), _csv),
     "csv-unquoted": Reader((), lambda head, lines: False, _unquoted),
     "txt": Reader((), lambda head, lines: "\0" not in "".join(lines), _txt),
 }
+BINARY = ("parquet", "arrow", "npy", "xlsx", "npz")  # their first bytes say more than a suffix
 
 
 def reader_for(source: Source, reader: str | None = None) -> str:
     """The name of the reader for a file: as asked, else by its suffix below .gz, .bz2 or .xz, else by its content."""
     if reader is not None:
         return reader
+    head = source.head()
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
-    for known, spec in READERS.items():
-        if suffixes and suffixes[-1] in spec.suffixes:
-            return known
-    return _recognised(source.head(), source.name, source.encoding)
+    known = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
+    if known not in BINARY:
+        refusals.check(head, source.name)
+    if known and (known in BINARY or not _is_binary(head)):
+        return known
+    return _recognised(head, source.name, source.encoding)
+
+
+def _is_binary(head: bytes) -> bool:
+    return any(READERS[name].recognises(head, []) for name in BINARY)
 
 
 def check_reader(reader: str | None) -> None:
@@ -528,7 +411,7 @@ def check_reader(reader: str | None) -> None:
 def _recognised(head: bytes, name: str, encoding: str) -> str:
     """The first reader that knows the first bytes of a file."""
     if encoding == "utf-8":
-        encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        encoding = marked_encoding(head) or "utf-8-sig"
     text = text_of(io.BytesIO(head), encoding, errors="replace").read()
     lines = [line for line in text.splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut
@@ -538,27 +421,3 @@ def _recognised(head: bytes, name: str, encoding: str) -> str:
     wide = " (its zeros may be UTF-16: then choose the encoding)" if "\0" in text else ""
     what = f"in no known format{wide}" if lines else "empty"
     raise DataError(f"{name} is {what}; the readers are {', '.join(READERS)}.")
-
-
-def word_of(cell: Any) -> str:
-    """A cell of JSON, Parquet or an array as the word that a CSV file would hold."""
-    match cell:
-        case str():
-            return cell
-        case None:
-            return ""
-        case bool():
-            return str(cell).lower()
-        case float():
-            return "" if isnan(cell) else str(int(cell)) if cell.is_integer() else str(cell)
-        case list() | tuple():
-            return "|".join(map(word_of, cell))
-        case dict():
-            return json.dumps(cell, ensure_ascii=False, default=str)
-    return str(cell)
-
-
-def some(names: Iterable[str], most: int = 20) -> str:
-    """The first of many names in a line."""
-    names = [" ".join(name.split())[:60] for name in names]
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -29,6 +29,15 @@ HARMLESS = 2**20  # bytes that any file may unpack to
 HEAD = 2**16  # bytes at the start of a file that its format is recognised by
 ENDLESS = 16  # times the longest line: what has no end by then has none
 
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # the encoding that the first bytes of a file give away, longer ones first
+LIKELY = (*ENCODINGS[2:], "cp1250", "iso8859_2", "koi8_r", "euc_jp", "euc_kr", "big5")  # what else a file may be in
+GUESSED = 2**14  # bytes that an encoding is guessed by
+
 # A line of a feed that cannot be decoded gets half a character, which no other line has, and is told by it.
 codecs.register_error("half", lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
 
@@ -42,6 +51,23 @@ class DataError(ValueError):
     """A file that cannot be imported as asked; the message is one sentence for the person who asked."""
 
 
+class NotDecoded(DataError):
+    """A file that is not in the encoding it was read in; `encoding` is a better guess."""
+
+    def __init__(self, message: str, encoding: str | None) -> None:
+        super().__init__(message)
+        self.encoding = encoding
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table is laid out, as far as it was said; None is detected."""
+
+    delimiter: str | None = None
+    header: bool | None = None
+    sheet: str | None = None
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a file may hold at most; the command line sets each by --limit NAME=NUMBER."""
@@ -53,6 +79,7 @@ class Limits:
     size: int = 2**31
     ratio: int = 200
     quoted: int = 20
+    broken: int = 10
 
     def check(self, limit: str, came: float, where: str) -> None:
         """DataError where more came than is allowed."""
@@ -68,6 +95,7 @@ LIMITED = {
     "size": "bytes when it is unpacked",
     "ratio": "times its size when it is unpacked",
     "quoted": "lines in a quoted cell that look like rows",
+    "broken": "percent of lines that cannot be read",
 }  # what each of the limits counts
 LIMITS = Limits()
 
@@ -88,6 +116,7 @@ class Source(NamedTuple):
     tick: Callable[[], object]
     ahead: int = SAMPLE
     limits: Limits = LIMITS
+    layout: Layout = Layout()
 
     def lines(self) -> Iterator[str]:
         """The lines with their ends as they stand in the file."""
@@ -101,15 +130,42 @@ class Source(NamedTuple):
                     self.tick()
                 yield line
         except UnicodeError as error:  # it comes for a whole block, of which no line was yielded yet
-            good = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
-            number = done + 1 + good.decode(encoding, "ignore").count("\n")
-            raise DataError(
-                f"Line {number} of {self.name} is not {self.encoding}: choose the encoding of the file, "
-                f"such as {', '.join(ENCODINGS)}."
-            ) from error
+            raise self._not_decoded(error, encoding, done) from error
         finally:
             if not self.binary.closed:
                 text.detach()  # or the wrapper would close an upload, which is not ours
+
+    def _not_decoded(self, error: UnicodeError, encoding: str, done: int) -> NotDecoded:
+        """The error for a block behind so many lines, with the encoding that it seems to have."""
+        block, start = b"", 0
+        if isinstance(error, UnicodeDecodeError):
+            block, start = error.object, error.start
+        before = block[:start].decode(encoding, "ignore")
+        where = f"Line {done + 1 + before.count(chr(10)):,} of {self.name} is not {self.encoding}"
+        if self.encoding == "utf-8" and not before.isascii():
+            return NotDecoded(f"{where}, which the text before it is: mend that line, or choose the encoding.", None)
+        likely = likely_encoding(block)
+        if likely is None:
+            return NotDecoded(f"{where}: choose the encoding of the file, such as {', '.join(ENCODINGS)}.", None)
+        words = block[block.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0].decode(likely, "replace").split()
+        shown = " ".join(words)
+        return NotDecoded(
+            f"{where}: choose the encoding of the file, such as {likely}, in which that line reads "
+            f"{shown[:60]!r} (--encoding {likely}).",
+            likely,
+        )
+
+    def text(self) -> str:
+        """All of the file as a text."""
+        content = self.binary.read(self.limits.size + 1)
+        self.limits.check("size", len(content), self.name)
+        encoding = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
+        try:
+            return content.decode(encoding)
+        except UnicodeError as error:
+            raise self._not_decoded(error, encoding, 0) from error
+        except LookupError:
+            raise _no_encoding(encoding) from None
 
     def head(self) -> bytes:
         """The first bytes, which stay to be read."""
@@ -129,7 +185,27 @@ def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline:
     try:
         return io.TextIOWrapper(binary, encoding, errors, newline)
     except LookupError:
-        raise DataError(f"There is no encoding {encoding!r}; choose from {', '.join(ENCODINGS)}.") from None
+        raise _no_encoding(encoding) from None
+
+
+def _no_encoding(encoding: str) -> DataError:
+    return DataError(f"There is no encoding {encoding!r}; choose from {', '.join(ENCODINGS)}.")
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """The encoding that a byte order mark at the start of a file gives away."""
+    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
+
+
+def likely_encoding(content: bytes) -> str | None:
+    """The encoding that bytes seem to have, which are not UTF-8."""
+    zeros = [content[first::2].count(0) for first in (0, 1)]  # as every second byte of UTF-16 is in many languages
+    if 4 * sum(zeros) > len(content):
+        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+    from charset_normalizer import from_bytes
+
+    found = from_bytes(content[:GUESSED], cp_isolation=list(LIKELY)).best()
+    return next((each for each in LIKELY if found and each in found.could_be_from_charset), None)
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
@@ -199,6 +275,7 @@ def open_source(
     limit: int | None = None,
     progress: Progress | None = None,
     limits: Limits = LIMITS,
+    layout: Layout = Layout(),
 ) -> Iterator[Source]:
     """Open a path, or an open binary file and its name, decompressed."""
     name = name_of(path, name)
@@ -212,7 +289,10 @@ def open_source(
                 if decompress:
                     binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
-                yield Source(binary, name, encoding, limit, tick, limits=limits)
+                source = Source(binary, name, encoding, limit, tick, limits=limits, layout=layout)
+                if encoding == "utf-8" and (marked := marked_encoding(source.head())):
+                    source = source._replace(encoding=marked)
+                yield source
     except (DataError, BrokenPipeError):  # a pipe is what is written to meanwhile
         raise
     except MemoryError:

@@ -43,6 +43,7 @@ def test_import_and_lists(ok, numbers, tweets):
         "negatives": 45,
         "classes": None,
     }
+    assert "svmlight" == imported.pop("read")["reader"]
     assert summary | {"skipped": {}, "near_duplicates": 0} == imported
     assert "tweets: 60 items" in ok("import", tweets, "--name", "tweets", *TWEETS)
     Store("other.db").close()

@@ -47,7 +47,8 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     calls = []
     path = tmp_path / "x.csv"
     path.write_text(lines(30))
-    assert "30 items (20 positive, 10 negative)." == imports.import_file(
+    read = "Read as csv (encoding utf-8, delimiter comma, header yes); text text; label label; id the line number."
+    assert f"30 items (20 positive, 10 negative). {read}" == imports.import_file(
         store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "rich+latent", lambda *each: calls.append(each)
     )
     assert ["reading", "vocabulary", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
@@ -77,9 +78,10 @@ def test_vectors_come_beside_an_upload(store):
     vectors = io.BytesIO()
     np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
     more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
-    assert "30 items (20 positive, 10 negative)." == imports.check(*more, lambda *each: None, (vectors, "v.npy"))
+    checked = imports.check(*more, lambda *each: None, (vectors, "v.npy"))
+    assert checked.startswith("30 items (20 positive, 10 negative). Read as csv; text text; 1 column of numbers;")
     report = imports.import_file(store, *more, "texts", "l2", None, lambda *each: None, (vectors, "v.npy"))
-    assert ("30 items (20 positive, 10 negative).", 3) == (report, datasets.Dataset(store, "texts").beside)
+    assert (checked, 3) == (report, datasets.Dataset(store, "texts").beside)
     np.save(short := io.BytesIO(), np.eye(3))
     file = named("text,label\nnew words,pos\nnew kind1,pos\nnew text,neg\n", "y.csv")
     taken = imports.append(store, file, "y.csv", 1, lambda *each: None, (short, "w.npy"))

@@ -1,0 +1,46 @@
+"""Files in the shapes that people have come in right without an option, or stop with a sentence on the way out."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from oal_engine.datasets.formats import DataError, peek, read, spoken
+from tests.harness.files import named
+from tests.harness.shapes import SHAPES
+
+
+def imported(shape):
+    """The items of a file, imported without any option."""
+    content = shape.make()
+    head = peek(named(content, shape.name))
+    head.settle(head.guess.label, None)
+    return read(named(content, shape.name), head.guess)
+
+
+def test_there_are_enough():
+    """The corpus has more than sixty files, each under a name of its own."""
+    assert 60 < len({shape.name for shape in SHAPES}) == len(SHAPES)
+
+
+@pytest.mark.parametrize("shape", [each for each in SHAPES if not each.stops], ids=lambda shape: shape.name)
+def test_a_file_comes_in_right_without_an_option(shape):
+    """Every row is an item with its text or its numbers and its label, and what was recognised is said."""
+    items = imported(shape)
+    assert shape.counts == (len(items.ids), (items.y == 1).sum(), (items.y == -1).sum()), items.report()
+    if items.texts:
+        assert shape.first == items.texts[0]
+    elif shape.first:
+        row = items.vectors[[0]]
+        assert shape.first == np.ravel(row.toarray() if sparse.issparse(row) else row).tolist()
+    assert shape.words in spoken(items.said)
+
+
+@pytest.mark.parametrize("shape", [each for each in SHAPES if each.stops], ids=lambda shape: shape.name)
+def test_a_doubtful_file_stops_with_what_to_do(shape):
+    """Nothing is taken silently: one sentence names the option that settles it, or the way out."""
+    with pytest.raises(DataError) as stopped:
+        imported(shape)
+    message = str(stopped.value)
+    assert shape.stops in message
+    assert message.endswith(".")
+    assert "\n" not in message
