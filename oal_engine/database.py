@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import migrations
+from .places import COMMAND
 
 if TYPE_CHECKING:
     import sqlite_utils
@@ -171,7 +172,7 @@ class Database:
         if not (kept := self.backups):
             return ""
         command = shlex.join(["restore", str(kept[-1]), "--db", str(self.path), "--force"])
-        return f" The newest backup is {kept[-1]}: stop the server, then run `python -m oal_engine {command}`."
+        return f" The newest backup is {kept[-1]}: stop the server, then run `{COMMAND} {command}`."
 
     def _pending(self) -> list[str]:
         """The migrations that the database lacks; StoreError where it has one that is unknown here."""

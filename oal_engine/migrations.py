@@ -256,6 +256,48 @@ def m2026_11_23_roles(db: "Database") -> None:
     db.execute("CREATE UNIQUE INDEX removals_session ON removals (session) WHERE restored_at IS NULL")
 
 
+@step
+def m2026_11_23_details(db: "Database") -> None:
+    """What else the file of a data set says of its items, and which of it a session shows."""
+    db.execute("""
+        CREATE TABLE details (
+            dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, item INTEGER NOT NULL,
+            cells TEXT NOT NULL, PRIMARY KEY (dataset, item)) STRICT, WITHOUT ROWID""")  # JSON: words by column
+    db.execute("ALTER TABLE sessions ADD COLUMN shown TEXT")  # JSON: columns; NULL: those of the data set
+
+
+@step
+def m2026_11_23_tags(db: "Database") -> None:
+    """The tags that the owner of a session defines, and which of them items were given or lost."""
+    db.execute("ALTER TABLE sessions ADD COLUMN tags TEXT")  # JSON: their names; NULL: none
+    db.execute("""
+        CREATE TABLE tags (
+            event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            item INTEGER NOT NULL, tag TEXT NOT NULL, given INTEGER NOT NULL, annotator TEXT NOT NULL,
+            tagged_at TEXT NOT NULL) STRICT""")
+    db.execute("CREATE INDEX tags_session ON tags (session, item)")
+
+
+@step
+def m2026_11_23_asked_again(db: "Database") -> None:
+    """Questions that go to the same person again, and answers of more people, or given again, that were taken back."""
+    db.execute("ALTER TABLE sessions ADD COLUMN repeat REAL NOT NULL DEFAULT 0")  # share of questions asked again
+    db.execute("ALTER TABLE questions ADD COLUMN repeat INTEGER NOT NULL DEFAULT 0")  # whether it is asked again
+    for statement in (
+        "ALTER TABLE opinions RENAME TO opinions_before",  # of each person one answer counts, no longer the first one
+        """CREATE TABLE opinions (
+            event TEXT PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
+            label INTEGER NOT NULL, annotator TEXT NOT NULL, kind TEXT NOT NULL, answered_at TEXT NOT NULL,
+            seconds REAL, undone_at TEXT, undone_by TEXT) STRICT""",  # kind: second, late, or again by the same person
+        "INSERT INTO opinions SELECT *, NULL, NULL FROM opinions_before ORDER BY rowid",
+        "DROP TABLE opinions_before",
+        "CREATE UNIQUE INDEX opinions_person ON opinions (question, annotator) WHERE undone_at IS NULL",
+        "CREATE INDEX opinions_question ON opinions (question)",
+        "CREATE INDEX opinions_undone ON opinions (undone_by)",
+    ):
+        db.execute(statement)
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for

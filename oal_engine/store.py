@@ -4,7 +4,6 @@ All SQL about them is here. Rows of numbers lie beside the file, in a folder nam
 """
 
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,16 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .database import ConflictError, Database, Row, StorageError, StoreError, writes
+from .places import database_path
 
-__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "default_path", "now"]
+__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "now"]
 
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 KEPT = timedelta(days=30)  # for which a removed session can be restored
-
-
-def default_path() -> Path:
-    """The database that app and command line share: OAL_DB, or studio.db in the working directory."""
-    return Path(os.environ.get("OAL_DB", "studio.db"))
 
 
 def now(ago: timedelta = timedelta()) -> str:
@@ -37,8 +32,8 @@ def _decoded(row: Row, *columns: str) -> Row:
 
 class History(NamedTuple):
     """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
-    notes, marks, additions of labels to the budget, what happened since several people share it, answers of more
-    people, and the digests that stand, {answers: digest}."""
+    notes, marks, additions of labels to the budget, what happened since several people share it, answers besides these
+    labels, tags, and the digests that stand, {answers: digest}."""
 
     questions: list[Row]
     labels: list[Row]
@@ -47,6 +42,7 @@ class History(NamedTuple):
     additions: list[Row]
     shared: list[Row]
     opinions: list[Row]
+    tags: list[Row]
     digests: dict[int, str]
 
 
@@ -54,7 +50,7 @@ class Store(Database):
     """The tables of a database: every query about what is stored, and every change of it."""
 
     def __init__(self, path: Path | str | None = None, read_only: bool = False, patience: float = 30):
-        super().__init__(path or default_path(), read_only, patience)
+        super().__init__(path or database_path(), read_only, patience)
 
     def problems(self) -> list[str]:
         """What is wrong with the database itself, in sentences: damage that SQLite finds, references to rows that are
@@ -105,9 +101,10 @@ class Store(Database):
         vocabulary: Iterable[tuple[str, int]] = (),
         words: tuple[int, int] | None = None,
         firsts: Iterable[tuple[int, int, bytes, int, list[int]]] = (),
+        details: Iterable[str | None] = (),
     ) -> int:
         """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
-        words they have and how many of these are new, and what `put_firsts` takes; its id."""
+        words they have and how many of these are new, and what `put_firsts` and `put_details` take; its id."""
         dataset = self._add("datasets", values)
         if words:
             self.put_batch(dataset, 0, values["items"], words)
@@ -120,6 +117,7 @@ class Store(Database):
             ((dataset, column, *term) for column, term in enumerate(vocabulary)),
         )
         self.put_firsts(dataset, firsts)
+        self.put_details(dataset, 0, details)
         return dataset
 
     def datasets(self) -> list[Row]:
@@ -161,6 +159,10 @@ class Store(Database):
         )  # fmt: skip
         return {row["position"]: row for row in rows}
 
+    def ids(self, dataset: int) -> list[str]:
+        """The ids of all items of a data set, in their order."""
+        return [row["id"] for row in self.query("SELECT id FROM items WHERE dataset = ? ORDER BY position", dataset)]
+
     def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that a data set has, by their ids."""
         rows = self.query(
@@ -168,6 +170,21 @@ class Store(Database):
             dataset, json.dumps([*ids]),
         )  # fmt: skip
         return {row["id"]: row["position"] for row in rows}
+
+    @writes
+    def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
+        """Store what is kept with the items from position `first` on, as `datasets.details.cells` makes it."""
+        for item, cells in enumerate(details, first):
+            if cells:
+                self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
+
+    def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
+        """What is kept with some items by position, in the order of the columns; those with nothing are missing."""
+        rows = self.query(
+            "SELECT item, cells FROM details WHERE dataset = ? AND item IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps([*positions]),
+        )  # fmt: skip
+        return {row["item"]: json.loads(row["cells"]) for row in rows}
 
     def vocabulary(self, dataset: int) -> list[Row]:
         """Terms and document frequencies in the order of their columns."""
@@ -316,7 +333,7 @@ class Store(Database):
         )
         if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(row, "parameters", "classes", "prior")
+        return _decoded(row, "parameters", "classes", "prior", "shown", "tags")
 
     def sessions(self) -> list[Row]:
         """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
@@ -332,6 +349,11 @@ class Store(Database):
             LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
+
+    def shown(self, session: int) -> list[str] | None:
+        """The columns that a session shows with its items; None: those of its data set."""
+        row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
+        return json.loads(row["shown"]) if row and row["shown"] else None
 
     @writes
     def update_session(self, session: int, values: Row) -> None:
@@ -469,17 +491,20 @@ class Store(Database):
             " AND (number IS NOT NULL OR EXISTS (SELECT 1 FROM labels WHERE question = questions.id)) ORDER BY id",
             session,
         )
-        labels = self.query(
-            "SELECT labels.* FROM labels JOIN questions ON questions.id = question WHERE session = ?"
-            " ORDER BY labels.rowid",
-            session,
+        labels, opinions = (
+            self.query(
+                f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
+                f" ORDER BY {table}.rowid",
+                session,
+            )
+            for table in ("labels", "opinions")
         )
-        notes, marks, additions = (
+        notes, marks, additions, tags = (
             self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
-            for table in ("notes", "feedback", "additions")
+            for table in ("notes", "feedback", "additions", "tags")
         )
-        shared, opinions = self.shared(session), self.opinions(session)
-        return History(questions, labels, notes, marks, additions, shared, opinions, self.digests(session))
+        shared, digests = self.shared(session), self.digests(session)
+        return History(questions, labels, notes, marks, additions, shared, opinions, tags, digests)
 
     @writes
     def put_history(self, session: int, history: History) -> None:
@@ -498,7 +523,10 @@ class Store(Database):
                 self._insert(table, row | {"question": moved(row["question"])})
         for row in history.shared:
             self.put_shared(session, row["happened"], row["event"])
-        for table, rows in (("notes", history.notes), ("feedback", history.marks), ("additions", history.additions)):
+        for table, rows in (
+            ("notes", history.notes), ("feedback", history.marks), ("additions", history.additions),
+            ("tags", history.tags),
+        ):  # fmt: skip
             for row in rows:
                 self._insert(table, row | {"session": session})
         for number, digest in history.digests.items():
@@ -524,14 +552,21 @@ class Store(Database):
     def event(self, event: str) -> Row | None:
         """What an event gave or took back: a label, one more person's answer, a mark, or more labels to spend; or
         None."""
-        stored = self.one("SELECT * FROM labels WHERE event = ? OR undone_by = ?", event, event)
-        for table in ("opinions", "feedback", "additions"):
+        stored = None
+        for table in ("labels", "opinions"):
+            stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ? OR undone_by = ?", event, event)
+        for table in ("feedback", "additions"):
             stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ?", event)
         return stored
 
     def session_of(self, question: int) -> int:
         """The session of a question."""
         return self.number("SELECT session FROM questions WHERE id = ?", question)
+
+    def item_of(self, question: int) -> int | None:
+        """The item of a question; None where there is no such question."""
+        row = self.one("SELECT item FROM questions WHERE id = ?", question)
+        return int(row["item"]) if row else None
 
     def standing_label(self, question: int) -> Row | None:
         """The label of a question that stands, or None."""
@@ -679,14 +714,32 @@ class Store(Database):
         """Whether an annotator ever had a question."""
         return self.one("SELECT 1 FROM leases WHERE question = ? AND annotator = ?", question, annotator) is not None
 
+    def answered_by(self, question: int, annotator: str) -> bool:
+        """Whether an annotator ever gave a question its label."""
+        return self.one("SELECT 1 FROM labels WHERE question = ? AND annotator = ?", question, annotator) is not None
+
+    LABELLED = (
+        "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND labels.undone_at IS NULL"
+        " WHERE session = ? AND labels.label != 0 AND NOT EXISTS (SELECT 1 FROM opinions"
+        " WHERE question = questions.id AND opinions.undone_at IS NULL AND"
+    )
+
     def single_answers(self, session: int, annotator: str) -> list[int]:
         """The questions that are to have an answer of a second person, and may have it of this one: only others ever
         answered, and nobody else again."""
         rows = self.query(
-            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND undone_at IS NULL"
-            " WHERE session = ? AND overlap = 1 AND label != 0"
-            " AND NOT EXISTS (SELECT 1 FROM labels WHERE question = questions.id AND annotator = ?)"
-            " AND NOT EXISTS (SELECT 1 FROM opinions WHERE question = questions.id) ORDER BY number",
+            f"{self.LABELLED} kind != 'again') AND overlap = 1"
+            " AND NOT EXISTS (SELECT 1 FROM labels WHERE question = questions.id AND annotator = ?) ORDER BY number",
+            session, annotator,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    def unrepeated(self, session: int, annotator: str) -> list[int]:
+        """The questions that are to be asked of an annotator again: those of a coin that they answered, and that nobody
+        has corrected."""
+        rows = self.query(
+            f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ? AND position IS NULL"
+            " ORDER BY number",
             session, annotator,
         )  # fmt: skip
         return [row["id"] for row in rows]
@@ -695,17 +748,29 @@ class Store(Database):
     def put_opinion(
         self, event: str, question: int, label: int, annotator: str, kind: str, seconds: float | None
     ) -> None:
-        """Store the answer of one more person to a question; of each person the first one counts."""
+        """Store the answer of one more person to a question, or one given again; of each person the first one counts
+        that is not taken back."""
         self._insert("opinions", {
             "event": event, "question": question, "label": label, "annotator": annotator, "kind": kind,
             "answered_at": now(), "seconds": seconds,
         }, "OR IGNORE")  # fmt: skip
 
+    @writes
+    def undo_opinion(self, event: str, question: int, annotator: str) -> bool:
+        """Mark what an annotator answered besides the label of a question as taken back by an event; whether there was
+        anything."""
+        undone = self.db.conn.execute(
+            "UPDATE opinions SET undone_at = ?, undone_by = ?"
+            " WHERE question = ? AND annotator = ? AND undone_at IS NULL",
+            (now(), event, question, annotator),
+        )
+        return undone.rowcount > 0
+
     def opinions(self, session: int) -> list[Row]:
-        """The answers of more people to questions of a session, in order; see `put_opinion`."""
+        """The answers besides the labels of a session that stand, in order; see `put_opinion`."""
         return self.query(
-            "SELECT opinions.* FROM opinions JOIN questions ON questions.id = question WHERE session = ?"
-            " ORDER BY opinions.rowid",
+            "SELECT opinions.* FROM opinions JOIN questions ON questions.id = question"
+            " WHERE session = ? AND undone_at IS NULL ORDER BY opinions.rowid",
             session,
         )
 
@@ -723,6 +788,23 @@ class Store(Database):
         """The notes that stand, by item: the newest of each item."""
         rows = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
         return {item: text for item, text in {row["item"]: row["text"] for row in rows}.items() if text}
+
+    @writes
+    def put_tag(self, event: str, session: int, item: int, tag: str, given: bool, annotator: str) -> None:
+        """Store that an item was given a tag, or lost it. A known event changes nothing."""
+        self._insert("tags", {
+            "event": event, "session": session, "item": item, "tag": tag, "given": int(given), "annotator": annotator,
+            "tagged_at": now(),
+        }, "OR IGNORE")  # fmt: skip
+
+    def tags(self, session: int) -> dict[int, list[str]]:
+        """The tags that items have, by item, in the order in which they were first given."""
+        rows = self.query("SELECT item, tag, given FROM tags WHERE session = ? ORDER BY rowid", session)
+        tags: dict[int, list[str]] = {}
+        for (item, tag), given in {(row["item"], row["tag"]): row["given"] for row in rows}.items():
+            if given:
+                tags.setdefault(item, []).append(tag)
+        return tags
 
     @writes
     def put_feedback(

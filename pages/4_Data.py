@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from oal_engine import datasets
-from oal_engine.datasets import duplicates, feeds, formats, imports, readers, sources
+from oal_engine.datasets import details, duplicates, feeds, formats, imports, readers, sources
 from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
 from ui.access import files_folder, served_file, served_folder
@@ -48,13 +48,13 @@ NEAR_HELP = (
     "Nearly the same are texts that have four fifths of their words in common. Shown once, the first comes with how "
     "often it was seen, and estimates count it as one item."
 )
+SHOW_HELP = f"The first {details.MOST} other columns are kept with the items, and exported. These are also shown."
 File = tuple[Any, str]  # something to read, and its name
 PROBLEMS = (ValueError, OSError)
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PHASES = {
     "reading": "Reading",
     "vocabulary": "Finding the vocabulary",
-    "vectors": "Making vectors",
     "wording": "Finding similar wording",
     "meaning": "Embedding texts",
     "items": "Adding items",
@@ -130,6 +130,16 @@ def beside_texts(peek: formats.Peek, columns: formats.Columns) -> tuple[formats.
     return columns, more
 
 
+def shown_with(peek: formats.Peek, columns: formats.Columns) -> formats.Columns:
+    """Columns with those that are shown with each item, of all that nothing else uses."""
+    numbers = () if columns.text else columns.features or peek.numeric
+    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
+    if not (left := details.left(peek.columns, used)):
+        return columns
+    chosen = st.multiselect("Show with each item", left, details.usual(left), key="shown", help=SHOW_HELP)
+    return replace(columns, shown=tuple(chosen))
+
+
 def vectors_file(key: str) -> File | None:
     """An uploaded file of vectors and its name, or None."""
     nth = st.session_state.get("imports", "")
@@ -192,6 +202,7 @@ def import_form(store: Store) -> None:
             "Texts that are nearly the same", list(NEAR), default=duplicates.KEEP, required=True,
             format_func=NEAR.__getitem__, key="near", help=NEAR_HELP,
         )  # fmt: skip
+    columns = shown_with(peek, columns)
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
     scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
@@ -266,6 +277,8 @@ def show_dataset(row: dict[str, Any]) -> None:
         )
     )
     labelled = row["positives"] + row["negatives"]
+    if kept := datasets.columns_of(row).get("details"):
+        st.text(f"With each item: {', '.join(kept)}")
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {formats.counted(row['classes'], 6)}")
     elif labelled:

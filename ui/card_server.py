@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
@@ -23,7 +23,9 @@ from . import messages
 from .page import Removed, capitalized, check_may_answer, store, stored_settings
 
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
+DIGITS = "1234567890"  # of tags, where no class has them
 STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
+JOINING = "The first item comes in a few seconds: until now one person had this session alone."
 MORE = "New items will appear here automatically."
 PATIENCE = 1.0  # seconds that a page waits for what was never made before
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
@@ -47,10 +49,23 @@ def keys_of(names: dict[int, str]) -> dict[int, list[str]]:
     return {label: each or [*islice(spare, 1)] for label, each in keys.items()}
 
 
+def with_keys(tags: Iterable[str], taken: Iterable[list[str]]) -> list[dict[str, Any]]:
+    """Tags with the digits that no class has for a key, as long as there are some."""
+    free = sorted({*DIGITS} - {key for keys in taken for key in keys}, key=DIGITS.index)
+    return [{"name": name, "keys": free[place : place + 1]} for place, name in enumerate(tags)]
+
+
 @st.cache_resource(max_entries=50, show_spinner="Opening the session. A learner new to this machine is compiled first.")
 def card_server(session: int) -> CardServer:
     """The card server of a session, opened once in this server process."""
     return CardServer(session)
+
+
+class Beside(NamedTuple):
+    """What annotators left beside their answers, by item."""
+
+    notes: dict[int, str]
+    tags: dict[int, list[str]]
 
 
 class CardServer:
@@ -86,17 +101,21 @@ class CardServer:
         match event:
             case messages.Note():
                 session.note(event.id, event.item, event.text, annotator)
+            case messages.Tag():
+                session.tag(event.id, event.item, event.tag, event.given, annotator)
             case messages.Preference():
                 session.store.put_preferences(annotator, self._preferences(annotator) | event.changes.chosen)
             case messages.Undo():
                 try:
-                    session.undo(event.id, event.question)
+                    session.undo(event.id, event.question, annotator)
                 except AnsweredSince:  # the card shows the item once more, and the next answer corrects
                     self._reopened[annotator] = event.question
             case messages.Correction():
+                self._check_item(event)
                 self._check_label(event)
                 session.correct(event.id, event.question, event.label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
+                self._check_item(event)
                 label = SKIP if event.action == "skip" else cast(int, event.label)  # the session refuses None
                 again = self._reopened.pop(annotator, None) == event.question
                 answer = session.correct if again else session.answer
@@ -104,6 +123,12 @@ class CardServer:
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
+
+    def _check_item(self, event: messages.Answer | messages.Correction) -> None:
+        """In a database that was restored a question may have the number of one that the browser still knows."""
+        asked = self.session.store.item_of(event.question)
+        if event.item is not None and event.item != asked:
+            raise SessionError("this answer is to an item that is no longer asked.")
 
     def _check_label(self, event: messages.Correction) -> None:
         """What somebody else has answered since the item was shown once more is not corrected unseen."""
@@ -139,16 +164,17 @@ class CardServer:
             except Removed as gone:
                 return frame | self._removed(str(gone))
             place, ahead = self._held(annotator)
-            notes = session.notes
+            beside = Beside(session.notes, session.tags)
             (self.idle.discard if place.asked else self.idle.add)(annotator)
             return frame | {
-                "place": self._place(place, notes),
+                "place": self._place(place, beside),
                 "previous": session.previous_of(annotator),
                 "branches": {
-                    str(id): {str(label): self._place(branch, notes) for label, branch in branches.items()}
+                    str(id): {str(label): self._place(branch, beside) for label, branch in branches.items()}
                     for id, branches in ahead.items()
                 },
-                "review": None if review is None else self._skipped(review, place, notes),
+                "review": None if review is None else self._skipped(review, place, beside),
+                "tags": with_keys(settings.tags or (), keys.values()),
                 "guidelines": settings.guidelines,
                 "links": {
                     "Download or replay it": f"Replay?session={session.id}",
@@ -162,11 +188,11 @@ class CardServer:
         session, held = self.session, self.session.held(annotator)
         if again := session.answered(self._reopened.get(annotator, 0)):
             held = [again, *held[:1]]
-        place = session.place_at(held[0] if held else None)
-        if len(held) > 1:
-            return place, {held[0].id: session.places_after(*held)}
-        current = session.place.asked
-        return place, {held[0].id: session.branches} if held and current and held[0].id == current.id else {}
+        place, current = session.place_at(held[0] if held else None), session.place.asked
+        ahead = {held[0].id: session.places_after(*held[:2])} if len(held) > 1 else {}
+        if held and current and held[-1].id == current.id:
+            ahead[current.id] = session.branches
+        return place, ahead
 
     @property
     def summary(self) -> list[str]:
@@ -188,21 +214,22 @@ class CardServer:
             "previous": None,
             "branches": {},
             "review": None,
+            "tags": [],
             "guidelines": "",
             "links": {"All sessions": "./"},
             "preferences": None,
         }
 
-    def _skipped(self, after: int, place: Place, notes: dict[int, str]) -> dict[str, Any]:
+    def _skipped(self, after: int, place: Place, beside: Beside) -> dict[str, Any]:
         """The skipped questions after one with this number: how many, and the first of them."""
         left = [asked for asked in self.session.skipped if asked.number > after]
-        shown = [self._noted(asked, place, notes) for asked in left[:SKIPPED_AHEAD]]
+        shown = [self._noted(asked, place, beside) for asked in left[:SKIPPED_AHEAD]]
         return {"after": after, "left": len(left), "questions": shown}
 
     @property
     def log(self) -> list[Entry]:
         """The history of the session."""
-        return self.once("log", lambda: self.session.history, self.session.notes)
+        return self.once("log", lambda: self.session.history, self.session.notes, self.session.tags)
 
     def once(self, name: str, make: Callable[[], Any], *beside: Any) -> Any:
         """What `make` gives of the session, made anew only where the log, or what is beside it, has changed."""
@@ -227,17 +254,20 @@ class CardServer:
                     self._made[name] = making[0], making[1].result()
         return self._made.get(name, (None, None))[1]
 
-    def _place(self, place: Place, notes: dict[int, str]) -> dict[str, Any]:
+    def _place(self, place: Place, beside: Beside) -> dict[str, Any]:
         counters = asdict(place.progress)
-        question = place.asked and self._noted(place.asked, place, notes)
+        question = place.asked and self._noted(place.asked, place, beside)
         result = None if question else self._result(place)
         return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
 
     def _result(self, place: Place) -> str:
         """What the card says where there is no question."""
+        if place.progress.end == "others" and self.session.joining:
+            return f"{JOINING}\n{SAVED}"
         if place.progress.end == "others":
             return f"What stays unanswered for {self.session.settings.lease / 60:g} minutes comes to you.\n{SAVED}"
         return self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
 
-    def _noted(self, asked: StoredQuestion, place: Place, notes: dict[int, str]) -> dict[str, Any]:
-        return self._shown.question(asked, place) | {"note": notes.get(asked.item, "")}
+    def _noted(self, asked: StoredQuestion, place: Place, beside: Beside) -> dict[str, Any]:
+        left = {"note": beside.notes.get(asked.item, ""), "tags": beside.tags.get(asked.item, [])}
+        return self._shown.question(asked, place) | ({"note": "", "tags": []} if asked.blind else left)

@@ -5,13 +5,14 @@ from oal_engine.kernel.learners import linear
 from .card_server import CardServer
 from .downloads import positives
 from .more_labels import more_labels
+from .page import annotator
 from .panels.guidelines import may_edit
 
 
 def ending(server: CardServer) -> None:
-    """What can be done where a session has ended; call it in the fragment of the card."""
+    """What can be done where a session has ended; call it in the fragment of the card, after the card."""
     session = server.session
-    if not session.place.progress.end:
+    if not session.place.progress.end or annotator() not in server.idle:
         return
     owned = may_edit(server)
     if not session.multiclass and linear(session.learner):

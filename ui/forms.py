@@ -39,6 +39,10 @@ TEAM = (
     "A coin chooses the questions that two people answer. The first answer counts against the budget and trains the "
     "model; the second one shows how far people agree."
 )
+AGAIN = (
+    "A coin chooses them. Each is shown once more to whoever answered it, after twenty other answers and without a "
+    "sign. This costs no label and teaches the model nothing; it shows how consistent each person's answers are."
+)
 CHANGES = "What I look for may change while it runs"
 CHANGES_HELP = "Half of the labels are kept for later then, and only the last hundred answers are learned again."
 CERTAIN = "Show how many are found at least"
@@ -94,7 +98,13 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         with certain:
             plan["floor"] = _floor(rows[dataset], budget, plan.get("horizon"), classes.get("positive_class"))
     with team:
-        more["overlap"] = _overlap()
+        more["overlap"] = _share(
+            "Several people label, and I want to see how far they agree", TEAM,
+            "Questions that two people answer, in percent", "overlap", (5, 100, 20, 5),
+        )  # fmt: skip
+        more["repeat"] = _share(
+            "Ask some items twice", AGAIN, "Questions that are asked again, in percent", "repeat", (1, 30, 5, 1)
+        )
     if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
         with promise:
             small_note(estimates.forecast(int(budget), many))
@@ -205,12 +215,11 @@ def fields(
     }
 
 
-def _overlap() -> float:
-    """The share of the questions that two people answer."""
-    if not st.toggle("Several people label, and I want to see how far they agree", key="new-team", help=TEAM):
+def _share(wanted: str, meaning: str, what: str, key: str, scale: tuple[int, int, int, int]) -> float:
+    """A share of the questions, where it is wanted; scale: the least and most percent, the first value and the step."""
+    if not st.toggle(wanted, key=f"new-{key}", help=meaning):
         return 0.0
-    percent = st.slider("Questions that two people answer, in percent", 5, 100, 20, 5, key="new-overlap")
-    return percent / 100
+    return st.slider(what, *scale, key=f"new-{key}-percent") / 100
 
 
 def _horizon(row: dict[str, Any]) -> int | None:

@@ -5,6 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from oal_engine.sessions.settings import LONGEST_TAG
+
 LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH = 2_000, 320, 200  # characters
 MOST_PLACES = 40  # of the player, in one answer to the browser
 
@@ -36,6 +38,7 @@ class Event(Message):
 
 class _OnQuestion(Event):
     question: Row
+    item: Row | None = None  # the one that was shown, where the browser says it
     label: Class | None = None
     seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
     highlighted: bool | None = None
@@ -64,6 +67,16 @@ class Note(Event):
     text: Annotated[str, Field(max_length=LONGEST_NOTE)]
 
 
+TagName = Annotated[str, Field(max_length=LONGEST_TAG)]
+
+
+class Tag(Event):
+    action: Literal["tag"]
+    item: Row
+    tag: TagName
+    given: bool
+
+
 class Preferences(Message):
     """What an annotator has chosen; None where nothing is."""
 
@@ -81,7 +94,7 @@ class Preference(Event):
     changes: Preferences
 
 
-CardEvent = Annotated[Answer | Undo | Correction | Note | Preference, Field(discriminator="action")]
+CardEvent = Annotated[Answer | Undo | Correction | Note | Tag | Preference, Field(discriminator="action")]
 Review = Row | None  # the number of the question after which skipped ones are shown once more
 
 
@@ -92,11 +105,19 @@ class RowEvent(Event):
     action: Class
 
 
+class RowTag(Event):
+    """A tag that the item of a row is given, or loses."""
+
+    row: Row
+    tag: TagName
+    given: bool
+
+
 class View(Message):
     """What of a list is looked at."""
 
     search: Annotated[str, Field(max_length=LONGEST_SEARCH)] = ""
-    show: Word = "all"
+    show: Annotated[str, Field(max_length=2 * LONGEST_TAG)] = "all"
     page: Annotated[int, Field(ge=0, le=10**7)] = 0
     open: Row | None = None
 

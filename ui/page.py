@@ -55,6 +55,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 }
 </style>"""
 SCRIPT = text(["popover.js", "keep_focus.js"])
+RETRY = 5  # seconds until a page that the database could not fill is made anew
 COOKIE = "oal-annotator"
 REMEMBER = f'document.cookie = "{COOKIE}=%s; path=/; max-age=31536000; SameSite=Lax"'
 PAGES = {
@@ -221,15 +222,34 @@ def check_may_answer(store: Store, session: int) -> None:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Say in one sentence what the store, its files or a session cannot give. It goes around every page, and around
-    each fragment, which the one around its page does not reach."""
+    """Say in one sentence what the store, its files or a session cannot give; where it is the database, the page is
+    made anew until it can. It goes around every page, and around each fragment, which the one around its page does not
+    reach."""
     try:
         yield
     except Removed as gone:
         complain(capitalized(str(gone)))
         st.page_link("home.py", label="All sessions")
+    except StorageError as error:
+        complain(error)
+        _try_again()
     except (ValueError, OSError) as error:
         complain(error)
+
+
+def _try_again() -> None:
+    """Have the browser ask for the page anew, every few seconds, until the database can be read: also where the server
+    is another one by then."""
+    shown = False
+
+    @st.fragment(run_every=RETRY)
+    def again() -> None:
+        nonlocal shown
+        if shown:
+            st.rerun()
+        shown = True
+
+    again()
 
 
 def chosen_session(store: Store) -> int | None:

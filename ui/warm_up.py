@@ -14,11 +14,12 @@ from streamlit import App
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, formats
+from oal_engine.places import database_path
 from oal_engine.sessions import curves, drift
 from oal_engine.sessions.backups import keep_backups
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
-from oal_engine.store import Store, default_path
+from oal_engine.store import Store
 
 TEXTS = 40  # enough for similar wording
 
@@ -36,7 +37,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     threading.Thread(target=practise, daemon=True).start()
     stopped = threading.Event()
     if os.environ.get("OAL_BACKUPS") != "0":
-        threading.Thread(target=keep_backups, args=(default_path(), stopped), daemon=True).start()
+        threading.Thread(target=keep_backups, args=(database_path(), stopped), daemon=True).start()
     yield
     stopped.set()
 

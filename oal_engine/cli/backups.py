@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from ..places import database_path
 from ..sessions import backups
-from ..store import Store, default_path
+from ..store import Store
 from .terminal import Db, Json
 
 Force = Annotated[bool, Option("--force", help="Replace what exists.")]
@@ -57,8 +58,11 @@ def restore(
     db: Db = None,
 ) -> None:
     """Replace the database with a backup, which is checked first; stop the app before."""
-    target = db or default_path()
-    for finding in backups.restore(file, target, force):
+    target = db or database_path()
+    findings, kept = backups.restore(file, target, force)
+    for finding in findings:
         if finding.problem:
             print(f"restored anyway: {finding}", file=sys.stderr)
     print(f"{target} is restored from {file}.")
+    if kept:
+        print(f"The damaged database is kept as {kept}, for what was answered since the backup is nowhere else.")

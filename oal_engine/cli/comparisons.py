@@ -188,7 +188,7 @@ def _executor(spec: Specification, store: Store, folder: Path, running: Running)
         try:
             from ..experiments import cluster  # imported late: Dask is optional
         except ModuleNotFoundError:
-            raise ValueError("--scheduler needs Dask: pip install -r requirements-dask.txt.") from None
+            raise ValueError("--scheduler needs Dask: pip install distributed.") from None
         return cluster.executor(running.scheduler, experiments.sources(spec, store, folder))
     if running.processes:  # Ctrl-C reaches them too, and only the parent shall act on it
         deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)

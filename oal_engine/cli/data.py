@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -14,6 +14,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .. import datasets
+from ..datasets import details as kept
 from ..datasets import duplicates, feeds, formats
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
@@ -33,11 +34,25 @@ def import_(
             "(once: left out, and counted with the first)."
         ),
     ] = duplicates.KEEP,
+    details: Annotated[
+        list[str] | None,
+        Option(
+            help=f"A further column that is kept with the items and exported; repeatable, empty for none (default: the "
+            f"first {kept.MOST} that nothing else uses)."
+        ),
+    ] = None,
+    show: Annotated[
+        list[str] | None,
+        Option(
+            help="One of these that is shown with each item; repeatable, empty for none (default: those called title, "
+            "year, date, source, journal, authors, url or the like)."
+        ),
+    ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Import a file of texts or vectors as a data set."""
-    columns = importing.columns(file, reading)
+    columns = replace(importing.columns(file, reading), details=_named(details), shown=_named(show))
     store = Store(db)
     datasets.sweep(store)
     with progress_bar() as progress:
@@ -50,6 +65,11 @@ def import_(
         print(json.dumps({key: stored[key] for key in DATASET} | {"skipped": _skipped(items.skipped)} | more))
     else:
         print(f"{name}: {datasets.report(store, dataset, items)}")
+
+
+def _named(columns: list[str] | None) -> tuple[str, ...] | None:
+    """Columns as they were named, of which an empty one stands for none; None where nothing was said."""
+    return None if columns is None else tuple(filter(None, columns))
 
 
 def append(

@@ -1,10 +1,11 @@
-"""The command line: python -m oal_engine COMMAND."""
+"""The command line: python -m oal_engine COMMAND, or where it is installed, oal COMMAND."""
 
 import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_install_completion_arguments
 
 MODULES = {  # of each command
     "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "replays",
@@ -22,7 +24,7 @@ MODULES = {  # of each command
     "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "reproduce": "comparisons",
     "backup": "backups", "check": "backups", "restore": "backups",
 }  # fmt: skip
-REPEATED = ("--text", "--positive", "--feature", "--set")
+REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 
 
 def imported(name: str) -> Callable[..., None]:
@@ -94,20 +96,33 @@ def spread(arguments: list[str]) -> list[str]:
     return words
 
 
-def main() -> None:
-    """Run the command line; an error is one sentence, without a traceback."""
-    app = TyperGroup(
-        help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
-        commands={
-            name: _Listed(name, help=_summaries(module)[_function_name(name)]) for name, module in MODULES.items()
-        },
-        no_args_is_help=True,
-    )
+@contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """End the program with one sentence, without a traceback, where something is wrong."""
     try:
-        app(spread(sys.argv[1:]))
+        yield
     except BrokenPipeError:  # nobody reads on, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         file, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
         print(f"error: {file} cannot be opened: {reason}." if file else f"error: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def main(*options: Any) -> None:
+    """Run the command line, which may take options beside its commands."""
+    app = TyperGroup(
+        help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
+        commands={
+            name: _Listed(name, help=_summaries(module)[_function_name(name)]) for name, module in MODULES.items()
+        },
+        params=[*options],
+        no_args_is_help=True,
+    )
+    with errors_as_sentences():
+        app(spread(sys.argv[1:]))
+
+
+def oal() -> None:
+    """Run the command line as the program oal, which shells can complete."""
+    main(*get_install_completion_arguments())

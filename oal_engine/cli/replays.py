@@ -85,7 +85,7 @@ def replay(
 
 def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
     """The rows and labels of a file, which is read for this replay only."""
-    columns = importing.columns(path, reading)
+    columns = replace(importing.columns(path, reading), details=())
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
     items = formats.read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)

@@ -85,7 +85,7 @@ def predict(
         with formats.open_entries(
             source, columns, progress=bar, vectors=reading.vectors(vectors), width=learned.width, **reading.arguments
         ) as opened:
-            tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target, lot=lot)
+            tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target)
     if skipped:
         print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)
 

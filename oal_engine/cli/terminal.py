@@ -17,7 +17,10 @@ from typer import Option
 
 from ..store import Store
 
-Db = Annotated[Path | None, Option("--db", help="The database (default: OAL_DB, or studio.db in this folder).")]
+Db = Annotated[
+    Path | None,
+    Option("--db", help="The database (default: OAL_DB, or studio.db in this folder; installed, in your data folder)."),
+]
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 WIDEST = 10_000  # characters of a line that is not for a terminal
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows, SparseRows
-from . import beside, duplicates, embeddings, formats, fourier, latent, numbers, scaling, vectorizer
+from . import beside, details, duplicates, embeddings, formats, fourier, latent, numbers, scaling, vectorizer
 from .sources import LIMITS, Limits, PhaseProgress, Progress
 
 if TYPE_CHECKING:
@@ -123,9 +123,11 @@ def table(
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
-            vocabulary = vectorizer.fit(items.texts, progress=_phase(progress, "vocabulary"), **settings)
+            vocabulary, counted = vectorizer.fit_count(items.texts, progress=_phase(progress, "vocabulary"), **settings)
+        else:
+            counted = vectorizer.count(items.texts, vocabulary.settings, _phase(progress, "vocabulary"))
         matrix: Matrix
-        matrix, words = vocabulary.read(items.texts, _phase(progress, "vectors"))
+        matrix, words = vocabulary.rows(counted)
         if near_duplicates == duplicates.ONCE:
             kept, copies = duplicates.counted(words)
             matrix, words, items = matrix[kept], words.take(kept), items.take(kept)
@@ -247,7 +249,7 @@ def add(
         "positives": 0 if made.classes else int((made.y > 0).sum()),
         "negatives": int((made.y < 0).sum()),
         "positive": " or ".join(columns.positive) if columns else "",
-        "columns": columns and json.dumps(_kept_columns(columns)),
+        "columns": json.dumps(_kept_columns(columns, items.columns)) if columns else None,
         "classes": json.dumps(items.counts()) if made.classes else None,
         "scaling": json.dumps(made.scaling),
         "vectorizer": None if vocabulary is None else json.dumps(vocabulary.settings),
@@ -267,8 +269,9 @@ def add(
         compared = duplicates.compared(kind, len(items.ids))
         firsts = duplicates.stored(made.words, made.copies) if made.words and compared else ()
         return store.add_dataset(
-            record, zip(items.ids, texts, items.labels, map(int, made.y)), terms, _counted(made), firsts
-        )
+            record, zip(items.ids, texts, items.labels, map(int, made.y)), terms, _counted(made), firsts,
+            items.details or (),
+        )  # fmt: skip
 
 
 def _counted(made: FeatureTable) -> tuple[int, int]:
@@ -278,10 +281,11 @@ def _counted(made: FeatureTable) -> tuple[int, int]:
     return made.words.numbers.size, int(made.words.rare(made.vocabulary.settings["min_df"] + 1).sum())
 
 
-def _kept_columns(columns: formats.Columns) -> dict[str, Any]:
-    """The columns that later items are read from, as stored."""
+def _kept_columns(columns: formats.Columns, read_from: formats.Columns) -> dict[str, Any]:
+    """The columns that later items are read from, and those that are kept with the items, as stored."""
     kept = {"text": columns.text, "label": columns.label, "id": columns.id}
-    return kept | ({"features": columns.features} if columns.text and columns.features else {})
+    kept |= {"features": columns.features} if columns.text and columns.features else {}
+    return kept | ({"details": read_from.details, "shown": read_from.shown} if read_from.details else {})
 
 
 def import_file(
@@ -410,6 +414,11 @@ def labelled(record: DatasetRecord) -> bool:
     """Whether every item of a data set, has a label."""
     known = record["classes"] or {"positive": record["positives"], "negative": record["negatives"]}
     return sum(known.values()) == record["items"]
+
+
+def columns_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that a data set was read from, nothing where it does not say."""
+    return json.loads(record["columns"] or "{}")
 
 
 class Dataset:
@@ -549,8 +558,28 @@ class Dataset:
     @property
     def beside_columns(self) -> tuple[str, ...]:
         """The columns of these numbers."""
-        kept = json.loads(self.record["columns"] or "{}").get("features", [formats.VECTORS])
-        return tuple(kept) if self.beside else ()
+        return tuple(self.columns.get("features", [formats.VECTORS])) if self.beside else ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that it was read from, as `columns_of`."""
+        return columns_of(self.record)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The columns that are kept with its items besides those that make them."""
+        return tuple(self.columns.get("details", ()))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Those of them that are shown unless a session shows others."""
+        return tuple(self.columns.get("shown", ()))
+
+    @property
+    def titled(self) -> bool:
+        """Whether its texts begin with a title, which was a column of its own."""
+        text = self.columns.get("text", ())
+        return len(text) > 1 and details.is_title(text[0])
 
     @property
     def named(self) -> int:

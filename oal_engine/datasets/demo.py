@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import datasets
+from .. import datasets, places
 from . import formats, vectorizer
 from .sources import PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
 
-FOLDER = Path(__file__).parents[2] / "data"
+FOLDER = places.DATA
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _packages() -> tuple[Any, Any]:
         from tokenizers import Tokenizer
     except ImportError:
         raise DataError(
-            "embeddings need the packages safetensors and tokenizers: pip install -r requirements-embed.txt."
+            "embeddings need the packages safetensors and tokenizers: pip install safetensors tokenizers."
         ) from None
     return load_file, Tokenizer
 

@@ -124,6 +124,8 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
         checksums = {"checksums": json.dumps(before | rows.checksums(written | {"y": items.y[kept]}, before))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
+        if items.details:
+            store.put_details(dataset.id, first, [items.details[k] for k in kept.tolist()])
         grown = {"items": total, "digested": total} | _counts(dataset.record, items.y[kept])
         store.update_dataset(dataset.id, grown | checksums)
         words = (int(held.counts()[kept].sum()), int(held.rare(1)[kept].sum())) if held else (0, 0)
@@ -242,7 +244,8 @@ def append_file(
         raise formats.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
     head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits)
     guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
-    kept = guess | {"features": dataset.beside_columns} | _kept(dataset)
+    kept = guess | {"features": dataset.beside_columns} | dataset.columns
+    kept["details"] = [each if each in head.columns else None for each in dataset.details]
     kept |= {key: None for key in ("label", "id") if kept[key] not in head.columns}
     if head.reader == "txt":
         kept["text"] = ("text",)
@@ -285,19 +288,17 @@ def _part(items: formats.Items, some: slice, skipped: formats.Skipped) -> format
         labels=items.labels[some],
         y=items.y[some],
         skipped=skipped,
+        details=items.details and items.details[some],
     )
-
-
-def _kept(dataset: Dataset) -> dict[str, Any]:
-    """The columns that a data set was read from, nothing where it does not say."""
-    return json.loads(dataset.record["columns"] or "{}")
 
 
 def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
     """Columns as readers take them."""
     if dataset.record["kind"] == "text":
-        return formats.Columns(tuple(named["text"]), named["label"], named["id"], tuple(named["features"]))
-    return formats.Columns((), named["label"], named["id"], tuple(dataset.feature_names))
+        text, features = tuple(named["text"]), tuple(named["features"])
+    else:
+        text, features = (), tuple(dataset.feature_names)
+    return formats.Columns(text, named["label"], named["id"], features, details=tuple(named["details"]))
 
 
 # From a feed
@@ -347,7 +348,8 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
                 f"the data set {dataset.name} has vectors beside its texts: its feed must be lines of JSON objects."
             )
         return formats.Columns(("text",), features=())
-    kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, **_kept(dataset), **named}
+    kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, "details": ()}
+    kept |= {**dataset.columns, **named}
     if kind == "text" and not kept["text"]:
         raise formats.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
     return _columns(dataset, kept)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from . import details
 from .readers import (
     BROKEN,
     NON_FINITE,
@@ -60,7 +61,8 @@ LABEL_NAMES = (
 
 Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
 Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
-Entry: TypeAlias = tuple[str, str, str, list[float]]  # id, text, label and numbers of an item
+# Id, text, label and numbers of an item, and the other cells that are kept with it.
+Entry: TypeAlias = tuple[str, str, str, list[float], str | None]
 Select: TypeAlias = Callable[[int, Cells | str], Entry | str]  # from a line and its cells, or the reason to skip them
 
 
@@ -73,7 +75,8 @@ class Columns:
     With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive. With
     `headings` it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its
     qualifiers; not every positive word need occur. In both an empty cell is negative, else its label is unknown. With
-    `multiclass` each label word is a class of its own.
+    `multiclass` each label word is a class of its own. `details` are other columns that are kept with the items (None:
+    the first that are left), and `shown` those that are shown with them (None: those whose names say what they are).
     """
 
     text: tuple[str, ...] = ()
@@ -84,6 +87,8 @@ class Columns:
     contains: bool = False
     multiclass: bool = False
     headings: bool = False
+    details: tuple[str | None, ...] | None = None
+    shown: tuple[str, ...] | None = None
 
 
 @dataclass
@@ -92,7 +97,7 @@ class Items:
 
     Where each word is a class, `classes` are their names in order and `y` is 1..K or 0 = unknown.
     `vectors` is (items, features) float64, sparse or dense, beside texts dense or None; `columns` are those that were
-    asked for or guessed.
+    asked for or guessed. `details` are the cells of `columns.details` as they are stored, None where there are no such.
     """
 
     ids: list[str]
@@ -104,13 +109,15 @@ class Items:
     skipped: Skipped
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
+    details: list[str | None] | None = None
 
     def take(self, some: np.ndarray) -> Items:
         """Some of the items, in their order."""
         ids, labels = ([each[k] for k in some.tolist()] for each in (self.ids, self.labels))
         texts = self.texts and [self.texts[k] for k in some.tolist()]
         vectors = None if self.vectors is None else self.vectors[some]
-        return replace(self, ids=ids, texts=texts, vectors=vectors, labels=labels, y=self.y[some])
+        kept = self.details and [self.details[k] for k in some.tolist()]
+        return replace(self, ids=ids, texts=texts, vectors=vectors, labels=labels, y=self.y[some], details=kept)
 
     def counts(self) -> dict[str, int]:
         """How many items each of the classes has."""
@@ -374,9 +381,11 @@ def read(
             parsed = _beside(parsed, vectors, source.name)
         complete = _completed(wanted, parsed, numeric)
         _check_columns(complete, parsed, source.name)
+        complete = _with_details(complete, parsed.columns, words, source.name)
         if parsed.vectors is not None and known is not None:
             complete = replace(complete, text=(), features=())
-        return replace(_items(parsed, complete, source.name, known, limits, width), columns=wanted)
+        read_from = replace(wanted, details=complete.details, shown=complete.shown)
+        return replace(_items(parsed, complete, source.name, known, limits, width), columns=read_from)
 
 
 def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = LIMITS) -> Vectors:
@@ -436,6 +445,20 @@ def _completed(columns: Columns, parsed: ParsedFile, numeric: tuple[str, ...]) -
     return columns
 
 
+def _with_details(columns: Columns, available: list[str], words: Words, name: str) -> Columns:
+    """Columns with those that are kept beside them, and those of them that are shown."""
+    used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
+    kept = columns.details
+    if kept is None:
+        kept = details.left((each for each in available if not _are_lists(words.get(each, ()))), used)
+    shown = details.usual(filter(None, kept)) if columns.shown is None else columns.shown
+    for column in shown:
+        if column not in (*kept, *columns.text):
+            among = some(filter(None, kept)) or "none"
+            raise DataError(f"{name} keeps no column {column!r} to show with its items; it keeps {among}.")
+    return replace(columns, details=kept, shown=shown)
+
+
 def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
     """DataError where nothing can be imported by these columns."""
     if parsed.vectors is None and not columns.text and not columns.features:
@@ -456,7 +479,8 @@ def read_lines(
 ) -> Items:
     """The items to append of some lines (number, content): each a JSON object with these columns, or else a text; and
     of lines that are too long, which have no content. width: as in `read`."""
-    wanted = [column for column in (*columns.text, columns.label, columns.id, *(columns.features or ())) if column]
+    more = (*(columns.features or ()), *(columns.details or ()))
+    wanted = [column for column in (*columns.text, columns.label, columns.id, *more) if column]
     parsed = ParsedFile(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
     return _items(parsed, columns, "the feed", known, width=width)
 
@@ -480,6 +504,7 @@ class _Kept:
     texts: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     numbers: array[float] = field(default_factory=lambda: array("d"))
+    details: list[str | None] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
@@ -489,11 +514,12 @@ class _Kept:
         self.skipped[reason] = count + 1, first
 
     def add(self, line: int, entry: Entry, row: int) -> None:
-        id, text, label, numbers = entry
+        id, text, label, numbers, details = entry
         self.ids.append(id)
         self.texts.append(text)
         self.labels.append(sys.intern(label))
         self.numbers.extend(numbers)
+        self.details.append(details)
         self.rows.append(row)
         count, first = self.words.get(label, (0, line))
         self.words[label] = count + 1, first
@@ -541,6 +567,7 @@ def _items(
         np.array([y_of.get(label, 0) for label in kept.labels], np.int8),
         kept.skipped,
         classes,
+        details=kept.details if columns.details else None,
     )
 
 
@@ -555,12 +582,13 @@ def _meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: 
 def _selector(available: list[str], columns: Columns, name: str, made: Callable[[int], str], width: int = 0) -> Select:
     """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids.
     width: how many numbers stand beside a text (0: as many as beside the first)."""
-    features = columns.features or ()
-    for column in (*columns.text, columns.label, columns.id, *features):
+    features, kept = columns.features or (), columns.details or ()
+    for column in (*columns.text, columns.label, columns.id, *features, *kept):
         if column is not None and column not in available:
             raise DataError(f"{name} has no column {column!r}; its columns are {some(available) or 'numbers only'}.")
     place = {column: at for at, column in enumerate(available)}
     text_at, features_at = [place[column] for column in columns.text], [place[column] for column in features]
+    details_at = [place[column] if column else None for column in kept]
     label_at, id_at = (place[column] if column else None for column in (columns.label, columns.id))
 
     def select(line: int, cells: Cells | str) -> Entry | str:
@@ -570,6 +598,7 @@ def _selector(available: list[str], columns: Columns, name: str, made: Callable[
         try:
             text = "\n".join(part for at in text_at if (part := word_of(cells[at])).strip())
             id, label = ("" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at))
+            beside = details.cells("" if at is None else cells[at] for at in details_at)
         except RecursionError:  # an object in an object in an object
             return BROKEN
         if text_at and not text:
@@ -583,7 +612,7 @@ def _selector(available: list[str], columns: Columns, name: str, made: Callable[
             return OTHER_LENGTH
         if not is_whole(f"{id}{text}{label}"):
             return SURROGATE
-        return id or made(line), text, label, numbers
+        return id or made(line), text, label, numbers, beside
 
     return select
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from array import array
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -55,6 +54,21 @@ class WordSets(NamedTuple):
         return np.diff(np.append(0, np.cumsum(self.numbers >> 32 < held))[self.ends])
 
 
+class TermCounts(NamedTuple):
+    """The distinct terms of texts, and how often (int32) each text (row) holds each of them."""
+
+    terms: list[str]
+    counts: sparse.csr_array
+
+
+class _Numbers(dict[str, int]):
+    """Names by number, from 0 in the order in which they are first asked for."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = number = len(self)
+        return number
+
+
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """Terms (place = column), the number of documents that hold each (int64), and the settings that found them.
@@ -78,25 +92,29 @@ class Vocabulary:
 
     def read(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[sparse.csr_array, WordSets]:
         """The rows of texts, as `transform` makes them, and their words."""
-        row_ends, columns, counts = array("q", [0]), array("i"), array("d")
-        word_ends, words = array("q", [0]), array("q")
-        for text in _reported(texts, progress):
-            terms = _terms(text, self.settings)
-            own = {term for term in terms if _is_word(term)}
-            words.extend(sorted(self._numbers.get(word) or self._number(word) for word in own))
-            word_ends.append(len(words))
-            found = (column for term in terms if (column := self._column(term)) is not None)
-            row = sorted(Counter(found).items())
-            columns.extend(column for column, _ in row)
-            counts.extend(count for _, count in row)
-            row_ends.append(len(columns))
-        values, places = np.array(counts), np.array(columns)
+        return self.rows(count(texts, self.settings, progress))
+
+    def rows(self, texts: TermCounts) -> tuple[sparse.csr_array, WordSets]:
+        """The same of texts whose terms are counted already."""
+        found = [self._column(term) for term in texts.terms]
+        columns = np.array([-1 if column is None else column for column in found], np.int32)
+        made = _regrouped(texts.counts, columns, len(self.terms))
+        values: np.ndarray = made.data.astype(np.float64)
         if self.settings["sublinear"]:
             values = _log(values, self.settings) + 1
-        ends = np.array(row_ends, sparse.get_index_dtype(maxval=len(columns)))
-        values *= self._inverse_frequency[places]
-        made = sparse.csr_array((values, places, ends), (len(ends) - 1, len(self.terms)))
-        return made, WordSets(np.array(words), np.array(word_ends))
+        values *= self._inverse_frequency[made.indices]
+        return sparse.csr_array((values, made.indices, made.indptr), made.shape), self._words(texts)
+
+    def _words(self, texts: TermCounts) -> WordSets:
+        words = [place for place, term in enumerate(texts.terms) if _is_word(term)]
+        numbers = np.array(
+            [self._numbers.get(term) or self._number(term) for term in map(texts.terms.__getitem__, words)], np.int64
+        )
+        order = np.argsort(numbers, kind="stable")
+        ranks = np.full(len(texts.terms), -1, np.int32)
+        ranks[np.array(words, int)[order]] = np.arange(len(words))
+        made = _regrouped(texts.counts, ranks, len(words))
+        return WordSets(numbers[order][made.indices], made.indptr.astype(np.int64))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """(start, end, column) of each single-word term in a text that has a column, to highlight it; `rich` ones have
@@ -163,7 +181,12 @@ class Vocabulary:
         return {term: column for column, term in enumerate(self.terms)}
 
 
-def fit(
+def fit(texts: Sequence[str], **settings: Any) -> Vocabulary:
+    """The vocabulary of texts, under the settings of `fit_count`."""
+    return fit_count(texts, **settings)[0]
+
+
+def fit_count(
     texts: Sequence[str],
     *,
     tokenizer: str = "words",
@@ -174,8 +197,9 @@ def fit(
     lowercase: bool = True,
     new: int = 0,
     progress: Progress | None = None,
-) -> Vocabulary:
-    """The vocabulary of texts: the `max_terms` most frequent of the terms that at least `min_df` of them hold.
+) -> tuple[Vocabulary, TermCounts]:
+    """The vocabulary of texts, which is the `max_terms` most frequent of the terms that at least `min_df` of them hold;
+    and their terms, for `Vocabulary.rows`.
 
     A term is up to `ngrams` words; `sublinear` takes 1 + log of a count; `new` columns are shared by all other terms.
     ValueError where no term is left.
@@ -191,10 +215,9 @@ def fit(
         "sublinear": sublinear,
         "lowercase": lowercase,
     }
-    frequency: Counter[str] = Counter()
-    for text in _reported(texts, progress):
-        frequency.update(set(_terms(text, settings)))
-    often = [(-count, term) for term, count in frequency.items() if count >= min_df]
+    counted = count(texts, settings, progress)
+    frequency = dict(zip(counted.terms, np.bincount(counted.counts.indices, minlength=len(counted.terms)).tolist()))
+    often = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
     most_texts = RICH_MAX_DF * len(texts)
     if tokenizer == "rich":
         often = [each for each in often if -each[0] <= most_texts and not _is_letter(each[1])] or often
@@ -203,10 +226,47 @@ def fit(
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in most)
     if new:
-        frequent = {term for term, count in frequency.items() if count > most_texts}
+        frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}
         settings |= {"new": new, "frequent": sorted(frequent.difference(terms))}
         terms += [f"new:{k}" for k in range(new)]
-    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings)
+    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings), counted
+
+
+def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None) -> TermCounts:
+    """The terms of texts, under the settings of a vocabulary."""
+    tokenizer, lowercase, single = settings["tokenizer"], settings["lowercase"], settings["ngrams"] == 1
+    find = re.compile(settings["pattern"]).findall if single else partial(_terms, settings=settings)
+    of_token = _of_token if single else lambda token, *_: (token,)
+    tokens, terms = _Numbers(), _Numbers()
+    found, sizes = [np.zeros(0, np.int32)], list[int]()
+    for start in range(0, len(texts), CHUNK):
+        lists = [*map(find, texts[start : start + CHUNK])]
+        found.append(np.fromiter(map(tokens.__getitem__, chain.from_iterable(lists)), np.int32))
+        sizes += map(len, lists)
+        if progress:
+            progress(min(start + CHUNK, len(texts)), len(texts))
+    parts = [of_token(token, tokenizer, lowercase) for token in tokens]
+    numbers = np.fromiter(map(terms.__getitem__, chain.from_iterable(parts)), np.int32)
+    of_texts, of_tokens = _holding(np.concatenate(found), sizes), _holding(numbers, [*map(len, parts)])
+    counts = of_texts @ of_tokens
+    counts.sum_duplicates()
+    return TermCounts([*terms], counts)
+
+
+def _holding(numbers: np.ndarray, sizes: list[int]) -> sparse.csr_array:
+    """How often each row holds each number, of rows that have so many."""
+    ends = np.cumsum([0, *sizes], dtype=sparse.get_index_dtype(maxval=numbers.size))
+    return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), numbers.max(initial=-1) + 1))
+
+
+def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> sparse.csr_array:
+    """Counts whose columns are others, which may be the same for several; -1 leaves them out."""
+    places = columns[counts.indices]
+    kept = places >= 0
+    ends = np.append(0, np.cumsum(kept))[counts.indptr].astype(counts.indptr.dtype)
+    made = sparse.csr_array((counts.data[kept], places[kept], ends), (counts.shape[0], width))
+    made.sum_duplicates()  # and sorts
+    return made
 
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:
@@ -266,10 +326,3 @@ def _is_word(term: str) -> bool:
 def _numbered(word: str, texts: int) -> int:
     """The number of a word that so many texts hold."""
     return min(texts, 2**30) << 32 | crc32(word.encode(errors="surrogatepass"))
-
-
-def _reported(texts: Sequence[str], progress: Progress | None) -> Iterator[str]:
-    for done, text in enumerate(texts, 1):
-        yield text
-        if progress and (done % CHUNK == 0 or done == len(texts)):
-            progress(done, len(texts))

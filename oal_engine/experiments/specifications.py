@@ -224,9 +224,10 @@ def typed(text: str, key: str) -> str | list[float | str]:
 
 
 def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
-    """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given."""
+    """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given,
+    and none of an algorithm that tunes itself."""
     strategy = chosen(name)
-    if tune != "none" and not values:
+    if tune != "none" and not values and not strategy.tunes_itself:
         values = {key: spec.grid for key, spec in declared(strategy.learner, strategy.rule).items() if spec.grid}
     if "rho" in values and strategy.rho is not None:
         raise ExperimentError(f"rho of {name} is fixed at {strategy.rho:g}. Got {values['rho']}.")

@@ -86,8 +86,15 @@ def lane_sum(typing, w, first, x, start, count, squares):
 
 
 @njit(**INLINE)
+def _in_order(order, t):
+    """Whether the rows come one after the other, which the processor sees by itself."""
+    last = min(t + AHEAD, order.size - 1)
+    return order[last] - order[t] == last - t
+
+
+@njit(**INLINE)
 def _prefetch_table(values, columns, step, order, t):  # the step is a constant: a division costs a tenth of a round
-    if t + AHEAD < order.size:
+    if t + AHEAD < order.size and not _in_order(order, t):
         start = order[t + AHEAD] * columns
         for k in range(start, start + columns, step):
             prefetch_line(values, k)
@@ -102,13 +109,16 @@ class SparseRows(NamedTuple):
     columns: int
 
     def span(self, i):
-        return range(self.indptr[i], self.indptr[i + 1])
+        i = np.uintp(i)  # an unsigned index spares the check for a negative one
+        return range(self.indptr[i], self.indptr[i + np.uintp(1)])
 
     def entry(self, i, k):
-        k = np.uintp(k)  # an unsigned index spares the check for a negative one
+        k = np.uintp(k)
         return self.indices[k], self.values[k]
 
     def prefetch(self, order, t):
+        if _in_order(order, t):
+            return
         if t + 2 * AHEAD < order.size:
             prefetch_line(self.indptr, order[t + 2 * AHEAD])
         if t + AHEAD < order.size:

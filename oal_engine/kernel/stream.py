@@ -102,15 +102,15 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
     rho, theta = _rho(objective), objective.theta
     while t < stop:
         prefetch(rows, order, t)
-        i = order[t]
+        i = order[np.uintp(t)]
         x = Row(rows, i)
         p, predicted = predict(learner, x, theta)
         v = variance(learner, x) if needs_variance(rule) else 0.0
         check, pi = chances(asking, t, probability(rule, learner, x, p, v, rho, theta, t + 1), predicted)
         u = draw(seed, t)
         asked = u < pi
-        a, b = count_index(learner, predicted, y[i])
-        counts[a, b, int(asked)] += 1
+        a, b = count_index(learner, predicted, y[np.uintp(i)])
+        counts[np.uintp(a), np.uintp(b), np.uintp(asked)] += 1
         if asked or every:
             return Question(t, p, v, pi, u, int(u < check), predicted)
         t += 1
@@ -324,11 +324,11 @@ def replay(
     budget = plan.budget if plan else rounds if budget is None else int(budget)
     if budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
-    known = range(1, classes(learner) + 1) or (-1, 1)
-    wrong = np.setdiff1d(y, known)
-    if wrong.size:
+    known, given = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
+    whole = (given >= known[0]) & (given <= known[-1]) & (given == given.astype(np.int8)) & (given != 0)
+    if not whole.all():
         allowed = f"{known[0]} {'to' if classes(learner) else 'or'} {known[-1]}"
-        raise ValueError(f"a replay needs a label {allowed} for every row. Got {wrong[0]}.")
+        raise ValueError(f"a replay needs a label {allowed} for every row. Got {given[~whole].min()}.")
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
     curve = np.array([empty(classes(learner))] * marks.size)
     questions = np.zeros((min(budget, rounds) if log else 0, 3))

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,8 @@ from secrets import token_hex
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
-Lots: TypeAlias = Iterator[list[tuple[Any, ...]]]  # some rows at a time
+Part: TypeAlias = tuple[Sequence[Any], ...]  # some rows, column by column
+Parts: TypeAlias = Iterator[Part]
 
 CHUNK = 2000  # rows that are in memory at a time
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
@@ -34,11 +35,24 @@ HEADS = {  # how the tables of sessions and models begin, by which an import kno
 
 
 class OutputTable(NamedTuple):
-    """Columns {name: int, float or str}, rows as tuples, and how many there are (None: nobody knows)."""
+    """Columns {name: int, float or str}, the rows, some at a time, and how many there are (None: nobody knows)."""
 
     columns: dict[str, type]
-    rows: Iterable[tuple[Any, ...]]
+    parts: Iterable[Part]
     total: int | None = None
+
+    @classmethod
+    def of_rows(
+        cls, columns: dict[str, type], rows: Iterable[tuple[Any, ...]], total: int | None = None, lot: int = CHUNK
+    ) -> "OutputTable":
+        """A table of rows as tuples, so many at a time."""
+        left = iter(rows)
+        return cls(columns, (tuple(zip(*some)) for some in iter(lambda: list(islice(left, lot)), [])), total)
+
+    @property
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows as tuples, one by one."""
+        return (row for part in self.parts for row in zip(*part))
 
 
 def chunks(size: int) -> Iterator[range]:
@@ -56,19 +70,21 @@ def unguarded(cells: Iterable[str]) -> list[str]:
     return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
 
 
-def _csv(table: OutputTable, lots: Lots, file: BinaryIO) -> None:
+def _csv(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
     with text(file) as words:
         writer = csv.writer(words)
-        writer.writerow(table.columns)
-        for lot in lots:
-            writer.writerows(map(guarded, row) for row in lot)
+        writer.writerow(map(guarded, table.columns))
+        kinds = table.columns.values()
+        for part in parts:
+            writer.writerows(zip(*(map(guarded, cells) if kind is str else cells for kind, cells in zip(kinds, part))))
             words.flush()
 
 
-def _jsonl(table: OutputTable, lots: Lots, file: BinaryIO) -> None:
+def _jsonl(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
     with text(file) as words:
-        for lot in lots:
-            words.writelines(json.dumps(dict(zip(table.columns, row)), ensure_ascii=False) + "\n" for row in lot)
+        for part in parts:
+            rows = (dict(zip(table.columns, row)) for row in zip(*part))
+            words.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             words.flush()
 
 
@@ -82,38 +98,32 @@ def text(file: BinaryIO) -> Iterator[io.TextIOWrapper]:
         words.detach()
 
 
-def _parquet(table: OutputTable, lots: Lots, file: BinaryIO) -> None:
+def _parquet(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in table.columns.items()])
     with parquet.ParquetWriter(file, schema) as writer:
-        for lot in lots:
-            columns = zip(*lot) if lot else [()] * len(schema)
-            writer.write_batch(pa.record_batch([pa.array(*each) for each in zip(columns, schema.types)], schema))
+        for part in parts:
+            writer.write_batch(pa.record_batch([pa.array(*each) for each in zip(part, schema.types)], schema))
 
 
 FORMATS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
 
 
-def write(
-    table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None, lot: int = CHUNK
-) -> None:
-    """Write a table to an open binary file as csv, jsonl or parquet; progress: a function of (rows done, in all).
+def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None) -> None:
+    """Write a table to an open binary file as csv, jsonl or parquet; progress: a function of (rows done, in all)."""
 
-    lot: rows that are kept back before some are written.
-    """
-
-    def lots() -> Lots:
-        done, left = 0, iter(table.rows)
-        while some := list(islice(left, lot)):
-            yield some
-            done += len(some)
+    def parts() -> Parts:
+        done = 0
+        for part in table.parts:
+            yield part
+            done += len(part[0])
             if progress and table.total:
                 progress(done, table.total)
 
-    FORMATS[kind](table, lots(), file)
+    FORMATS[kind](table, parts(), file)
 
 
 @contextmanager

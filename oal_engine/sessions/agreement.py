@@ -1,4 +1,5 @@
-"""How far the people of a session agree, from the questions that a coin gave to two of them.
+"""How far the people of a session agree, from the questions that a coin gave to two of them, and how far each agrees
+with themselves, from those that a coin asked of them again.
 
 An item that was asked for with probability pi stands for 1 / pi items of the stream, so that agreement is about the
 stream and not about what the model picks.
@@ -16,14 +17,15 @@ from .estimates import Estimate
 from .log import Entry
 from .session import Session
 
-LEAST = 10  # pairs of answers for a number
+LEAST = 10  # pairs of answers of two people for a number
+LEAST_AGAIN = 5  # of one person
 RESAMPLES, TAIL = 2000, 2.5  # of the bootstrap, and percent of its distribution beyond each end of an interval
 
 
 @dataclass(frozen=True)
 class Twice:
-    """A question that two people answered: its entry in the log, the label first given, who gave the second answer, and
-    that label."""
+    """A question that was answered twice, by two people or by the same one again: its entry in the log, the label first
+    given, who gave the second answer, and that label."""
 
     entry: Entry
     first: int
@@ -46,7 +48,8 @@ class Agreement:
 @dataclass(frozen=True)
 class Person:
     """What somebody has done: labels that stand, second answers, late ones, the median of the seconds that an answer
-    took, and whether they have a question now."""
+    took, whether they have a question now, the answers given again, and the share of these that were the same (None
+    with fewer than LEAST_AGAIN)."""
 
     name: str
     labels: int
@@ -54,15 +57,18 @@ class Person:
     late: int
     time: float | None
     here: bool
+    again: int
+    same: Estimate | None
 
 
-def twice(session: Session) -> list[Twice]:
-    """The questions that have two answers, none of them a skip, in order."""
+def twice(session: Session, kind: str = "second") -> list[Twice]:
+    """The questions that have two answers, none of them a skip, in the order of the second one. kind: second, of
+    another person, or again, of the same one."""
     log = {entry.id: entry for entry in session.log}
     return [
         Twice(entry, entry.first, row["annotator"], row["label"])
         for row in session.store.opinions(session.id)
-        if row["kind"] == "second" and row["label"] and (entry := log.get(row["question"])) and entry.first
+        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
     ]
 
 
@@ -118,8 +124,18 @@ def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:
 
 
 def differing(pairs: Sequence[Twice]) -> list[Twice]:
-    """The questions on which two people differ and nobody has decided: no answer was corrected."""
+    """The questions whose two answers differ and where nobody has decided: no answer was corrected."""
     return [pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected]
+
+
+def consistency(pairs: Sequence[Twice]) -> Estimate | None:
+    """The share of the questions that one person answered the same both times, with its interval (Wilson 1927)."""
+    if len(pairs) < LEAST_AGAIN:
+        return None
+    from scipy.stats import binomtest
+
+    found = binomtest(sum(pair.first == pair.second for pair in pairs), len(pairs))
+    return Estimate(found.statistic, *found.proportion_ci(method="wilson"))
 
 
 def people(session: Session) -> list[Person]:
@@ -132,11 +148,13 @@ def people(session: Session) -> list[Person]:
             own += [entry.seconds] if entry.seconds is not None else []
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
+    again = twice(session, "again")
     here = session.present
     return [
         Person(
             name, labels[name], kinds[name, "second"], kinds[name, "late"],
             median(times[name]) if times.get(name) else None, name in here,
+            len(pairs := [pair for pair in again if pair.other == name]), consistency(pairs),
         )
         for name in sorted({*times, *here, *(name for name, _ in kinds)})
     ]  # fmt: skip

@@ -254,8 +254,9 @@ def _write(source: IO[bytes], new: Path) -> None:
         os.fsync(file.fileno())
 
 
-def restore(path: Path | str, target: Path | str, force: bool = False) -> list[Finding]:
-    """Replace a database and its rows by those of a backup, all or nothing; the findings of its check.
+def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[list[Finding], Path | None]:
+    """Replace a database and its rows by those of a backup, all or nothing; the findings of the backup's check, and
+    where the database that was there is kept, for it was damaged (None: it was not).
 
     The database and its rows must be sound; sessions need not verify, as another version of the engine may have made
     them.
@@ -271,18 +272,23 @@ def restore(path: Path | str, target: Path | str, force: bool = False) -> list[F
         broken = [finding for finding in findings if finding.problem and finding.part != "session"]
         if broken:
             raise BackupError(f"{path} is damaged, and nothing was restored: {broken[0]}.")
-        old = _recovered(target, log)
+        old, sound = _recovered(target, log)
+        kept = None if sound else target.with_name(f"{target.stem}.damaged-{datetime.now(UTC):{BACKUP}}.db")
         with ExitStack() as folders:
             _move_rows(store, target, folders)
             store.close()
             _check_unused(target)
+            if kept:  # the answers since the backup are nowhere else
+                _link(target, kept)
+                if log.exists():
+                    _link(log, kept.with_name(f"{kept.name}-wal"))
             for left in ("-wal", "-shm"):  # SQLite would take them for those of the new file
                 target.with_name(target.name + left).unlink(missing_ok=True)
             store.path.replace(target)
         _sync(target.resolve().parent)
     for folder in old:
         shutil.rmtree(folder, ignore_errors=True)
-    return findings
+    return findings, kept
 
 
 def _check_unused(path: Path) -> None:
@@ -295,14 +301,14 @@ def _check_unused(path: Path) -> None:
                 raise BackupError(f"{path} is open in another process: stop the server first.") from None
 
 
-def _recovered(target: Path, log: Path) -> list[Path]:
-    """The folders of rows of the database that will be replaced, if it can be read; what its write-ahead log holds is
-    written into it, so that it is whole until the backup takes its place."""
-    with suppress(StoreError):
-        if target.exists():
-            with closing(Store(target, read_only=not log.exists())) as store:
-                return [store.folder / row["folder"] for row in store.datasets()]
-    return []
+def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
+    """The folders of rows of the database that will be replaced, if it can be read, and whether it is sound, or not
+    there; what its write-ahead log holds is written into it, so that it is whole until the backup takes its place."""
+    if not target.exists():
+        return [], True
+    with suppress(StoreError), closing(Store(target, read_only=not log.exists())) as store:
+        return [store.folder / row["folder"] for row in store.datasets()], not store.problems()
+    return [], False
 
 
 def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:

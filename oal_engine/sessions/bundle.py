@@ -17,10 +17,10 @@ from ..datasets import Dataset
 from ..datasets.prior import Prior
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy
-from ..output.jsonlines import LONGEST_LINE, JsonLinesError, checked, lines, number, or_none, time, whole, words
+from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .log import Answered, Changed, Corrected, from_json
-from .settings import MOST_LABELS, Options, create
+from .settings import LONGEST_TAG, MOST_LABELS, Options, create
 
 FORMAT = 2
 DATASET = ("name", "items", "features")
@@ -55,15 +55,16 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
     parts = dict(zip(KINDS, (*history[:-1], digests)))
     for question in history.questions:
-        if not question["overlap"]:
-            del question["overlap"]
+        for coin in COINS:
+            if not question[coin]:
+                del question[coin]
     head = {
         "oal_session": FORMAT,
         "engine": __version__,
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
         "settings": {key: settings[key] for key in HEAD}
         | ({"prior": prior} if prior else {})
-        | {name: settings[name] for name, usual in ADDED.items() if settings[name] != usual},
+        | {name: settings[name] for name, (usual, _) in ADDED.items() if settings[name] != usual},
     }
     rows = (
         {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind] if key in row}
@@ -76,12 +77,20 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
 
 # Reading
 
+
+def names(value: Any) -> bool:
+    """Whether a value is a list of names."""
+    return isinstance(value, list) and all(map(words(500), value))
+
+
 PLACED = ("id", "parent", "question")  # columns that refer to questions, which count from 1 in a file
 QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
     "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
+    "repeat": whole(0, 1),
 }  # fmt: skip
+COINS = ("overlap", "repeat")  # columns of a question that earlier versions do not know: a file leaves out zeros
 LABEL = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
@@ -100,16 +109,26 @@ ADDITION = {
 HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
 OPINION = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
-    "kind": lambda value: value in ("second", "late"), "answered_at": time, "seconds": or_none(number),
+    "kind": lambda value: value in ("second", "late", "again"), "answered_at": time, "seconds": or_none(number),
+    "undone_at": or_none(time), "undone_by": or_none(words(200)),
+}  # fmt: skip
+TAG = {
+    "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
+    "tagged_at": time,
 }  # fmt: skip
 DIGEST = {"answers": whole(1), "digest": words(64)}
 KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
-    "opinion": OPINION, "digest": DIGEST,
+    "opinion": OPINION, "tag": TAG, "digest": DIGEST,
 }  # parts of `History`  # fmt: skip
 # Kinds that earlier versions do not know: a file without any does not count them in its last line.
-LATER = ("addition", "happened", "opinion")
-ADDED = {"floor": 0.0, "overlap": 0.0, "lease": 300.0}  # settings that these do not know, and their usual values
+LATER = ("addition", "happened", "opinion", "tag")
+# Settings that these do not know: their usual values, and what they may be.
+ADDED: dict[str, tuple[Any, Check]] = {
+    "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
+    "shown": (None, or_none(names)),
+    "tags": (None, or_none(names)),
+}  # fmt: skip
 END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -119,14 +138,12 @@ HEAD = {
     **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), number),
     **dict.fromkeys(("algorithm", "learner", "rule", "metric"), words(200)),
     "positive_class": or_none(words(500)),
-    "classes": or_none(lambda value: isinstance(value, list) and all(map(words(500), value))),
+    "classes": or_none(names),
     "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
     and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
 }  # fmt: skip
 PRIOR = {
-    **dict.fromkeys(
-        ("words", "items", "unknown"), lambda value: isinstance(value, list) and all(map(words(500), value))
-    ),
+    **dict.fromkeys(("words", "items", "unknown"), names),
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
@@ -145,10 +162,11 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     if head.get("oal_session") != FORMAT:
         raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
     settings = head.get("settings")
-    known = settings.pop("prior", None) if isinstance(settings, dict) else None
-    added = {name: settings.pop(name, usual) for name, usual in ADDED.items()} if isinstance(settings, dict) else ADDED
+    own = settings if isinstance(settings, dict) else {}
+    known = own.pop("prior", None)
+    added = {name: own.pop(name, usual) for name, (usual, _) in ADDED.items()}
     settings = checked(settings, HEAD, 1, "head of a session")
-    settings |= checked(added, dict.fromkeys(ADDED, number), 1, "head of a session")
+    settings |= checked(added, {name: allowed for name, (_, allowed) in ADDED.items()}, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
     if known is not None:
         settings["prior"] = _prior(known, bound["features"])
@@ -162,7 +180,7 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         if "questions" in line:
             line = {f"{kind}s": 0 for kind in LATER} | line
         elif "branch" in line:
-            line.setdefault("overlap", 0)
+            line = dict.fromkeys(COINS, 0) | line
         kinds = KINDS | {"end": END}
         kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
@@ -174,9 +192,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    questions, labels, notes, marks, additions, shared, opinions, digests = parts.values()
+    questions, labels, notes, marks, additions, shared, opinions, tags, digests = parts.values()
     stored = {line["answers"]: line["digest"] for line in digests}
-    return head, History(questions, labels, notes, marks, additions, shared, opinions, stored)
+    return head, History(questions, labels, notes, marks, additions, shared, opinions, tags, stored)
 
 
 def _prior(known: object, features: int) -> Prior:
@@ -247,8 +265,8 @@ def _check_questions(history: History, items: int, allowed: Sequence[int]) -> No
             raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
             raise JsonLinesError(f"question {place} has a class that the session does not have.")
-    if any(line["item"] >= items for line in history.notes + history.marks):
-        raise JsonLinesError("a note or a mark is about an item that the data set does not have.")
+    if any(line["item"] >= items for line in history.notes + history.marks + history.tags):
+        raise JsonLinesError("a note, a mark or a tag is about an item that the data set does not have.")
     numbers = sorted(question["number"] for question in history.questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
         raise JsonLinesError("the numbers of the questions have gaps.")

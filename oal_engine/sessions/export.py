@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets import columns_of
 from ..kernel import rows
-from ..output.tables import OutputTable, chunks, whole, write
+from ..output.tables import OutputTable, Part, chunks, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
 from .log import read_entries
@@ -29,20 +30,20 @@ def labels(store: Store, session: int) -> OutputTable:
     exported too.
     """
     settings, log, notes = Settings.read(store, session), read_entries(store, session), store.notes(session)
-    words = settings.answers
+    words, more = settings.answers, _More(store, settings, LABELS)
 
     def each() -> Iterator[tuple[Any, ...]]:
         for part in chunks(len(log)):
             entries = log[part.start : part.stop]
-            for entry, item in zip(entries, _items(store, settings.dataset, [each.item for each in entries], True)):
+            for entry, item in zip(entries, more.items([each.item for each in entries], True)):
                 row = vars(entry) | item | {
                     "session": session, "round": entry.round + 1, "label": entry.label or None,
                     "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
                     "note": notes.get(entry.item),
                 }  # fmt: skip
-                yield tuple(row[name] for name in LABELS)
+                yield *(row[name] for name in LABELS), *item["more"]
 
-    return OutputTable(LABELS, each(), len(log))
+    return OutputTable.of_rows(LABELS | more.columns, each(), len(log))
 
 
 DECISIONS = {
@@ -57,11 +58,12 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     decided, words = session.decided, session.settings.answers
     answers = {entry.round: (entry.audit, entry.label) for entry in session.log}
     columns = DECISIONS | ({"text": str} if texts else {})
+    more = _More(session.store, session.settings, columns)
 
     def each() -> Iterator[tuple[Any, ...]]:
         for t in chunks(decided[0].size):
             part = slice(t.start, t.stop)
-            items = _items(session.store, session.dataset.id, session.order[part].tolist(), texts)
+            items = more.items(session.order[part].tolist(), texts)
             for k, item, *made in zip(t, items, *(values[part].tolist() for values in decided)):
                 margin, predicted, asked = made
                 audit, label = answers.get(k, (0, None))
@@ -69,9 +71,9 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
                     "round": k + 1, "margin": margin, "predicted": predicted, "asked": int(asked), "audit": audit,
                     "label": label or None, "class": words[label],
                 }  # fmt: skip
-                yield tuple(row[name] for name in columns)
+                yield *(row[name] for name in columns), *item["more"]
 
-    return OutputTable(columns, each(), decided[0].size), certainty.of_session(session)
+    return OutputTable.of_rows(columns | more.columns, each(), decided[0].size), certainty.of_session(session)
 
 
 OPINIONS = {
@@ -81,22 +83,23 @@ OPINIONS = {
 
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """The answers of one more person to a question of several people, which a coin asked for (second) or which came too
-    late (late), beside the first answer and the one that stands."""
+    """The answers to a question besides its label, which a coin asked of one more person (second) or of the same one
+    (again), or which came too late (late), beside the first answer and the one that stands."""
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
     rows = [(row, entry) for row in session.store.opinions(session.id) if (entry := log.get(row["question"]))]
     columns = OPINIONS | ({"text": str} if texts else {})
+    more = _More(session.store, session.settings, columns)
 
     def each() -> Iterator[tuple[Any, ...]]:
-        items = _items(session.store, session.dataset.id, [entry.item for _, entry in rows], texts)
+        items = more.items([entry.item for _, entry in rows], texts)
         for (row, entry), item in zip(rows, items):
             values = row | item | {
                 "number": entry.number, "class": words[row["label"]], "first_annotator": entry.annotator,
                 "first": words[entry.first], "stands": words[entry.label], "probability": entry.probability,
             }  # fmt: skip
-            yield tuple(values[name] for name in columns)
+            yield *(values[name] for name in columns), *item["more"]
 
-    return OutputTable(columns, each(), len(rows)), None
+    return OutputTable.of_rows(columns | more.columns, each(), len(rows)), None
 
 
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
@@ -119,26 +122,50 @@ def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTabl
     ranking = np.argsort(-outcome.margins(session), kind="stable")
     ranking = ranking[kept[ranking]]
     answers, words = {entry.round: entry.label for entry in session.log}, session.settings.answers
-
-    def each() -> Iterator[tuple[Any, ...]]:
-        for place in chunks(ranking.size):
-            t = ranking[place.start : place.stop]
-            results = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
-            items = _items(session.store, dataset.id, order[t].tolist(), texts)
-            for rank, k, item, prediction in zip(place, t.tolist(), items, results):
-                label = answers.get(k)
-                row = rank + 1, item["id"], item["position"], k + 1, *prediction, int(k in answers), label or None
-                yield *row, words[label], *([item["text"]] if texts else ())
-
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
-    return OutputTable(columns, each(), ranking.size), str(made.calibration)
+    more = _More(session.store, session.settings, columns)
+
+    def parts() -> Iterator[Part]:
+        ids = session.store.ids(dataset.id)  # of all at once, as they are wanted in another order
+        for place in chunks(ranking.size):
+            t = ranking[place.start : place.stop]
+            predicted = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
+            positions, rounds = order[t].tolist(), t.tolist()
+            given = [answers.get(k) for k in rounds]
+            items = [*more.items(positions, texts)] if texts or more.columns else []
+            yield (
+                range(place.start + 1, place.stop + 1), [ids[k] for k in positions], positions, (t + 1).tolist(),
+                *predicted, [int(k in answers) for k in rounds], [label or None for label in given],
+                [words[label] for label in given], *([[item["text"] for item in items]] if texts else ()),
+                *zip(*(item["more"] for item in items)),
+            )  # fmt: skip
+
+    return OutputTable(columns | more.columns, parts(), ranking.size), str(made.calibration)
 
 
-def _items(store: Store, dataset: int, positions: Collection[int], texts: bool) -> Iterator[Row]:
-    """The items of a data set at some positions, in their order."""
-    by_position = store.items(dataset, positions, texts)
-    return (by_position[position] for position in positions)
+class _More:
+    """The last columns of every table: the tags of the items, where the session has any, and what is kept with them. A
+    column that the table has already gets another name."""
+
+    def __init__(self, store: Store, settings: Settings, taken: Collection[str]):
+        self.store, self.dataset, self.tags = store, settings.dataset, store.tags(settings.id)
+        self.kept = columns_of(store.dataset(settings.dataset)).get("details", ())
+        self.columns: dict[str, type] = {"tags": str} if settings.tags or self.tags else {}
+        for name in self.kept:
+            while name in taken or name in self.columns:
+                name = f"item_{name}"
+            self.columns[name] = str
+
+    def items(self, positions: Collection[int], texts: bool) -> Iterator[Row]:
+        """The items at some positions in their order, each with its cells of these columns as `more`."""
+        by_position = self.store.items(self.dataset, positions, texts)
+        details = self.store.details(self.dataset, positions) if self.kept else {}
+        nothing = [""] * len(self.kept)
+        for position in positions:
+            tags = ["|".join(self.tags.get(position, ()))] if len(self.columns) > len(self.kept) else []
+            words = [*tags, *details.get(position, nothing)]
+            yield by_position[position] | {"more": [word or None for word in words]}
 
 
 # Files

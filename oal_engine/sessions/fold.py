@@ -5,7 +5,7 @@ the data and the events, and on nothing else: the same ones give the same bits.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose
@@ -226,6 +226,12 @@ class Run:
         if own:
             return relabelled(self.dataset.y, own, names or (), self.settings.positive_class)
         return rows.read_only(np.zeros(self.dataset.y.size), np.int8) if names else self.dataset.y
+
+    @property
+    def shown(self) -> Collection[str]:
+        """The columns that are shown with each item, as they are chosen now."""
+        chosen = self.store.shown(self.settings.id) if self.dataset.details else None
+        return self.dataset.shown if chosen is None else chosen
 
     # The fold
 

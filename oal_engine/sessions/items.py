@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, duplicates
+from ..datasets import Dataset, details, duplicates
 from ..kernel.query_rules import QUERY_RULES
 from ..kernel.rows import nonzero
 from . import outcome, top_terms
@@ -35,12 +35,19 @@ class Items:
             weights[[*prior]] -= [*prior.values()]
         if self.run.multiclass:  # what speaks for the predicted class, more than for the others
             weights = weights[:, asked.predicted - 1] - weights.mean(axis=1)
+        parts = [] if text is None else self._parts(item, asked.item, weights)
+        above = above_text(self.run, asked.item, text)
+        heading = [[above.title, 0]] if above.title else []
+        if text and above.begins:
+            heading, parts = _between(parts, 0, len(above.title)), _between(parts, above.begins, len(text))
         return {
             "id": asked.id,
             "number": asked.number,
             "item": asked.item,
             "title": item["id"],
-            "parts": [] if text is None else self._parts(item, asked.item, weights),
+            "heading": heading,
+            "facts": above.facts,
+            "parts": parts,
             "features": self._features(asked.item, weights) if text is None else None,
             "why": why(self.run.settings, asked, place.progress) + self._seen(asked.item),
             "guess": {"label": asked.predicted, "score": _score(asked.margin)} if asked.margin else None,
@@ -103,6 +110,27 @@ class Items:
     def result(self, counts: np.ndarray) -> str:
         """The result in a sentence, for the end of the session."""
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
+
+
+def above_text(run: Run, position: int, text: str | None) -> details.Shown:
+    """What stands above the text of an item: its title, which may be the first line of the text, and other columns of
+    its file."""
+    dataset = run.dataset
+    words = run.store.details(dataset.id, [position]).get(position, []) if dataset.details else []
+    above = details.shown(dataset.details, words, run.shown)
+    if above.title or not (text and dataset.titled):
+        return above
+    return details.headed(above, text)
+
+
+def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:
+    """The parts of a text from one of its characters to another."""
+    at, kept = 0, []
+    for words, weight in parts:
+        if piece := words[max(0, start - at) : max(0, stop - at)]:
+            kept.append([piece, weight])
+        at += len(words)
+    return kept
 
 
 def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> list[tuple[int, str, str]]:

@@ -121,7 +121,7 @@ def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
 @dataclass(frozen=True)
 class StoredQuestion:
     """A waiting question: its id, its number in the session, its round and item, why it was asked (audit: as a random
-    check), and its last answer that was taken back."""
+    check), and its last answer that was taken back. blind: it was answered before, and nothing may tell of that."""
 
     id: int
     number: int
@@ -132,6 +132,7 @@ class StoredQuestion:
     predicted: int
     old: int | None
     audit: int = 0
+    blind: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ class Entry:
     answered_at: str | None
     seconds: float | None
     note: str = field(default="", compare=False)  # the note on its item
+    tags: tuple[str, ...] = field(default=(), compare=False)  # those of its item
 
     @property
     def corrected(self) -> bool:
@@ -167,14 +169,15 @@ class Entry:
         """Whether the answer is another class than predicted."""
         return bool(self.label) and self.label != self.predicted
 
-    def question(self, old: int | None = None) -> StoredQuestion:
+    def question(self, old: int | None = None, blind: bool = False) -> StoredQuestion:
         """The question as it waited."""
         return StoredQuestion(
-            self.id, self.number, self.round, self.item, self.margin, self.probability, self.predicted, old, self.audit
-        )
+            self.id, self.number, self.round, self.item, self.margin, self.probability, self.predicted, old, self.audit,
+            blind,
+        )  # fmt: skip
 
 
-COLUMNS = [column.name for column in fields(Entry)][:-1]
+COLUMNS = [column.name for column in fields(Entry) if column.compare]
 
 
 @dataclass(frozen=True)

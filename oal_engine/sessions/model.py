@@ -31,7 +31,7 @@ from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
 from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
-from ..output.tables import CHUNK, OutputTable
+from ..output.tables import CHUNK, OutputTable, Part
 from ..store import Row
 from . import calibration
 from .calibration import Calibration
@@ -163,15 +163,15 @@ class Model:
         scores: dict[str, type] = {f"score: {name}": float for name in self.classes.values()} if self.multiclass else {}
         return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
 
-    def predictions(self, scores: np.ndarray) -> Iterator[tuple[Any, ...]]:
-        """For each row of scores its margin, the predicted class and its name, the probability or None, and, of K
-        classes, every score."""
+    def predictions(self, scores: np.ndarray) -> Part:
+        """Of all rows of scores the margins, the predicted classes and their names, the probabilities or None, and, of
+        K classes, every score."""
         margins, predicted = self.decided(scores)
         chances = self.calibration(margins)
         given = [None] * margins.size if chances is None else chances.tolist()
-        each = scores.tolist() if self.multiclass else [()] * margins.size
-        for margin, label, chance, more in zip(margins.tolist(), predicted.tolist(), given, each):
-            yield margin, label, self.classes[label], chance, *more
+        names = [self.classes[label] for label in predicted.tolist()]
+        more = scores.T.tolist() if self.multiclass else ()
+        return margins.tolist(), predicted.tolist(), names, given, *more
 
 
 def of_session(session: Session) -> Model:
@@ -236,7 +236,7 @@ def predicted(
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
 
-    def each() -> Iterator[tuple[Any, ...]]:
+    def parts() -> Iterator[Part]:
         left = iter(entries)
         while part := list(islice(left, lot)):
             for line, item, _ in part:
@@ -252,10 +252,10 @@ def predicted(
                 items = [item[1 if model.text else 3] for _, item, _ in good]
             given = np.array([item[3] for _, item, _ in good]) if model.beside else None
             scores = model.scores(model.rows(items, given))
-            for (line, (id, text, *_), _), prediction in zip(good, model.predictions(scores)):
-                yield line, id, *prediction, *([text] if texts else ())
+            ids, words = ([item[k] for _, item, _ in good] for k in (0, 1))
+            yield [line for line, *_ in good], ids, *model.predictions(scores), *([words] if texts else ())
 
-    return OutputTable({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), each())
+    return OutputTable({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), parts())
 
 
 # Files

@@ -168,7 +168,7 @@ def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:
     assert place
     item = place["item"]
     if item and texts:
-        item = {name: item[name] for name in ("title", "parts", "features")}
+        item = {name: item[name] for name in ("title", "heading", "facts", "parts", "features")}
     elif item:
         item = {}
     return place | {"item": item, "moved": place["moved"] if texts else [], "answered": ""}

@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 def page(session: Session) -> bytes:
     """The page of an opened session, which needs neither scripts nor a network."""
-    sections = _quality, _certain, _answers, _learned, _checks, _corrections, _notes, _settings
+    sections = _quality, _certain, _answers, _learned, _checks, _corrections, _tags, _notes, _settings
     parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
 
@@ -273,6 +273,14 @@ def _corrections(session: Session) -> Iterator[str]:
         for e in changed[:SHOWN]
     ]
     yield _table(["", "Question", "First label", "Now", "By", "At"], rows)
+
+
+def _tags(session: Session) -> Iterator[str]:
+    """How many items have each tag."""
+    if tags := session.tags:
+        yield _heading("Tags")
+        counts = Counter(tag for each in tags.values() for tag in each)
+        yield _table(["", "Items"], [(tag, f"{count:,}") for tag, count in counts.most_common()])
 
 
 def _notes(session: Session) -> Iterator[str]:

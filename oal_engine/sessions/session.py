@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
+from math import inf
+from time import monotonic
 
 import numpy as np
 
@@ -40,7 +42,9 @@ from .log import (
 from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
-OVERLAP = 0x2C1B3C6D  # tells the coin of the overlap from that of asking
+OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # tell the coins of a second answer, and of one given again, from asking
+HANDOVER = 5.0  # seconds in which a page that was offered prepared questions has looked again
+REPEAT_AFTER = 20  # answers of somebody before they are asked a question again
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take to be prepared
 
 
@@ -80,6 +84,9 @@ class Session(Run):
         self.id = session
         self._lock = threading.RLock()
         self._branches: dict[int, tuple[State, int | None]] = {}  # by answer: what follows it, and its question's id
+        self._offered = self._wanted = -inf  # when a page was last given these, and when somebody else last came
+        self._comings = 0
+        self._beside: dict[str, int] = {}  # by annotator: the question of their last answer, where it gave no label
         self.version = 0
         self._rebuild()
 
@@ -180,8 +187,9 @@ class Session(Run):
         """Store the question of a state, which follows an answer (`branch`) to its parent, or (None) none alone; its
         id."""
         place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
-        if overlap := self.settings.overlap:
-            place["overlap"] = int(draw(self.settings.seed ^ OVERLAP, state.question.t) < overlap)
+        for coin, seed in (("overlap", OVERLAP), ("repeat", REPEAT)):
+            if share := getattr(self.settings, coin):
+                place[coin] = int(draw(self.settings.seed ^ seed, state.question.t) < share)
         return self.store.put_question(place | self.facts(state.question))
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
@@ -266,6 +274,8 @@ class Session(Run):
     def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
         """The place after each possible answer to a question, where the one that follows is asked already."""
         place, places = self.place_at(following), {}
+        if question.number not in self.state.outstanding:  # it has its label
+            return dict.fromkeys((*self.names, SKIP), place)
         for label in (*self.names, SKIP):
             done, answers = place.progress, dict(place.progress.answers)
             if label == SKIP:
@@ -278,8 +288,12 @@ class Session(Run):
 
     @property
     def branches(self) -> dict[int, Place]:
-        """The place after each possible answer to the waiting question, where it is prepared."""
+        """The place after each possible answer to the waiting question, where it is prepared and nobody else has
+        come."""
         with self._lock:
+            if not self._branches or self.joining:
+                return {}
+            self._offered = monotonic()
             return {
                 label: self.place_of(state, self._waiting(state, following))
                 for label, (state, following) in self._branches.items()
@@ -291,31 +305,49 @@ class Session(Run):
         return self._ids[-1] if self._ids else None
 
     def previous_of(self, annotator: str) -> int | None:
-        """The same of an annotator alone, where several people share the session."""
+        """The same of an annotator alone, where several people share the session, or where they gave no label last."""
         own = (id for id in reversed(self._ids) if self._by[id] == annotator)
-        return next(own, None) if self._shared else self.previous
+        return self._beside.get(annotator) or (next(own, None) if self._shared else self.previous)
 
     # Several people
 
     def held(self, annotator: str) -> list[StoredQuestion]:
-        """The questions that an annotator has: the one to answer now, and where others label too the one after it. Each
-        is stored as theirs before it is shown. Nobody else gets it until the lease of the session has run out."""
+        """The questions that an annotator has: the one to answer now, and the one after it where others label too or
+        where it is one that they are asked again. Each is stored as theirs before it is shown. Nobody else gets it
+        until the lease of the session has run out."""
         with self._lock:
             self.refresh()
-            leases, own = self._leases(annotator)
-            others = any(leases.values())
-            if len(own) < 1 + others and not self.store.read_only:
+            if self._lacks(annotator) and not self.store.read_only:
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
-                    while len(own) < 1 + others and (found := self._next_for(annotator, *self._leases(annotator))):
+                    while self._lacks(annotator) and (found := self._next_for(annotator, *self._leases(annotator))):
                         self.store.lease(found, annotator)
-                        own = [*own, found]
-            return [question for id in own if (question := self._stored(id, annotator))]
+            own = self._leases(annotator)[1]
+            return [question for id in own if (question := self._stored(id))]
+
+    def _lacks(self, annotator: str) -> bool:
+        """Whether an annotator is to get one more question, if there is any."""
+        leases, own = self._leases(annotator)
+        ahead = any(leases.values()) or not {*own}.issuperset(self._repeats(annotator))
+        return len(own) < 1 + ahead
+
+    def _repeats(self, annotator: str) -> list[int]:
+        """The questions to ask an annotator again, who has given enough answers since."""
+        if not self.settings.repeat:
+            return []
+        own = [id for id in self._ids if self._by[id] == annotator]
+        long_ago = {*own[:-REPEAT_AFTER]}
+        return [id for id in self.store.unrepeated(self.id, annotator) if id in long_ago]
 
     @property
     def together(self) -> bool:
-        """Whether several people share the session, or are to."""
-        return bool(self._shared or self.settings.overlap)
+        """Whether several people share the session, or are to, or one is asked some questions again."""
+        return bool(self._shared or self.settings.overlap or self.settings.repeat)
+
+    @property
+    def joining(self) -> bool:
+        """Whether somebody has come who gets a question as soon as no page shows what was prepared for one person."""
+        return monotonic() - self._wanted < HANDOVER
 
     @property
     def present(self) -> set[str]:
@@ -341,21 +373,28 @@ class Session(Run):
             return bool(own or self._free(annotator, leases, own)) or self.state.asks_on
 
     def unseen(self, annotator: str) -> set[int]:
-        """The answered questions whose answers an annotator must not see, who may be asked them."""
-        return {*self.store.single_answers(self.id, annotator)} if self.settings.overlap else set()
+        """The answered questions whose answers an annotator must not see: who may be asked them for a second answer,
+        and who is being asked again."""
+        second = self.store.single_answers(self.id, annotator) if self.settings.overlap else []
+        again = {*self._leases(annotator)[1]}.intersection(self._ids) if self.settings.repeat else set()
+        return again.union(second)
 
     def _free(self, annotator: str, leases: dict[int, bool], own: list[int]) -> list[int]:
-        """The questions that an annotator may have: those that nobody has any more, and those that are to have a second
-        answer."""
+        """The questions that an annotator may have: those that nobody has any more, those that are to have a second
+        answer, and those that they are to be asked again."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.single_answers(self.id, annotator) if self.settings.overlap else []
-        return [id for id in (*waiting, *second) if id not in own and not leases.get(id)]
+        return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and not leases.get(id)]
 
     def _next_for(self, annotator: str, leases: dict[int, bool], own: list[int]) -> int | None:
         """A question for an annotator, of those that there are or one that is asked now; None where there is none."""
         if free := self._free(annotator, leases, own):
             return free[0]
         if not self.state.asks_on:
+            return None
+        if self._branches and monotonic() - self._offered < HANDOVER:
+            self._comings += not self.joining
+            self._wanted = monotonic()
             return None
         before = self.state.number
         self._share()
@@ -374,7 +413,7 @@ class Session(Run):
             self._shared, self._before = 1, None
             self.store.put_shared(self.id, as_json(Grown(self.rounds)))
 
-    def _stored(self, id: int, annotator: str) -> StoredQuestion | None:
+    def _stored(self, id: int) -> StoredQuestion | None:
         """A question that an annotator has, as it waits."""
         number = self._number_of(id)
         if number in self.state.outstanding:
@@ -384,22 +423,24 @@ class Session(Run):
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
         """A question that was answered, with its answer unless `blind`; None where it was not."""
         entry = next((entry for entry in self.log if entry.id == question and entry.label is not None), None)
-        return entry.question(None if blind else entry.label) if entry else None
+        return entry.question(None if blind else entry.label, blind) if entry else None
 
     def _answer_again(
         self, event: str, question: int, label: int, annotator: str, seconds: float | None, highlighted: bool | None
     ) -> None:
-        """Store one more answer to a question that was answered: a second one that was asked for, or one that came too
-        late."""
+        """Store one more answer to a question that was answered: one that was asked for, of a second person or of the
+        same one again, or one that came too late."""
         given = self.store.standing_label(question)
         if not given:
             raise SessionError("this item is not the current question.")
-        if given["annotator"] == annotator or not self.store.leased(question, annotator):
-            raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
         wanted = question in self._leases(annotator)[1]
-        self.store.put_opinion(event, question, label, annotator, "second" if wanted else "late", seconds)
+        if not wanted and (given["annotator"] == annotator or not self.store.leased(question, annotator)):
+            raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
+        asked = "again" if self.store.answered_by(question, annotator) else "second"
+        self.store.put_opinion(event, question, label, annotator, asked if wanted else "late", seconds)
         if wanted:
             self.store.end_lease(question)
+            self._beside = self._beside | {annotator: question}
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
@@ -431,7 +472,9 @@ class Session(Run):
                 self._answer_again(event, question, label, annotator, seconds, highlighted)
                 return
             self.store.put_label(event, question, label, annotator, seconds, highlighted)
+            self.store.undo_opinion(event, question, annotator)  # they answered it before its label was taken back
             self.store.end_lease(question)
+            self._beside = {who: id for who, id in self._beside.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
             self._before = (self.state, self._decisions, self._shared) if prepared or self._shared else None
@@ -453,19 +496,22 @@ class Session(Run):
         waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
 
-    def undo(self, event: str, question: int) -> None:
-        """Take back the last answer, which must be to this question; an event that is known changes nothing. Where
-        several people share the session, nobody else may have a question that was asked since."""
+    def undo(self, event: str, question: int, annotator: str = "") -> None:
+        """Take back the last answer, which must be to this question, or the last one of the annotator where it gave no
+        label; an event that is known changes nothing. Where several people share the session, nobody else may have a
+        question that was asked since."""
         with self._event(event) as new:
             if not new:
+                return
+            if self._beside.get(annotator) == question and self._undo_beside(event, question, annotator):
                 return
             if self._shared and (question != self.previous or not self._undo_shared()):
                 raise AnsweredSince("others have answered since. Correct the answer in the history.")
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            for again in (question, *self._leases(who)[1]):  # it comes before what they have
-                self.store.lease(again, who)
+            self.store.undo_opinion(event, question, who)  # which was about the label that is taken back
+            self._return(question, who)
             self.store.undo_label(question, event)
             self.store.shorten_log(self.id, len(self._ids) - 1)
             number = self._number_of(question)
@@ -482,6 +528,21 @@ class Session(Run):
             if self._changes:  # the question that waited may be asked about another item next time
                 self.store.drop_prepared(self.id)
             self._rebuild()
+
+    def _return(self, question: int, annotator: str) -> None:
+        """Give a question to an annotator before those that they have."""
+        for id in (question, *self._leases(annotator)[1]):
+            self.store.lease(id, annotator)
+
+    def _undo_beside(self, event: str, question: int, annotator: str) -> bool:
+        """Take back an answer that gave no label, and ask for it once more; whether it still stood."""
+        if self._leases(annotator)[0].get(question):
+            raise SessionError("somebody else has this item now, so your answer to it stays.")
+        self._beside = {who: id for who, id in self._beside.items() if who != annotator}
+        undone = self.store.undo_opinion(event, question, annotator)
+        if undone:
+            self._return(question, annotator)
+        return undone
 
     def _undo_shared(self) -> bool:
         """Whether the last answer can be taken back: whoever gave it alone has questions that were asked since."""
@@ -517,6 +578,8 @@ class Session(Run):
                 self._check_budget("an answer to a skipped item")
             position = len(self._ids)
             self.store.put_label(event, question, label, annotator, seconds, highlighted, position, self._end)
+            if question in self._leases(annotator)[1]:  # who decides is not asked for one more answer
+                self.store.end_lease(question)
             self._happened(Corrected(number, label), event)
             self._change(Changed((Corrected(number, label),)))
 
@@ -599,21 +662,37 @@ class Session(Run):
 
     def note(self, event: str, item: int, text: str, annotator: str = "") -> None:
         """Store a note on an item; an empty text removes it."""
-        if not 0 <= item < rows.length(self.dataset.rows):
-            raise SessionError(f"a note must be on an item of the stream. Got {item}.")
+        self._check_item("a note", item)
         self.store.log_version(self.id)  # raises where the session was removed
         self.store.put_note(event, self.id, item, text, annotator)
+
+    def _check_item(self, what: str, item: int) -> None:
+        if not 0 <= item < rows.length(self.dataset.rows):
+            raise SessionError(f"{what} must be on an item of the stream. Got {item}.")
 
     @property
     def notes(self) -> dict[int, str]:
         """The notes that stand, by item."""
         return self.store.notes(self.id)
 
+    def tag(self, event: str, item: int, tag: str, given: bool, annotator: str = "") -> None:
+        """Store that an item has a tag of the session, or has it no more."""
+        self._check_item("a tag", item)
+        names = self.store.session(self.id)["tags"] or []
+        if given and tag not in names:
+            raise SessionError(f"a tag must be one of those of the session: {', '.join(names) or 'none'}. Got {tag}.")
+        self.store.put_tag(event, self.id, item, tag, given, annotator)
+
+    @property
+    def tags(self) -> dict[int, list[str]]:
+        """The tags that items have, by item."""
+        return self.store.tags(self.id)
+
     @property
     def changed(self) -> tuple[int, int]:
         """What decides the next question besides one person's answers: how often labels were corrected, marked to
         train, or added to the budget, and whether others have come; and the rounds."""
-        return self._changes + bool(self._shared), self.rounds
+        return self._changes + bool(self._shared) + self._comings, self.rounds
 
     def earlier(self, answers: int) -> np.ndarray:
         """The learner's weights as they were so many answers ago."""
@@ -632,9 +711,15 @@ class Session(Run):
 
     @property
     def history(self) -> list[Entry]:
-        """The log, with the note on each item."""
-        notes = self.notes
-        return [replace(entry, note=notes[entry.item]) if entry.item in notes else entry for entry in self.log]
+        """The log, with the note on each item and its tags."""
+        notes, tags = self.notes, self.tags
+        beside = notes.keys() | tags.keys()
+        return [
+            replace(entry, note=notes.get(entry.item, ""), tags=tuple(tags.get(entry.item, ())))
+            if entry.item in beside
+            else entry
+            for entry in self.log
+        ]
 
     @property
     def skipped(self) -> list[StoredQuestion]:

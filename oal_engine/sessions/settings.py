@@ -1,7 +1,7 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from ..store import Row, Store
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
 MOST_LABELS = 10**9  # that can be added at a time
+MOST_TAGS, LONGEST_TAG = 20, 60  # of a session, and their characters
 
 
 class SessionError(ValueError):
@@ -27,7 +28,8 @@ class SessionError(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a session was made with, as it is stored. `owner`, `guidelines` and `feedback_trains` may be changed later.
+    """What a session was made with, as it is stored. `owner`, `guidelines`, `feedback_trains` and `tags` may be changed
+    later.
 
     items: the length of the stream when the session began, which is the part that is shuffled. budget: without the
     labels that were added later. classes: the names of the labels 1 .. K (None: a positive and a negative class).
@@ -63,10 +65,12 @@ class Settings:
     pace: float | None
     floor: float
     overlap: float
+    repeat: float
     lease: float
     owner: str
     guidelines: str
     feedback_trains: bool
+    tags: list[str] | None
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -125,10 +129,11 @@ class Options:
     budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
     the rest is spent evenly (None: as the rule does). floor: the share of the budget that gives every item a least
     chance of being asked, so that metrics have floors (`sessions.certainty`). overlap: the share of the questions that
-    two people answer, where several label. lease: the seconds after which a question that somebody has may go to
-    another. horizon: the rounds that these plan for
-    (None: the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
-    class. prior: what is known, made beforehand.
+    two people answer, where several label. repeat: the share that whoever answered is asked again, later. lease: the
+    seconds after which a question that somebody has may go to another. horizon: the rounds that these plan for (None:
+    the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
+    class. prior: what is known, made beforehand. shown: the columns kept with the items that are shown with them (None:
+    those that the data set shows). tags: what annotators can tag items with.
     """
 
     budget: float = 300
@@ -149,6 +154,7 @@ class Options:
     pace: float | None = None
     floor: float = 0.0
     overlap: float = 0.0
+    repeat: float = 0.0
     lease: float = 300.0
     horizon: float | None = None
     owner: str = ""
@@ -156,6 +162,8 @@ class Options:
     seed_words: Sequence[str] = ()
     seed_items: Sequence[str] = ()
     prior: Prior | None = None
+    shown: Sequence[str] | None = None
+    tags: Sequence[str] | None = ()
 
 
 def create(
@@ -182,8 +190,9 @@ def create(
     )
     if own.floor and chosen.multiclass:
         raise SessionError("a floor is for a positive and a negative class. Got several classes.")
-    if not 0 <= own.overlap <= 1:
-        raise SessionError(f"overlap of a session must be >= 0 and <= 1. Got {own.overlap}.")
+    for name in ("overlap", "repeat"):
+        if not 0 <= getattr(own, name) <= 1:
+            raise SessionError(f"{name} of a session must be >= 0 and <= 1. Got {getattr(own, name)}.")
     if not 10 <= own.lease <= 86_400:
         raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
@@ -197,13 +206,26 @@ def create(
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
-        "overlap": float(own.overlap), "lease": float(own.lease), "theta": float(own.theta),
-        "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
+        "overlap": float(own.overlap), "repeat": float(own.repeat), "lease": float(own.lease),
+        "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(known.source) if known else None, "engine": __version__,
+        "shown": None if own.shown is None else json.dumps(list(own.shown)),
+        "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items"):
         del values[key]
     return store.add_session(values, known.weights if known else None)
+
+
+def checked_tags(names: Iterable[str]) -> list[str]:
+    """The names of tags without blank ones and repetitions, or a SessionError."""
+    tags = list(dict.fromkeys(name for each in names if (name := " ".join(each.split()))))
+    if len(tags) > MOST_TAGS:
+        raise SessionError(f"a session has {MOST_TAGS} tags at most. Got {len(tags):,}.")
+    for name in tags:
+        if len(name) > LONGEST_TAG or "|" in name:
+            raise SessionError(f"a tag must have {LONGEST_TAG} characters at most and no |. Got {name[:80]}.")
+    return tags
 
 
 def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:

@@ -15,7 +15,7 @@ def test_an_event_says_what_was_answered_and_how_long_it_took(script):
     script.run(1200)
     script.press("a", " ")
     first, second = script.events
-    answered = {"id": "", "annotator": "anna", "question": 1, "action": "label", "label": 1}
+    answered = {"id": "", "annotator": "anna", "question": 1, "item": 1, "action": "label", "label": 1}
     assert first | {"id": ""} == answered | {"seconds": 1.2, "highlighted": False}
     assert (second["action"], second["label"], second["seconds"]) == ("skip", None, 0)
     assert all(len(id) == 32 and int(id, 16) for id in script.ids)

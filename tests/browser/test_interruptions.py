@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import Error, expect
@@ -15,6 +16,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness import ROOT
 from tests.harness.browser import Card, button, choose, history, running
+from tests.harness.proxy import Line
 
 WATCH = """() => {
   const text = document.querySelector("[data-testid=stBidiComponentIsolated]").shadowRoot
@@ -110,6 +112,29 @@ def test_a_reload_keeps_the_item_and_the_unsaved_answers(label, app, store):
     card.ready()
     expect(card("text")).to_contain_text("item 3 ")
     assert dialogs == ["beforeunload"]
+
+
+@pytest.mark.parametrize("how", ["closed", "silent", "deaf"])
+def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts, how):
+    """Answers given while the network is gone, or while only the way back is, are stored once when it returns, whether
+    they had reached the server or not; the card says meanwhile that it keeps them."""
+    session = create(store, texts, learner="pa-i", rule="all")
+    with closing(Line(app.port)) as line:
+        card = Card(visit(line, f"/Label?session={session}"))
+        card.press("a")
+        card.saved()
+        with line.cut(how):
+            card.press("x")
+            card.tap("a")
+            card.says("unsaved 2 · kept in this browser, and sent when the server is back")
+        card.saved()
+        card.says("Saved")
+        expect(card.page.get_by_role("dialog")).to_have_count(0)
+        expect(card("text")).to_contain_text("item 3 ")
+        card.press("x")
+        card.saved()
+        card.page.close()
+    assert [("i0", 1, True), ("i1", -1, True), ("i2", 1, True), ("i3", -1, True)] == history(store, session)
 
 
 def test_what_cannot_be_stored_is_kept_and_sent_again(label, store):

@@ -170,6 +170,28 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
     assert (seen[-1][1], 1, True) == history(store, session)[-1]
 
 
+def test_items_that_are_asked_twice_come_among_the_others(label, store):
+    """Every key brings the next item, up to the last one that is asked again; an answer given again costs no label, and
+    Undo brings its item back."""
+    session, card = label(repeat=1, budget=23)
+    seen, again = [], []
+    while card.question:
+        given = len({*seen})
+        expect(card("used")).to_have_text(f"{given} of 23 labels used, {23 - given} left")
+        asked_before = card.item in seen
+        (again if asked_before else seen).append(card.item)
+        card.press("x" if asked_before else "a")
+        card.saved()
+        if asked_before and card.question:
+            card.press("z")
+            assert again[-1] == card.item
+            card.press("x")
+            card.saved()
+    assert ["i0", "i1", "i2"] == again
+    assert [("again", -1)] * 3 == [(row["kind"], row["label"]) for row in store.opinions(session)]
+    assert [(f"i{k}", 1, True) for k in range(23)] == history(store, session)
+
+
 def test_the_name_in_the_address_stays_with_its_browser(visit, app, store, texts):
     """Whoever came by a link with a name labels under it also after a look at another page."""
     session = create(store, texts, learner="pa-i", rule="all")

@@ -79,6 +79,23 @@ def test_import_with_classes(ok, run, tmp_path):
     assert (1, "", f"error: {message}\n") == run(*arguments, "--name", "b", "--positive", "a")
 
 
+def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
+    """By default those that are left are kept, and those whose names say what they are are shown; none if so named."""
+    lines = "".join(f"{k},a text {k % 3},{2000 + k},n,u{k},{k % 2}\n" for k in range(6))
+    (tmp_path / "a.csv").write_text("id,text,year,grade,url,label\n" + lines)
+    for name, options, kept, shown in (
+        ("usual", (), ("year", "grade", "url"), ("year", "url")),
+        ("named", ("--details", "url", "grade", "--show", "grade"), ("url", "grade"), ("grade",)),
+        ("kept", ("--show", ""), ("year", "grade", "url"), ()),
+        ("none", ("--details", ""), (), ()),
+    ):
+        ok("import", "a.csv", "--name", name, *options)
+        stored = datasets.Dataset(Store(), name)
+        assert (kept, shown) == (stored.details, stored.shown)
+    message = "a.csv keeps no column 'label' to show with its items; it keeps year, grade, url."
+    assert (1, "", f"error: {message}\n") == run("import", "a.csv", "--name", "x", "--show", "label")
+
+
 def test_import_features(ok, run, tweets, numbers):
     """Texts become the features that are named, by default with similar wording; a tokenizer means words."""
     labels = ("--label", "topics", "--positive", "mood", "--contains")

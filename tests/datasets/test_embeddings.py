@@ -110,7 +110,7 @@ def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
     (folder / "tokenizer.json").unlink()
     refused("tiny must have one file *tokenizer*.json, or tokenizer.json. Got none.")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    refused("embeddings need the packages safetensors and tokenizers: pip install -r requirements-embed.txt.")
+    refused("embeddings need the packages safetensors and tokenizers: pip install safetensors tokenizers.")
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     assert "30 items (20 positive, 10 negative)." == imports.import_file(
         store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "rich+latent", lambda *each: calls.append(each)
     )
-    assert ["reading", "vocabulary", "vectors", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
+    assert ["reading", "vocabulary", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
     imports.import_file(
         store,
         named(lines(30), "x.csv"),

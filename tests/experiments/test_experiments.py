@@ -435,7 +435,7 @@ def test_a_scheduler_needs_dask(command, monkeypatch):
     monkeypatch.delitem(sys.modules, "oal_engine.experiments.cluster", raising=False)
     monkeypatch.delattr("oal_engine.experiments.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    message = "error: --scheduler needs Dask: pip install -r requirements-dask.txt.\n"
+    message = "error: --scheduler needs Dask: pip install distributed.\n"
     assert (1, "", message) == command("compare", "a", "--algorithms", "PAA", "--scheduler", "tcp://127.0.0.1:1")
 
 

@@ -7,6 +7,7 @@ import pytest
 from oal_engine import experiments
 from oal_engine.experiments import specifications
 from oal_engine.experiments.specifications import specification
+from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import spec, stored
@@ -23,6 +24,13 @@ def test_omitted_values_are_tuned_over_the_usual_grids():
     tens = [10.0**k for k in range(-5, 6)]
     assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
     assert {} == experiments.grid("PAA-I", {}, "none")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_stands_beside_tuned_ones(name):
+    """Its usual grid holds allowed values alone; one of our own, which has nothing to tune, has none."""
+    tuned = experiments.grid(name, {}, "2:1")
+    assert not (tuned and name.startswith("auto"))
     assert {"C": [2]} == experiments.grid("PAA-I", {"C": 2}, "2:1")
     assert {"C": [0.25, 0.5, 1, 2]} == experiments.grid("PAA-I", {"C": "2^-2..2^1"}, "none")
 

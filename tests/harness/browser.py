@@ -67,20 +67,27 @@ def chromium():
         browser.close()
 
 
-class Server:
-    """The app as a person starts it, on a port and with a database of its own, in any working directory."""
+STREAMLIT = (
+    *(sys.executable, "-m", "streamlit", "run", ROOT / "app.py"),
+    *("--server.fileWatcherType", "none", "--server.port"),
+)
 
-    def __init__(self, folder, work=ROOT, port=None, **environment):
+
+class Server:
+    """The app as a person starts it, by a command that ends with its port, with a database of its own, in any working
+    directory."""
+
+    def __init__(self, folder, work=ROOT, port=None, command=STREAMLIT, **environment):
+        self.command = command
         self.database, self.log, self.port = folder / "studio.db", folder / "server.log", port or free_port()
         self.work, self.environment = work, os.environ | {"OAL_DB": str(self.database)} | environment
         self.start()
 
     def start(self):
         """Start it, again on the same port, and wait until it answers."""
-        command = ["-m", "streamlit", "run", str(ROOT / "app.py"), "--server.fileWatcherType", "none", "--server.port"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *command, str(self.port)],
+                [*self.command, str(self.port)],
                 cwd=self.work, env=self.environment, stdout=log, stderr=log,
             )  # fmt: skip
         opened, end = build_opener(ProxyHandler({})), time.monotonic() + 2 * PATIENCE

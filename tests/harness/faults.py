@@ -35,14 +35,18 @@ SETTINGS = (  # what tests of sessions compile anyway
     {"overlap": 0.4},
     {"audit": 0.25, "pace": 0.5, "horizon": 120, "shuffled": True},
     {"averaged": True, "overlap": 0.2},
+    {"repeat": 0.6},
+    {"overlap": 0.4, "repeat": 0.4},
 )
 ACTS = {
-    "answer": 16, "look": 2, "undo": 3, "correct": 3, "mark": 2, "note": 1, "append": 1, "add": 1, "reopen": 1,
-    "clock": 2, "disk": 1,
+    "answer": 16, "look": 2, "undo": 3, "correct": 3, "mark": 2, "note": 1, "tag": 1, "append": 1, "add": 1,
+    "reopen": 1, "clock": 2, "disk": 1,
 }  # fmt: skip
+TAGS = ("unsure", "excluded")
 FAULTS = ("kill", "fail", "others")
 STEPS = 60  # of a call: a fault comes in one of the first so many
 LEASE = 60
+AGAIN_AFTER = 2  # answers of somebody before a question comes again
 
 
 class Killed(BaseException):
@@ -146,13 +150,15 @@ class Event:
             case "answer", (question, label, _):
                 opened.answer(self.id, question, label, self.who)
             case "undo", (question,):
-                opened.undo(self.id, question)
+                opened.undo(self.id, question, self.who)
             case "correct", (question, label):
                 opened.correct(self.id, question, label, self.who)
             case "mark", (item, trains):
                 opened.feedback(self.id, item, True, self.who, trains)
             case "note", (item,):
                 opened.note(self.id, item, self.id, self.who)
+            case "tag", (item, tag, given):
+                opened.tag(self.id, item, tag, given, self.who)
             case "add", (labels,):
                 opened.add_labels(self.id, labels, self.who)
             case "append", (seed,):
@@ -181,7 +187,8 @@ class World:
         self.patience = 0.02 if self.threads else 0
         self.full, self.between, self.events, self.counts = False, False, [], Counter()
         with closing(Store(self.path)) as store:
-            settings = {"budget": self.chance.randint(6, 20), "lease": LEASE} | self.chance.choice(SETTINGS)
+            settings = {"budget": self.chance.randint(6, 20), "lease": LEASE, "tags": TAGS}
+            settings |= self.chance.choice(SETTINGS)
             self.session = create(store, "sparse", "PAA-I", **settings)
         self.left: list[Connection] = []  # of processes that have ended
         self.people = PEOPLE[: self.chance.choice((1, 2, 3, 3))]
@@ -237,6 +244,7 @@ class World:
 
         with (
             patch("oal_engine.store.datetime", self.clock),
+            patch("oal_engine.sessions.session.REPEAT_AFTER", AGAIN_AFTER),
             patch.object(rows, "write_behind", in_two),
             patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
         ):
@@ -308,7 +316,7 @@ class World:
                 process.fault = fault
         with process._lock, process._failures():
             pages = 2**30 if not self.full else process._db.conn.execute("PRAGMA page_count").fetchone()[0]
-            process._db.conn.execute(f"PRAGMA max_page_count = {pages}")
+            process._db.conn.execute(f"PRAGMA max_page_count = {pages}").fetchall()  # one left open keeps a snapshot
         return process.windows[number]
 
     def turn(self, chance, place, who):
@@ -388,6 +396,8 @@ class World:
                 values = int(opened.order[chance.choice(passed)]), chance.random() < 0.7
         elif act == "note":
             values = (chance.randrange(80),)
+        elif act == "tag":
+            values = chance.randrange(80), chance.choice(TAGS), chance.random() < 0.7
         elif act == "append":
             values = (chance.randrange(2**30),)
         elif act == "add":
@@ -455,8 +465,8 @@ class World:
         """Every acknowledged event is stored once, as it was sent; one that was refused is not, and nothing else is."""
         items = {row["id"]: row["item"] for row in history.questions}
         labels, opinions = ({row["event"]: row for row in each} for each in (history.labels, history.opinions))
-        undone = Counter(row["undone_by"] for row in history.labels if row["undone_by"])
-        others = {row["event"] for row in (*history.notes, *history.marks, *history.additions)}
+        undone = {row["undone_by"] for row in (*history.labels, *history.opinions) if row["undone_by"]}
+        others = {row["event"] for row in (*history.notes, *history.marks, *history.additions, *history.tags)}
         appended = Counter(
             row["id"].rpartition(" ")[0] for row in store.query("SELECT id FROM items WHERE position >= 80")
         )
@@ -466,7 +476,7 @@ class World:
         for event in self.events:
             times = {
                 "answer": (event.id in labels) + (event.id in opinions),
-                "undo": undone[event.id],
+                "undo": event.id in undone,
                 "correct": event.id in labels,
                 "append": appended[event.id] / 4,
             }.get(event.kind, event.id in others)
@@ -480,6 +490,15 @@ class World:
                 row = labels[event.id]
                 assert event.values == (row["question"], row["label"], items[row["question"]])
         assert all(sent[each].state != "refused" for each in undone)
+        firsts = {
+            row["question"]: row["annotator"] for row in history.labels
+            if row["position"] is None and (row["undone_by"] is None or row["undone_by"] in labels)
+        }  # fmt: skip
+        for row in history.opinions:
+            if row["undone_by"] is None and row["kind"] != "late":
+                own = row["annotator"] == firsts.get(row["question"])
+                assert own == (row["kind"] == "again"), "one person gave both answers of a pair, or two gave one's own"
+                self.counts[row["kind"]] += 1
 
 
 def replay(seed, template, folder, real=False):

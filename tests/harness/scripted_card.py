@@ -31,7 +31,15 @@ MOUNT = """async script => {
 
 
 def question(id, **changes):
-    item = {"id": id, "number": id, "parts": [[f"item {id}", 0]], "features": None, "title": None, "why": "w"}
+    item = {
+        "id": id,
+        "number": id,
+        "item": id,
+        "parts": [[f"item {id}", 0]],
+        "features": None,
+        "title": None,
+        "why": "w",
+    }
     return item | {"old": None} | changes
 
 

@@ -17,7 +17,7 @@ from tests.harness import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # of wings, the lowest first; a wing imports from lower levels only
-    {"kernel", "output", "migrations", "versions"},
+    {"kernel", "output", "migrations", "places", "versions"},
     {"database"},
     {"store"},
     {"datasets", "estimator"},

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import certainty
 import estimates
 import growth
+import installation
 import label_latency
 import labeling_tools
 import load
@@ -95,6 +96,19 @@ def test_seeds_are_measured():
         (line["stream"], line["labels"]) for line in lines
     ]
     assert all(0 < line[way] < 100 for line in lines for way in seeds.WAYS)
+
+
+def test_a_requirement_is_counted_with_what_nothing_else_requires():
+    """What two requirements share belongs to neither; a circle ends."""
+    mb = 2**20
+    found = {
+        installation.OURS: (mb, {"a", "b"}),
+        "a": (2 * mb, {"only", "shared"}),
+        "b": (mb, {"shared"}),
+        "only": (5 * mb, {"a", "missing"}),
+        "shared": (9 * mb, set()),
+    }
+    assert [("a", 2, 7), ("b", 1, 1)] == installation.shares(found)
 
 
 def test_wrong_answers_are_looked_for():
@@ -336,3 +350,12 @@ def test_an_unacknowledged_event_is_sent_again_with_the_later_ones():
 
     ThreadPoolExecutor(1).submit(asyncio.run, act()).result()  # Playwright runs a loop in this one
     assert [["label"], ["label", "undo"]] == sent
+
+
+def test_jobs_are_measured_beside_their_floors():
+    """Each line of a job has its floor, a ratio, an aim, and whether that is met."""
+    jobs = ("import", "predictions", "append")
+    lines = run("jobs.py", "--items", "20000", "--answers", "20", *(f"--job={name}" for name in jobs))
+    assert 6 == len(lines)
+    assert all(line["ratio"] > 0 and line["floor"] and line["figures"] for line in lines)
+    assert [line["met"] for line in lines] == [line["ratio"] <= line["aim"] for line in lines]

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-import shlex
+import tomllib
 from dataclasses import fields
 from functools import cache
 
@@ -19,16 +19,10 @@ from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.sessions.settings import Options, create
 from tests.harness import ROOT
+from tests.harness.documents import NAMES, commands, page
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[!.]*/README.md")]
-NAMES = sorted({str(path.relative_to(ROOT)) for path in PAGES})
 COMMANDS = {name: cli.command(name) for name in cli.MODULES}
 LINK = re.compile(r"\]\(([^)\s]+)\)")  # a picture may be a link
-
-
-@cache
-def page(name):
-    return (ROOT / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -44,9 +38,9 @@ def section(name, heading):
     return re.split(rf"^#{{1,{len(heading.split()[0])}}} ", below, flags=re.MULTILINE)[0]
 
 
-def named(heading, start="- "):
-    """The names that the lines of a section of the reference begin with."""
-    return re.findall(rf"^{re.escape(start)}`(.+?)`", section("docs/reference.md", heading), re.MULTILINE)
+def named(heading, start="- ", page="docs/reference.md"):
+    """The names that the lines of a section of a page begin with."""
+    return re.findall(rf"^{re.escape(start)}`(.+?)`", section(page, heading), re.MULTILINE)
 
 
 def anchors(name):
@@ -111,6 +105,14 @@ def test_the_settings_of_a_session_are_explained():
     assert expected == [(name, default.strip()) for name, default in rows]
 
 
+def test_every_requirement_is_explained():
+    """The tables of docs/installing.md name what the package requires, and what each of its extras does."""
+    declared = tomllib.loads(page("pyproject.toml"))["tool"]["setuptools"]["dynamic"]
+    required = re.findall(r"^[\w-]+", page(declared["dependencies"]["file"]), re.MULTILINE)
+    assert {*required} == {*named("## What is installed", "| ", "docs/installing.md")}
+    assert [*declared["optional-dependencies"]] == named("## Extras", "| ", "docs/installing.md")
+
+
 def test_every_environment_variable_is_explained():
     """The rows of the table are exactly the variables that the sources name."""
     folders = ("oal_engine", "ui", "pages", "tests")
@@ -121,19 +123,10 @@ def test_every_environment_variable_is_explained():
     assert used == set(rows)
 
 
-def commands(name):
-    """The commands of the engine in the shell blocks of a page, as lists of words."""
-    for block in re.findall(r"```sh\n(.*?)```", page(name), re.DOTALL):
-        for line in block.splitlines():
-            _, engine, arguments = line.partition("python -m oal_engine ")
-            if engine:
-                yield shlex.split(arguments, comments=True)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_valid(name):
     """The command line parses each example."""
-    for command, *arguments in map(cli.spread, commands(name)):
+    for command, *arguments in (cli.spread(words) for _, words in commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
 

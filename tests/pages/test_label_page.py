@@ -28,6 +28,21 @@ from ui.components import item_list
 from ui.panels import check, history, pushed, spending, stopping
 
 
+@pytest.mark.parametrize("action", ["label", "correct"])
+def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
+    """Where a backup was restored a question may be about another item than the browser's of this number: the answer to
+    that one is refused, and nothing is stored."""
+    server = work(1)
+    session = server.session
+    asked, before = session.place.asked if action == "label" else session.answered(session.previous), session.labels
+    values = {"id": "old", "action": action, "question": asked.id, "label": -1, "was": asked.old}
+    with pytest.raises(SessionError, match=r"this answer is to an item that is no longer asked\."):
+        server.handle(messages.read(messages.CardEvent, values | {"item": asked.item + 1}), "anna")
+    assert before == session.labels
+    server.handle(messages.read(messages.CardEvent, values | {"item": asked.item}), "anna")
+    assert -1 == session.answered(asked.id).old
+
+
 def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
     """A skipped item can be answered only while it is still skipped; sending the same event twice changes nothing."""
     server = work(answers=12)

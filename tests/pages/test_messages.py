@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 HALF = "half a letter \ud83d"
 NOTE = {"id": "n", "action": "note", "item": 0, "text": "fine"}
+TAG = {"id": "t", "action": "tag", "item": 0, "tag": "ask", "given": True}
 LABEL = {"id": "l", "action": "label", "question": 1, "label": 1, "seconds": 1.5, "highlighted": False}
 CHOICE = {"id": "p", "action": "preferences", "changes": {"size": 3, "highlight": True, "keys": {"skip": "s"}}}
 UNDO = {"id": "u", "action": "undo", "question": 1, "label": None, "seconds": 0}
@@ -23,6 +24,7 @@ MARK = {"id": "m", "row": 3, "action": 1}
 BROKEN = [
     *(NOTE | change for change in ({"text": HALF}, {"text": "x" * 2001}, {"text": None}, {"item": -1}, {"item": 0.5},
                                    {"item": 2**63}, {"id": "x" * 65}, {"annotator": HALF})),
+    *(TAG | change for change in ({"tag": HALF}, {"tag": "x" * 61}, {"tag": None}, {"given": 1}, {"item": "0"})),
     *(LABEL | change for change in ({"label": 128}, {"label": "1"}, {"label": True}, {"question": None},
                                     {"seconds": math.nan}, {"seconds": math.inf}, {"seconds": -1}, {"highlighted": 7})),
     *(CHOICE | {"changes": change} for change in ({"size": math.nan}, {"size": 1e300}, {"size": "b"}, {"keys": []},
@@ -32,7 +34,9 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sent", [NOTE, LABEL, CHOICE, UNDO, CORRECTION, LABEL | {"action": "skip", "label": None}])
+@pytest.mark.parametrize(
+    "sent", [NOTE, TAG, LABEL, CHOICE, UNDO, CORRECTION, LABEL | {"action": "skip", "label": None}]
+)
 def test_events_of_the_card_are_read(sent):
     """All known fields of an event are read, and unknown ones are ignored."""
     event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True)

@@ -200,11 +200,12 @@ def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
 
 
 def test_only_owners_name_people_and_remove(app_store, session, become):
-    """An annotator has neither the people of the session nor the button that removes it; its owner has both."""
+    """An annotator has neither the people and tags of the session nor the button that removes it; its owner has all."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     for who, owns in ((BEN, False), (ANNA, True)):
         become(who)
         assert owns == any(field.key == "person-mail" for field in people(session).text_input)
+        assert owns == any(field.key == "tags" for field in people(session).text_area)
         assert owns == any(button.key == f"remove-{session}" for button in run("home.py").button)
 
 

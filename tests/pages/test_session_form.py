@@ -8,7 +8,8 @@ from ui.card_server import CardServer
 
 
 def test_the_form_plans_a_session(app_store, keep):
-    """Random checks, pace, horizon and guidelines are stored as chosen, with the annotator as owner."""
+    """Random checks, pace, horizon, items asked twice and guidelines are stored as chosen, with the annotator as
+    owner."""
     keep()
     at = run("home.py", annotator="anna")
     at.button(key="new").click().run()
@@ -18,11 +19,12 @@ def test_the_form_plans_a_session(app_store, keep):
     next(box for box in at.toggle if box.key.startswith("new-feed")).set_value(True).run()
     next(box for box in at.number_input if box.key.startswith("new-horizon")).set_value(5000)
     at.text_area(key="new-guidelines").set_value("Count **every** walk.")
+    at.toggle(key="new-repeat").set_value(True).run()
     at.button(key="new-send").click().run()
     assert not at.exception
     session = app_store.session(app_store.sessions()[0]["id"])
     expected = {"audit": 0.25, "audit_trains": 0, "pace": 0.5, "horizon": 5000, "owner": "anna",
-                "guidelines": "Count **every** walk."}  # fmt: skip
+                "overlap": 0.0, "repeat": 0.05, "guidelines": "Count **every** walk."}  # fmt: skip
     assert expected == {key: session[key] for key in expected}
 
 

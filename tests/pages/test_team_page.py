@@ -1,10 +1,11 @@
 """The page of a session that several people share: what each sees, and what nobody sees too early."""
 
+import re
 from itertools import count
 
 import pytest
 
-from oal_engine.sessions import agreement
+from oal_engine.sessions import agreement, session
 from oal_engine.sessions.session import Session
 from tests.harness.pages import listed, run, words
 from ui import messages
@@ -69,6 +70,70 @@ def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
     assert (True, None) == (shown["id"] in first, shown["old"])
 
 
+@pytest.fixture
+def alone(work, monkeypatch):
+    """A function that has anna answer alone a session that asks everything again after three answers, twice of them
+    differently; its card server."""
+    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 3)
+    monkeypatch.setattr(check, "annotator", lambda: "anna")
+    monkeypatch.setattr(history, "annotator", lambda: "anna")
+
+    def make(repeated):
+        server, given = work(0, algorithm="PAA-I", repeat=1.0, budget=60), 0
+        while given < repeated:
+            asked = server.session.held("anna")[0]
+            good = server.session.dataset.item(asked.item)["label"] == "good"
+            given += asked.blind
+            wrong = asked.blind and given in (2, 4)
+            server.session.answer(next(EVENTS), asked.id, 1 if good != wrong else -1, "anna", 1.5)
+        return server
+
+    return make
+
+
+def test_what_is_asked_again_looks_like_any_item(alone):
+    """Neither the answer nor the note of the first time is on the card or in the history, the next item is there after
+    each answer, and Undo brings it once more."""
+    server = alone(1)
+    current, asked = server.session.held("anna")
+    server.session.note(next(EVENTS), asked.item, "clearly good", "anna")
+    payload = server.payload(annotator="anna")
+    ahead = payload["branches"][str(current.id)]
+    assert {asked.id} == {place["question"]["id"] for place in ahead.values()}
+    server.handle(answer(1, current.id), "anna")
+    payload = server.payload(annotator="anna")
+    shown, following = payload["place"]["question"], server.session.held("anna")[1]
+    assert (asked.id, None, "") == (shown["id"], shown["old"], shown["note"])
+    assert payload["branches"].keys() == {str(asked.id), str(following.id)}
+    assert asked.id not in {row["id"] for row in history.page(server, messages.View())["rows"]}
+    server.handle(answer(-1, asked.id), "anna")
+    assert asked.id == server.payload(annotator="anna")["previous"]
+    server.handle(answer(None, asked.id, "undo"), "anna")
+    assert asked.id == server.payload(annotator="anna")["place"]["question"]["id"]
+
+
+@pytest.mark.parametrize(("repeated", "told"), [(4, "anna 4 "), (6, "anna 6 67% (30% to 90%)")])
+def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told):
+    """Also of one person alone: the share of equal answers with its interval, from five on."""
+    server = alone(repeated)
+    shown = words(listed(server.session.id, "team"))
+    assert "100% of the questions are asked again of who answered them." in shown
+    assert told in " ".join(re.sub("<[^>]*>", " ", shown).split()) + " "
+
+
+def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
+    """Who answered differently before decides in the list; nobody else sees it there."""
+    server = alone(6)
+    view = messages.View(show=check.AGAIN)
+    rows = check.page(server, view, None)["rows"]
+    assert [["you later: "], ["you later: "]] == [[row["chips"][1][0][:11]] for row in rows]
+    pair = agreement.twice(server.session, "again")[1]
+    history.change(server.session, messages.RowEvent(id="decided", row=pair.entry.id, action=pair.second), "anna")
+    assert [rows[1]["id"]] == [row["id"] for row in check.page(server, view, None)["rows"]]
+    monkeypatch.setattr(check, "annotator", lambda: "ben")
+    assert [] == check.page(server, view, None)["rows"]
+
+
 def test_differences_are_decided_in_the_list(team):
     """What two people answered differently is listed with both answers until the owner corrects or confirms it."""
     server = team()
@@ -77,7 +142,7 @@ def test_differences_are_decided_in_the_list(team):
     view = messages.View(show=check.TWICE)
     rows = check.page(server, view, None)["rows"]
     assert [pair.entry.id for pair in pairs] == [row["id"] for row in rows]
-    history.correct(server.session, messages.RowEvent(id="decided", row=rows[0]["id"], action=pairs[0].second), "owner")
+    history.change(server.session, messages.RowEvent(id="decided", row=rows[0]["id"], action=pairs[0].second), "owner")
     assert len(pairs) - 1 == len(check.page(server, view, None)["rows"])
 
 
@@ -95,23 +160,31 @@ def test_an_undo_that_others_overtook_corrects(team, work):
     assert mine != server.payload(annotator="anna")["place"]["question"]["id"]
 
 
-def test_the_item_after_is_sent_ahead(team):
-    """Whoever shares a session gets the next item with the present one, whatever the answer will be."""
-    server = team(2)
+@pytest.mark.parametrize("overlap", [0.0, 1.0])
+def test_the_item_after_is_sent_ahead(team, overlap):
+    """Whoever shares a session gets the next item with the present one, whatever the answer will be; a second answer
+    costs no label."""
+    server = team(2, overlap=overlap)
     payload = server.payload(annotator="anna")
     current, following = (each.id for each in server.session.held("anna"))
     places = payload["branches"][str(current)]
     assert {following} == {place["question"]["id"] for place in places.values()}
     used = payload["place"]["counters"]["labels"]
-    assert {"1": used + 1, "-1": used + 1, "0": used} == {k: place["counters"]["labels"] for k, place in places.items()}
+    assert server.session.held("anna")[0].blind == bool(overlap)
+    cost = 0 if overlap else 1
+    assert {"1": used + cost, "-1": used + cost, "0": used} == {
+        k: place["counters"]["labels"] for k, place in places.items()
+    }
 
 
-def test_who_has_nothing_left_reads_why(team):
+def test_who_has_nothing_left_reads_why(team, monkeypatch):
     """At the end of the budget the card says that others have the last questions, and for how long."""
     server = team(0, budget=2)
     assert isinstance(server, CardServer)
-    for name in PEOPLE:
-        server.payload(annotator=name)
+    server.payload(annotator="anna")
+    assert "The first item comes in a few seconds" in server.payload(annotator="ben")["place"]["result"]
+    monkeypatch.setattr(session, "HANDOVER", 0)
+    server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])
     assert "What stays unanswered for 5 minutes comes to you." in place["result"]

@@ -83,6 +83,13 @@ def test_a_session_knows_its_people_and_where_they_differ(store):
     assert open_ones[1:] == agreement.differing(agreement.twice(opened))
 
 
+def test_consistency_is_the_share_of_equal_answers():
+    """Eight of ten given the same again: 80 %, from 49 to 94 % (Wilson 1927); four tell nothing."""
+    found = agreement.consistency(pairs_of([1] * 8 + [-1] * 2, [1] * 10))
+    assert (0.8, 0.490, 0.943) == (found.value, pytest.approx(found.low, abs=5e-4), pytest.approx(found.high, abs=5e-4))
+    assert agreement.consistency(pairs_of([1] * 4, [1] * 4)) is None
+
+
 def test_second_answers_are_exported_beside_the_first(store):
     """Each has both labels in words, who gave them, and the chance with which the item was asked."""
     opened = begin(store, overlap=1.0, budget=8)

@@ -318,7 +318,8 @@ def test_a_backup_is_kept_only_where_anything_is_new(tmp_path):
 
 
 def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
-    """It has the labels and the rows as they were, whatever was answered and appended later, or damaged."""
+    """It has the labels and the rows as they were, whatever was answered and appended later, or damaged; the damaged
+    database is kept beside it."""
     store, opened = labelled("studio.db", 20)
     before = contents("studio.db")
     kept = backups.keep(store.path, datetime.now(UTC))
@@ -332,7 +333,12 @@ def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
     code, _, err = run("sessions")
     command = f"python -m oal_engine restore {kept} --db studio.db --force"
     assert (1, True) == (code, f"The newest backup is {kept}: stop the server, then run `{command}`." in err)
-    assert (0, f"studio.db is restored from {kept}.\n", "") == run(*command.split()[3:])
+    damaged = Path("studio.db").read_bytes()
+    code, out, err = run(*command.split()[3:])
+    assert (0, f"studio.db is restored from {kept}.", "") == (code, out.splitlines()[0], err)
+    (aside,) = Path().glob("studio.damaged-*.db")
+    assert f"The damaged database is kept as {aside}, " in out
+    assert damaged == aside.read_bytes()
     assert before == contents("studio.db")
     assert 0 == run("verify", 1)[0]
 

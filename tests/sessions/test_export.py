@@ -121,7 +121,7 @@ def test_any_text_comes_back_from_csv(words):
     """A text that begins like a formula, with or without an apostrophe before it, is read back unchanged."""
     columns = export.DECISIONS | {"text": str}
     rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", word) for k, word in enumerate(words)]
-    file = io.BytesIO(written(tables.OutputTable(columns, rows), "csv"))
+    file = io.BytesIO(written(tables.OutputTable.of_rows(columns, rows), "csv"))
     file.name = "x.csv"
     expected = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
     if expected:
@@ -244,7 +244,7 @@ def test_the_outcome_by_hand(store, algorithm):
 def test_any_table_comes_back_unchanged(kind, rows):
     """Texts, whole numbers, floats and missing values are the same after writing and reading, in every format."""
     columns = {"text": str, "whole": int, "number": float}
-    result = read(kind, written(tables.OutputTable(columns, iter(rows)), kind))
+    result = read(kind, written(tables.OutputTable.of_rows(columns, rows), kind))
     expected = [dict(zip(columns, row)) for row in rows]
     assert (plain(expected) if kind == "csv" else expected) == result
 
@@ -258,10 +258,12 @@ def test_a_table_is_streamed(kind, tmp_path):
 
     columns, calls = {"a": int, "b": str, "c": float}, []
     with (tmp_path / "small").open("wb") as file:  # imports what it needs
-        tables.write(tables.OutputTable(columns, rows(10), 10), kind, file)
+        tables.write(tables.OutputTable.of_rows(columns, rows(10), 10), kind, file)
     tracemalloc.start()
     with (tmp_path / "large").open("wb") as file:
-        tables.write(tables.OutputTable(columns, rows(20_000), 20_000), kind, file, lambda *done: calls.append(done))
+        tables.write(
+            tables.OutputTable.of_rows(columns, rows(20_000), 20_000), kind, file, lambda *done: calls.append(done)
+        )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6e6 < 20_000 * 500

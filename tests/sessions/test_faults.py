@@ -19,7 +19,7 @@ def template(tmp_path_factory):
 
 @pytest.mark.parametrize("first", range(0, SEEDS, EACH))
 def test_nothing_is_lost_or_doubled(template, tmp_path, first):
-    """People answer, undo, skip, correct, mark, note, append and add labels while processes are killed, the disk is
-    full, the database locked and the clock wrong; `python benchmarks/faults.py --seed N` replays what is printed."""
+    """People answer, undo, skip, correct, mark, note, tag, append and add labels while processes are killed, the disk
+    is full, the database locked and the clock wrong; `python benchmarks/faults.py --seed N` replays what is printed."""
     done = sum((faults.replay(seed, template, tmp_path / str(seed)) for seed in range(first, first + EACH)), Counter())
     assert min(done[what] for what in ("events", "kills", "errors", "unsaved")) > EACH

@@ -37,7 +37,8 @@ def test_every_question_is_in_the_page_as_the_app_shows_it(here):
             for term, label, old, now in place["moved"]
         ]
     item = opened.place("q17")["item"]
-    assert {name: item[name] for name in ("title", "parts", "features")} == data["places"]["q17"]["item"]
+    assert {name: item[name] for name in data["places"]["q17"]["item"]} == data["places"]["q17"]["item"]
+    assert {"title", "heading", "facts", "parts", "features"} == {*data["places"]["q17"]["item"]}
     assert pytest.approx([entry.margin for entry in trace.log], rel=1e-5) == data["log"]["margins"]
     assert b"Ann" not in page
 

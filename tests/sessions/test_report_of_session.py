@@ -10,8 +10,10 @@ from oal_engine.datasets import Dataset
 from oal_engine.sessions import answer_checks, estimates, outcome, report
 from oal_engine.sessions.estimates import Estimate, Estimates, Look
 from oal_engine.sessions.settings import SKIP
-from tests.harness.markup import EVIL, Page
+from tests.harness.markup import EVIL, MARKUP, Page
 from tests.harness.sessions import begin, say, truth
+
+TAG = MARKUP[:49]
 
 pytestmark = pytest.mark.slow
 
@@ -122,16 +124,19 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
         assert f">{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})</td>" in text
 
 
-def test_corrections_and_notes_are_listed_and_never_markup(store):
-    """The report lists corrections and notes, and shows every name and note literally."""
-    opened = begin(store, positive_name=EVIL[:60], name=EVIL, guidelines=EVIL)
+def test_corrections_tags_and_notes_are_listed_and_never_markup(store):
+    """The report lists corrections, tags and notes, and shows every name and note literally."""
+    opened = begin(store, positive_name=EVIL[:60], name=EVIL, guidelines=EVIL, tags=[TAG])
     for _ in range(3):
         say(opened, 1)
     first = opened.history[0]
     opened.correct("report-c", first.id, -1, EVIL)
     opened.note("report-n", first.item, EVIL)
+    for k in range(3):
+        opened.tag(f"report-t{k}", k, TAG, True)
     text, page = shown(opened)
     assert "Corrected labels: 1." in page.text
+    assert f"{TAG}3" in page.text
     assert "<script>x" not in text
     assert page.text.count("<script>x</script> & $y$") >= 5
     assert opened.dataset.item(first.item)["id"] in page.text

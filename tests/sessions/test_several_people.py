@@ -9,13 +9,13 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.kernel.draws import draws
-from oal_engine.sessions import certainty, estimates, look_back
+from oal_engine.sessions import certainty, estimates, look_back, session
 from oal_engine.sessions.bundle import adopt, publish
 from oal_engine.sessions.log import as_json, from_json
 from oal_engine.sessions.session import OVERLAP, AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, PEOPLE, begin, reply, stream_of
+from tests.harness.sessions import EVENTS, PEOPLE, begin, leave, reply, stream_of
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,6 @@ def there(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("there") / "there.db")
     datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.npz")
     return store
-
-
-def leave(store, who):
-    """Let somebody's leases run out."""
-    with store.transaction():
-        store.db.execute("UPDATE leases SET leased_at = '2000' WHERE annotator = ?", [who])
 
 
 def play(opened, seed, steps):
@@ -43,8 +37,8 @@ def play(opened, seed, steps):
             if act == "answer" and (held := opened.held(who)):
                 assert len({each.id for each in held}) == len(held)
                 reply(opened, who, chance.choice((None, None, 1, -1, SKIP)))
-            elif act == "undo" and opened.previous:
-                opened.undo(next(EVENTS), opened.previous)
+            elif act == "undo" and (last := opened.previous_of(who)):
+                opened.undo(next(EVENTS), last, who)
             elif act == "correct" and opened.previous:
                 asked = chance.choice([entry.id for entry in opened.log if entry.label is not None])
                 opened.correct(next(EVENTS), asked, chance.choice((1, -1)), who)
@@ -65,10 +59,12 @@ def play(opened, seed, steps):
     {"overlap": 0.3},
     {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True, "budget": 12},
     {"averaged": True, "budget": 12},
+    {"repeat": 0.5, "overlap": 0.3},
 ])  # fmt: skip
-def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed):
+def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed, monkeypatch):
     """Answers in any order, corrections, undos and leases that run out: the log gives the same state, here and in
     another database, and nobody's label is lost or doubled."""
+    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 2)
     opened, done = play(begin(store, **more), seed, 60)
     assert done["answer"] > 20
     assert look_back.verify(store, opened.id).verified
@@ -248,3 +244,24 @@ def test_an_event_is_stored_as_it_is(store):
         event = from_json(stored)
         change = event.changes[0] if hasattr(event, "changes") else event
         assert stored == as_json(change)
+
+
+def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
+    """A second person gets an item only once the first one's page has forgotten what was prepared for one person: an
+    answer to what it painted meanwhile is stored."""
+    opened, now = begin(store, "sparse", "PAA-I"), [100.0]
+    monkeypatch.setattr(session, "monotonic", lambda: now[0])
+    (first,), painted = opened.held("Ann"), opened.branches
+    assert {1, -1, SKIP} == set(painted)
+    before = opened.changed
+    assert [] == opened.held("Bob")
+    assert (opened.joining, opened.branches, before[0] + 1) == (True, {}, opened.changed[0])
+    opened.answer(next(EVENTS), first.id, 1, "Ann")
+    opened.answer(next(EVENTS), painted[1].asked.id, -1, "Ann")
+    now[0] += session.HANDOVER
+    (mine,) = opened.held("Ann")
+    (other, _) = opened.held("Bob")
+    assert mine.id != other.id
+    assert [mine.id] == [each.id for each in opened.held("Ann")][:1]
+    assert 2 == len(opened.labels)
+    assert look_back.verify(store, opened.id).verified

@@ -16,6 +16,7 @@ import pytest
 
 from oal_engine import migrations
 from oal_engine import store as store_module
+from oal_engine.places import database_path
 from oal_engine.store import ConflictError, StorageError, Store, StoreError
 from tests.harness import ROOT
 
@@ -118,8 +119,9 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
                      "near_duplicates": "keep", "owner": ""},
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0,
-                     "prior": None, "floor": 0.0, "overlap": 0.0, "lease": 300.0},
-        "questions": {"audit": 0, "overlap": 0},
+                     "prior": None, "floor": 0.0, "overlap": 0.0, "repeat": 0.0, "lease": 300.0, "shown": None,
+                     "tags": None},
+        "questions": {"audit": 0, "overlap": 0, "repeat": 0},
         "labels": {"position": None, "at_end": None, "highlighted": None},
     }  # fmt: skip
     assert [] == store.batches(1)
@@ -243,7 +245,7 @@ def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, sessio
         store._size = status.st_size + 4096
         return status
 
-    monkeypatch.setattr(store_module.os, "stat", slow)
+    monkeypatch.setattr(os, "stat", slow)
     assert 1 == len(store.sessions())
 
 
@@ -331,7 +333,7 @@ def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
     """Without a path the database is OAL_DB, or studio.db in the working directory; its rows lie beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OAL_DB", raising=False)
-    assert "studio.db" == str(store_module.default_path())
+    assert "studio.db" == str(database_path())
     monkeypatch.setenv("OAL_DB", str(tmp_path / "other.db"))
     assert tmp_path / "other.rows" == Store().folder
     assert (tmp_path / "other.db").exists()

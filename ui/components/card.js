@@ -11,6 +11,7 @@ const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
 const BEGINNING = 120; // characters of an item that stand beside what the model said of it
 const LONGEST_NOTE = 2000;
 const REMOVED = "removed"; // the end of a session that is gone, or closed to who is here
+const BESIDE = ["note", "tag", "preferences"]; // events that lead to no other item
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
 class Card {
@@ -61,6 +62,7 @@ class Card {
           <button part="save" type="button" title="Esc or Ctrl+Enter">Save note</button>
         </div>
       </div>
+      <div part="tags" class="tags" role="group" aria-label="Tags"></div>
       <aside part="panel" class="panel" hidden aria-label="Guidelines">
         <header><h2>Guidelines</h2>
           <button part="close" type="button" class="bare" aria-label="Close the guidelines">×</button></header>
@@ -98,6 +100,7 @@ class Card {
     this.skip = this.button("skip", null, "Skip", "skip");
     this.undo = this.button("undo", null, "Undo", "undo");
     this.buttons.append(this.skip, this.undo);
+    this.linkKey = h("span.link-key", key(""));
     this.keys = new Keys((keys) => this.prefer({ keys }));
     this.root.append(this.keys.dialog);
     this.written.onclick = () => this.openNote();
@@ -140,12 +143,25 @@ class Card {
     return button;
   }
 
+  tagButton(name, id) {
+    const button = h(
+      "button.tag",
+      { type: "button", ...testid(id) },
+      h("span.cut", { dir: "auto", title: name }, name),
+      key(""),
+    );
+    button.dataset.tag = name;
+    button.onmousedown = keepFocus;
+    button.onclick = (event) => this.tag(name, event.timeStamp);
+    return button;
+  }
+
   // What the server says
 
   receive(payload, setState) {
     this.outbox.drop(payload.acked);
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
-    this.setClasses(payload.classes);
+    this.setActions(payload);
     this.payload = payload;
     this.setState = setState;
     this.error = payload.error;
@@ -156,8 +172,9 @@ class Card {
     this.outbox.hear(payload.boot);
   }
 
-  setClasses(classes) {
-    if (JSON.stringify(classes) === JSON.stringify(this.payload?.classes)) return;
+  setActions({ classes, tags = [] }) {
+    if (JSON.stringify([classes, tags]) === this.offered) return;
+    this.offered = JSON.stringify([classes, tags]);
     const two = classes.some(({ label }) => label < 0);
     const longest = Math.max(...classes.map(({ name }) => name.length));
     this.root.classList.toggle("two", two);
@@ -180,6 +197,15 @@ class Card {
     this.finder.hidden = classes.every(({ keys }) => keys.length);
     const find = { id: "find", name: "Find a class", keys: ["/"], button: this.finder, run: () => this.find.focus() };
     const tool = (id, name, keys, button) => ({ id, name, keys, button, run: () => button.hidden || button.click() });
+    this.tags.hidden = !tags.length;
+    this.tags.replaceChildren(...tags.map(({ name }, place) => this.tagButton(name, `tag-${place + 1}`)));
+    const tagging = tags.map(({ name, keys }, place) => ({
+      id: `tag ${place + 1}`,
+      name: `Tag: ${name}`,
+      keys,
+      button: this.tags.children[place],
+      run: (time) => this.tag(name, time),
+    }));
     this.actions = [
       ...answers,
       ...(this.finder.hidden ? [] : [find]),
@@ -191,11 +217,13 @@ class Card {
         button: this.undo,
         run: (time) => this.act("undo", null, time),
       },
+      ...tagging,
       tool("note", "Note", ["n"], this.noting),
       tool("guidelines", "Guidelines", ["g"], this.guide),
       tool("highlight", "Highlight", ["h"], this.switch),
       tool("smaller", "Smaller text", ["-"], this.smaller),
       tool("larger", "Larger text", ["+"], this.larger),
+      { id: "link", name: "Open the link", keys: ["o"], button: this.linkKey, run: () => this.openLink() },
     ];
     this.chosen = null;
   }
@@ -215,14 +243,15 @@ class Card {
     this.flash(action, label);
     this.judge(action, label);
     const { highlight: highlighted = false } = this.preferences;
-    if (this.pass) this.answerSkipped(action, { label, seconds, highlighted });
+    const answer = { item: this.place.question?.item, label, seconds, highlighted };
+    if (this.pass) this.answerSkipped(action, answer);
     else if (action === "undo") this.push({ question, action, label, seconds });
-    else this.push({ question, action, label, seconds, highlighted });
+    else this.push({ question, action, ...answer });
   }
 
   push(event) {
+    if (!this.pending.length) this.error = null; // else it says why the others are not saved
     this.outbox.push({ id: randomId(), annotator: this.payload.annotator, ...event });
-    this.error = null;
     this.update();
     this.outbox.post();
   }
@@ -241,7 +270,7 @@ class Card {
     if (action === "undo" || !guess) return;
     const { name } = this.payload.classes.find((known) => known.label === guess.label);
     const verdict = action !== "label" ? "" : label === guess.label ? "; you agreed" : "; you disagreed";
-    const words = question.parts
+    const words = [...(question.heading ?? []), ["\n"], ...question.parts]
       .map(([text]) => text)
       .join("")
       .trim()
@@ -293,6 +322,10 @@ class Card {
     this.search("");
   }
 
+  openLink() {
+    this.text.querySelector("a.fact")?.click();
+  }
+
   escape() {
     if (!this.panel.hidden) this.unfold();
     else if (this.pass) this.revisit();
@@ -327,7 +360,8 @@ class Card {
       const { question, label } = pass.trail.pop();
       pass.after = question.number - 1;
       pass.keep(question, true);
-      if (label) this.push({ question: question.id, action: "correct", ...answer, label: 0, was: label });
+      const back = { item: question.item, label: 0, was: label };
+      if (label) this.push({ question: question.id, action: "correct", ...answer, ...back });
     } else {
       const { question } = this.place;
       pass.trail.push({ question, label: answer.label });
@@ -343,6 +377,21 @@ class Card {
   noteOf(question) {
     const written = this.pending.findLast(({ action, item }) => action === "note" && item === question.item);
     return written ? written.text : (question.note ?? "");
+  }
+
+  tagsOf(question) {
+    const tags = new Set(question?.tags);
+    for (const { action, item, tag, given } of this.pending) {
+      if (action === "tag" && item === question?.item) given ? tags.add(tag) : tags.delete(tag);
+    }
+    return tags;
+  }
+
+  tag(name, time) {
+    const { question } = this.place;
+    if (!question || this.blocker || !(time >= this.seen)) return;
+    const given = !this.tagsOf(question).has(name);
+    this.push({ question: question.id, item: question.item, action: "tag", tag: name, given });
   }
 
   openNote() {
@@ -428,7 +477,7 @@ class Card {
     this.root.style.setProperty("--scale", SIZES[size] ?? 1);
     disable(this.smaller, size === 0);
     disable(this.larger, size === SIZES.length - 1);
-    disable(this.noting, !this.place.question);
+    for (const button of [this.noting, ...this.tags.children]) disable(button, !this.place.question);
     const { guidelines } = this.payload;
     this.guide.hidden = !guidelines;
     if (!guidelines && !this.panel.hidden) this.unfold();
@@ -456,6 +505,7 @@ class Card {
       this.leaveFinder();
       const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
       this.text.replaceChildren(...beginning);
+      this.text.querySelector("a.fact")?.after(this.linkKey);
       this.text.scrollTop = 0;
       afterPaint(() => {
         if (painting !== this.painting || this.seen < Infinity) return;
@@ -471,6 +521,8 @@ class Card {
     const note = question ? this.noteOf(question) : "";
     put(this.written, note);
     this.written.hidden = !note || !this.memo.hidden;
+    const tags = this.tagsOf(question);
+    for (const button of this.tags.children) button.setAttribute("aria-pressed", tags.has(button.dataset.tag));
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
     this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0 || end === REMOVED);
     this.count(place.counters);
@@ -578,7 +630,7 @@ class Pass {
 // The place after the events the server has not acknowledged, and the first of them whose outcome is not known yet.
 function carry(place, events, branches) {
   for (const event of events) {
-    if (event.action === "note" || event.action === "preferences") continue;
+    if (BESIDE.includes(event.action)) continue;
     const outcomes = event.question === place.question?.id ? branches[event.question] : undefined;
     const next = { label: outcomes?.[event.label], skip: outcomes?.[0] }[event.action];
     if (!next) return { place, blocker: event };

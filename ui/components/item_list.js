@@ -84,8 +84,8 @@ class ItemList {
     this.send("view", this.view);
   }
 
-  act(row, action) {
-    this.outbox.push({ id: randomId(), annotator: this.data.annotator, row, action });
+  act(row, change) {
+    this.outbox.push({ id: randomId(), annotator: this.data.annotator, row, ...change });
     this.draw();
     this.outbox.post();
   }
@@ -99,8 +99,9 @@ class ItemList {
     const lines = new Map();
     for (const row of rows) {
       const open = this.view.open === row.id;
-      const pending = this.outbox.events.findLast((event) => event.row === row.id)?.action ?? null;
-      const state = JSON.stringify([row, open, pending]);
+      const sent = this.outbox.events.filter((event) => event.row === row.id);
+      const pending = sent.findLast(({ action }) => action !== undefined)?.action ?? null;
+      const state = JSON.stringify([row, open, sent]);
       const old = this.lines.get(row.id);
       lines.set(row.id, old?.state === state ? old : { state, node: this.line(row, open, pending) });
     }
@@ -125,7 +126,7 @@ class ItemList {
         h("span.id.cut", { dir: "auto" }, row.title),
         h("span.when", { title: row.when ?? "" }, row.side ?? when(row.when)),
       ),
-      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet)]),
+      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
       ...(row.by ? [h("span.by.cut", { dir: "auto" }, row.by)] : []),
     );
     head.onclick = () => this.look({ open: open ? null : row.id });
@@ -138,14 +139,17 @@ class ItemList {
     const html = `<div class="inside">
       <div part="text" class="text whole scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
       <p part="note" class="noted" dir="auto"><b>Note: </b></p>
+      <div part="tags" class="actions"><span class="ask">Tags</span></div>
       <div part="actions" class="actions"><span part="ask" class="ask"></span></div>
       <p part="means" class="means"></p>
     </div>`;
-    const { root, text, note, actions, ask, means } = parts(html, "row-");
+    const { root, text, note, tags, actions, ask, means } = parts(html, "row-");
     text.dataset.at = `${row.id}-text`;
-    put(text, row.text ?? row.snippet);
+    text.replaceChildren(...(row.text === null ? [row.snippet] : [...described(row), row.text]));
     note.append(row.note ?? "");
     note.hidden = !row.note;
+    tags.append(...this.tagsOf(row).map((tag) => this.tag(row, tag)));
+    tags.hidden = !row.tags?.length;
     put(ask, row.label);
     const few = row.actions.length <= FEW_ACTIONS;
     actions.append(...(few ? row.actions.map((each) => this.action(row, each, pending)) : [this.choice(row, pending)]));
@@ -168,8 +172,30 @@ class ItemList {
     );
     disable(button, pending !== null);
     button.onclick = () => {
-      if (pending === null && !standing) this.act(row.id, value);
+      if (pending === null && !standing) this.act(row.id, { action: value });
     };
+    return button;
+  }
+
+  // The tags of an item, with those that the server has not heard of yet.
+  tagsOf(row) {
+    const sent = (name) => this.outbox.events.findLast((event) => event.row === row.id && event.tag === name);
+    return (row.tags ?? []).map(([name, standing]) => [name, sent(name)?.given ?? standing]);
+  }
+
+  tagged(row) {
+    const given = this.tagsOf(row).filter(([, given]) => given);
+    const chips = given.map(([name]) => h("span.chip.quiet.cut", { dir: "auto" }, name));
+    return chips.length ? [h("span.tagged", ...chips)] : [];
+  }
+
+  tag(row, [name, given]) {
+    const button = h(
+      "button.tag",
+      { type: "button", dir: "auto", "aria-pressed": given, "data-at": `${row.id}-${name}` },
+      h("span.cut", name),
+    );
+    button.onclick = () => this.act(row.id, { tag: name, given: !given });
     return button;
   }
 
@@ -181,7 +207,7 @@ class ItemList {
     );
     select.value = pending ?? row.actions.find(([, , standing]) => standing)?.[0];
     select.disabled = pending !== null;
-    select.onchange = () => this.act(row.id, Number(select.value));
+    select.onchange = () => this.act(row.id, { action: Number(select.value) });
     return select;
   }
 }

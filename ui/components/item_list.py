@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oal_engine.sessions.items import file_numbers
+from oal_engine.sessions.items import above_text, file_numbers
 from oal_engine.sessions.session import Session
 
 from .. import messages
@@ -21,14 +21,15 @@ Page = tuple[list[tuple[int, dict[str, Any]]], dict[str, Any]]
 _mount = component("item_list", ["dom.js", "page_exit.js", "outbox.js", "item_list.js"], ["card.css", "item_list.css"])
 
 
-def show(server: CardServer, name: str, correct: Callable, page: Callable) -> None:
+def show(server: CardServer, name: str, correct: Callable, page: Callable, events: Any = messages.RowEvent) -> None:
     """Show a list of items under a name of its own; call it in a fragment.
 
-    correct: stores the event of a row, with its annotator. page: what is shown of a view.
+    correct: stores the event of a row, with its annotator. page: what is shown of a view. events: the kinds that there
+    are.
     """
     key = f"{name}-{server.session.id}"
 
-    def handle(event: messages.RowEvent, by: str) -> None:
+    def handle(event: messages.Event, by: str) -> None:
         check_may_answer(server.session.store, server.session.id)
         correct(event, by)
 
@@ -36,7 +37,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable) -> No
         view = view or messages.View()
         return {"name": key, "session": server.name, "view": view.model_dump(), "error": problem} | page(view)
 
-    mounted(_mount, key, messages.RowEvent, handle, payload, view=messages.View)
+    mounted(_mount, key, events, handle, payload, view=messages.View)
 
 
 def page_of(
@@ -44,7 +45,8 @@ def page_of(
 ) -> Page:
     """The page of a view through items at positions: [(index of the position, item)], and the list's counts in words.
 
-    A search looks through texts and ids, and `beside` (position -> more words), of the SEARCHED first positions.
+    A search looks through texts, ids, columns that are shown, and `beside` (position -> more words), of the SEARCHED
+    first positions.
     """
     first, wanted = view.page * PAGE, view.search.strip().casefold()
     if not wanted:
@@ -53,9 +55,10 @@ def page_of(
     matches = []
     for start in range(0, min(len(positions), SEARCHED), CHUNK):
         chunk = positions[start : min(start + CHUNK, SEARCHED)]
+        shown = _shown_words(session, chunk)
         for k, item in enumerate(_items(session, chunk), start):
-            words = f"{item['id']} {item['text'] or ''} {beside(item['position']) if beside else ''}"
-            if wanted in words.casefold():
+            words = item["id"], item["text"] or "", *shown[k - start], beside(item["position"]) if beside else ""
+            if wanted in " ".join(words).casefold():
                 matches.append((k, item))
         if len(matches) > first + PAGE:
             break
@@ -68,6 +71,14 @@ def page_of(
 def _items(session: Session, positions: Sequence[int]) -> list[dict[str, Any]]:
     items = session.store.items(session.dataset.id, [int(position) for position in positions], texts=True)
     return [items[int(position)] for position in positions]
+
+
+def _shown_words(session: Session, positions: Sequence[int]) -> list[list[str]]:
+    """The words of the columns that are shown with items."""
+    chosen = session.shown
+    places = [place for place, column in enumerate(session.dataset.details) if column in chosen]
+    kept = session.store.details(session.dataset.id, [int(position) for position in positions]) if places else {}
+    return [[words[place] for place in places] if (words := kept.get(int(position))) else [] for position in positions]
 
 
 def _counted(first: int, shown: int, total: int | None, within: str = "") -> dict[str, Any]:
@@ -83,13 +94,17 @@ def _counted(first: int, shown: int, total: int | None, within: str = "") -> dic
 
 
 def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> dict[str, Any]:
-    """An item's title and its text: the whole of it, else so much as a line of the list has room for."""
-    text = item["text"]
+    """An item's id, what stands above its text, and its text: the whole of it, else so much as a line of the list has
+    room for."""
+    above, text = above_text(session, position, item["text"]), item["text"]
     if text is None:
         text = _features(session, position) if whole else ""
+    text = text[above.begins :]
     return {
         "title": item["id"],
-        "snippet": " ".join(text[: 4 * SNIPPET].split())[:SNIPPET],
+        "heading": [[above.title, 0]] if above.title else [],
+        "facts": above.facts,
+        "snippet": " ".join(f"{above.title} {text[: 4 * SNIPPET]}".split())[:SNIPPET],
         "text": text if whole else None,
     }
 

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from oal_engine.sessions import agreement, answer_checks
+from oal_engine.sessions.agreement import Twice
 from oal_engine.sessions.answer_checks import AnswerCheck, AnswerChecks
 
 from ..card_server import CardServer
@@ -12,9 +13,10 @@ from ..messages import View
 from ..page import annotator, note
 from . import history
 
-AT_ODDS, DECISIVE, TWICE = "all", "depends", "twice"
+AT_ODDS, DECISIVE, TWICE, AGAIN = "all", "depends", "twice", "again"
 SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
 DIFFER = [(TWICE, "Two people differ")]
+CHANGED = [(AGAIN, "You answered differently before")]
 MEANS = (
     "Answers worth a second look: a model solved on all the others contradicts them, or would change most without them."
 )
@@ -24,7 +26,7 @@ def show(server: CardServer) -> None:
     """Show both lists; call it in a fragment."""
     note(MEANS)
     checks = server.behind("checks", lambda: answer_checks.of_session(server.session))
-    item_list.show(server, "check", partial(history.correct, server.session), lambda view: page(server, view, checks))
+    item_list.show(server, "check", partial(history.change, server.session), lambda view: page(server, view, checks))
 
 
 def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[str, Any]:
@@ -32,9 +34,14 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
     session, log = server.session, server.log
     unseen = session.unseen(annotator())
     answers = {entry.id: entry for entry in log if entry.id not in unseen}
-    shows = SHOWS + DIFFER * bool(session.settings.overlap)
+    shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
     if view.show == TWICE:
-        return _differing(server, view) | {"shows": shows}
+        return _differing(server, view, agreement.twice(session), "No two people differ on an item.") | {"shows": shows}
+    if view.show == AGAIN:
+        own = [pair for pair in agreement.twice(session, "again") if pair.other == annotator()]
+        return _differing(server, view, own, "You gave the same answer wherever you were asked again.") | {
+            "shows": shows
+        }
     lists = {AT_ODDS: checks.at_odds, DECISIVE: checks.decisive} if checks else {}
     found = lists.get(view.show, [])
     # What was corrected since is left out until all are looked at again.
@@ -56,18 +63,20 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
 
 
-def _differing(server: CardServer, view: View) -> dict[str, Any]:
-    """The items that two people answered differently, until somebody decides by correcting the answer."""
+def _differing(server: CardServer, view: View, pairs: list[Twice], empty: str) -> dict[str, Any]:
+    """The items with two answers that differ, until somebody decides by correcting the answer; empty: what is said
+    where there are none."""
     session = server.session
-    pairs = agreement.differing(agreement.twice(session))[: item_list.PAGE]
+    pairs = agreement.differing(pairs)[: item_list.PAGE]
     matches, counts = item_list.page_of(session, [pair.entry.item for pair in pairs], view)
     rows = []
     for k, item in matches:
         pair = pairs[k]
         row = history.row(session, pair.entry, item, view.open)
-        said = f"{pair.other or 'somebody'}: {session.names[pair.second]}"
+        who = "you later" if view.show == AGAIN else pair.other or "somebody"
+        said = f"{who}: {session.names[pair.second]}"
         rows.append(row | {"chips": [*row["chips"][:1], (said, "wrong")]})
-    return {"rows": rows, "empty": "No two people differ on an item."} | counts
+    return {"rows": rows, "empty": empty} | counts
 
 
 def _by(check: AnswerCheck, view: View) -> str:

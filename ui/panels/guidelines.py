@@ -1,18 +1,20 @@
 """The guidelines of a session, which its owner writes, its people, and its settings."""
 
 import html
+import json
+from typing import Any
 
 import streamlit as st
 
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import Settings
+from oal_engine.sessions.settings import SessionError, Settings, checked_tags
 from oal_engine.store import StoreError
 
 from ..card_server import CardServer
 from ..forms import LONGEST_GUIDELINES
 from ..metric_table import describe, table
 from ..more_labels import more_labels
-from ..page import complain, mail, role
+from ..page import capitalized, complain, mail, role, small_note
 from . import people
 
 
@@ -31,6 +33,11 @@ def show(server: CardServer) -> None:
     if may_edit(server):
         with st.expander("Write the guidelines"):  # another label, when others have written, would close it
             _edit(session, words)
+        with st.expander("Tags"):
+            _edit_tags(session, settings.tags or [])
+        if session.dataset.details:
+            with st.expander("Columns shown with each item"):
+                _show_columns(session)
         if session.place.asked and session.askable:
             with st.expander("Add labels to the budget"):
                 more_labels(session, "add-labels-early")
@@ -51,12 +58,36 @@ def may_edit(server: CardServer) -> bool:
 def _edit(session: Session, words: str) -> None:
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
-        try:
-            session.store.update_session(session.id, {"guidelines": written.strip()})
-        except StoreError as error:
-            complain(error)
-        else:
-            st.rerun()
+        _change(session, {"guidelines": written.strip()})
+
+
+def _edit_tags(session: Session, tags: list[str]) -> None:
+    small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
+    written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
+    try:
+        chosen = checked_tags(written.splitlines())
+    except SessionError as error:
+        complain(capitalized(str(error)))
+        return
+    if st.button("Save", type="primary", key="tags-save"):
+        _change(session, {"tags": json.dumps(chosen) if chosen else None})
+
+
+def _show_columns(session: Session) -> None:
+    standing = [column for column in session.dataset.details if column in session.shown]
+    chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"details-{session.id}")
+    if chosen != standing and st.button("Save", type="primary", key="details-save"):
+        _change(session, {"shown": json.dumps(chosen)})
+
+
+def _change(session: Session, values: dict[str, Any]) -> None:
+    """Store some settings."""
+    try:
+        session.store.update_session(session.id, values)
+    except StoreError as error:
+        complain(error)
+    else:
+        st.rerun()
 
 
 def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:

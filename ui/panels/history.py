@@ -1,17 +1,19 @@
 """The answers of a session in a list: newest first, to look through and to correct."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import SKIP
+from oal_engine.sessions.settings import SKIP, SessionError
 
 from ..card_server import CardServer
 from ..components import item_list
-from ..messages import RowEvent, View
+from ..messages import RowEvent, RowTag, View
 from ..page import annotator
 
+TAGGED = "tag "  # before the tag by which answers are shown
 MEANS = (
     "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
     "asked stay."
@@ -20,12 +22,18 @@ MEANS = (
 
 def show(server: CardServer) -> None:
     """Show the history; call it in a fragment."""
-    item_list.show(server, "history", partial(correct, server.session), lambda view: page(server, view))
+    store = partial(change, server.session)
+    item_list.show(server, "history", store, lambda view: page(server, view), RowEvent | RowTag)
 
 
-def correct(session: Session, event: RowEvent, by: str) -> None:
-    """Store the answer that was chosen in a row in place of the one that stands."""
-    session.correct(event.id, event.row, event.action, by, highlighted=False)
+def change(session: Session, event: RowEvent | RowTag, by: str) -> None:
+    """Store the answer that was chosen in a row in place of the one that stands, or a tag of its item."""
+    if isinstance(event, RowEvent):
+        session.correct(event.id, event.row, event.action, by, highlighted=False)
+    elif asked := session.answered(event.row):
+        session.tag(event.id, asked.item, event.tag, event.given, by)
+    else:
+        raise SessionError("only an item that was answered can be tagged here.")
 
 
 def page(server: CardServer, view: View) -> dict[str, Any]:
@@ -33,17 +41,24 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     session = server.session
     unseen = session.unseen(annotator())
     answered = [entry for entry in reversed(server.log) if entry.label is not None and entry.id not in unseen]
+    tags = tag_names(server)
     shown = [entry for entry in answered if _fits(entry, view.show)]
-    notes = {entry.item: entry.note for entry in shown if entry.note}
-    matches, counts = item_list.page_of(
-        session, [entry.item for entry in shown], view, lambda item: notes.get(item, "")
-    )
-    rows = [row(session, shown[k], item, view.open) for k, item in matches]
+    beside = {entry.item: " ".join((entry.note, *entry.tags)) for entry in shown}
+    matches, counts = item_list.page_of(session, [entry.item for entry in shown], view, beside.__getitem__)
+    rows = [row(session, shown[k], item, view.open, tags) for k, item in matches]
     empty = "Nothing is answered yet." if not answered else "No answer fits."
-    return {"rows": rows, "empty": empty, "shows": _shows(session)} | counts
+    return {"rows": rows, "empty": empty, "shows": _shows(session, tags)} | counts
+
+
+def tag_names(server: CardServer) -> list[str]:
+    """The tags of a session, and those that items have beside these."""
+    own = server.settings().tags or []
+    return list(dict.fromkeys([*own, *(tag for entry in server.log for tag in entry.tags)]))
 
 
 def _fits(entry: Entry, show: str) -> bool:
+    if show.startswith(TAGGED):
+        return show.removeprefix(TAGGED) in entry.tags
     if show == "corrected":
         return entry.corrected
     if show == "noted":
@@ -55,14 +70,17 @@ def _fits(entry: Entry, show: str) -> bool:
     return show in ("all", str(entry.label))
 
 
-def _shows(session: Session) -> list[tuple[str, str]]:
+def _shows(session: Session, tags: list[str]) -> list[tuple[str, str]]:
     kinds = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
     classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
-    return [("all", "All answers"), *classes, *kinds.items()]
+    tagged = [(f"{TAGGED}{tag}", f"Tag: {tag}") for tag in tags]
+    return [("all", "All answers"), *classes, *kinds.items(), *tagged]
 
 
-def row(session: Session, entry: Entry, item: dict[str, Any], opened: int | None) -> dict[str, Any]:
-    """An answer as a row of a list, in which it can be corrected."""
+def row(
+    session: Session, entry: Entry, item: dict[str, Any], opened: int | None, tags: Sequence[str] = ()
+) -> dict[str, Any]:
+    """An answer as a row of a list, in which it can be corrected and its item tagged."""
     label, names = entry.label, session.names
     kind = "quiet" if label == SKIP else "positive" if label == 1 and not session.multiclass else ""
     chips = [(names.get(label or SKIP, "Skipped"), kind)]
@@ -82,6 +100,7 @@ def row(session: Session, entry: Entry, item: dict[str, Any], opened: int | None
         "when": entry.answered_at,
         "by": " · ".join([f"question {entry.number:,}", *by]),
         "note": entry.note,
+        "tags": [(tag, tag in entry.tags) for tag in tags],
         "label": "Answer",
         "actions": [(*choice, choice[0] == label) for choice in [*names.items(), (SKIP, "Skip")]],
         "means": _means(label, left),

@@ -5,7 +5,7 @@ import html
 import streamlit as st
 
 from oal_engine.sessions import agreement
-from oal_engine.sessions.agreement import Agreement
+from oal_engine.sessions.agreement import Agreement, Person
 from oal_engine.sessions.session import Session
 
 from ..card_server import CardServer
@@ -13,6 +13,7 @@ from ..metric_table import table
 from ..page import counted, note
 
 HEADS = ("Name", "Now", "Labels", "Second answers", "Seconds each")
+CONSISTENT = ("Name", "Asked again", "Same answer")
 PAIRS = ("Two people", "Items", "Agree", "Kappa")
 ALONE = "Whoever opens this page under a name of their own gets items of their own."
 
@@ -30,10 +31,16 @@ def show(server: CardServer) -> None:
     ], "none")  # fmt: skip
     if len(people) < 2:
         note(ALONE)
+    if share := session.settings.repeat:
+        _say(
+            f"{share:.0%} of the questions are asked again of who answered them. How many got the same answer is shown "
+            f"from {agreement.LEAST_AGAIN} on, with a 95 % interval."
+        )
+        table(CONSISTENT, [(_name(each.name), f"{each.again:,}", _consistent(each)) for each in people], "none")
     if session.settings.overlap:
         opinions = len(session.store.opinions(session.id))
         words, lines = server.once("agreement", lambda: _agreement(session), opinions)
-        st.html(f'<p style="margin:.4rem 0;font-size:.92rem">{html.escape(words)}</p>')
+        _say(words)
         if len(lines) > 1:
             table(PAIRS, lines, "none")
 
@@ -52,6 +59,17 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
         for names, own in agreement.by_people(pairs).items()
     ]  # fmt: skip
     return f"{share} {_words(agreement.of_pairs(pairs))}{open_ones}", lines
+
+
+def _say(words: str) -> None:
+    """Show a paragraph, literally."""
+    st.html(f'<p style="margin:.4rem 0;font-size:.92rem">{html.escape(words)}</p>')
+
+
+def _consistent(person: Person) -> str:
+    """How often somebody gave the same answer again, with the interval; "" where too little is known."""
+    same = person.same
+    return f"{same.value:.0%} ({same.low:.0%} to {same.high:.0%})" if same else ""
 
 
 def _name(annotator: str) -> str:

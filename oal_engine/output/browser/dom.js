@@ -6,10 +6,11 @@ const FEW = 3; // classes that have a place in the line of counters; more are co
 
 // An item, and the terms that weigh in its score
 
-function content({ parts, features }) {
-  const text = parts.map(([text, weight]) => (weight ? tinted(h("span", text), weight) : text));
-  if (!features?.length && !parts.some(([text]) => text.trim())) {
-    return [h("p.empty", features ? "This item has no values." : "This item has no text.")];
+function content({ parts, features, ...above }) {
+  const head = described(above);
+  const text = [...head, ...pieces(parts)];
+  if (!features?.length && !above.heading?.length && !parts.some(([text]) => text.trim())) {
+    return [...head, h("p.empty", features ? "This item has no values." : "This item has no text.")];
   }
   if (!features?.length) return text;
   const table = h(
@@ -19,6 +20,28 @@ function content({ parts, features }) {
     ),
   );
   return [...text, table];
+}
+
+function pieces(parts) {
+  return parts.map(([text, weight]) => (weight ? tinted(h("span", text), weight) : text));
+}
+
+// What stands above the text of an item: its title, and other columns of its file.
+function described({ heading = [], facts = [] }) {
+  return [
+    ...(heading.length ? [h("p.heading", { dir: "auto" }, ...pieces(heading))] : []),
+    ...(facts.length ? [h("p.described", ...facts.map(fact))] : []),
+  ];
+}
+
+// A link is one to the web: the server gives no other, and no other is made of it here.
+function fact([name, words, link]) {
+  const title = name ? `${name}: ${words}` : words;
+  if (!/^https?:\/\//i.test(link ?? "")) {
+    return h("span.fact.cut", { title, dir: "auto" }, ...(name ? [h("i", name), " "] : []), words);
+  }
+  const to = { href: link, target: "_blank", rel: "noopener noreferrer", title: link };
+  return h("a.fact.cut", to, words.replace(/^https?:\/\/(www\.)?/i, ""));
 }
 
 /** @param {HTMLElement} node @param {number} weight */

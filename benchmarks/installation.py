@@ -1,0 +1,108 @@
+"""What an installation takes: seconds, megabytes of each requirement, and seconds until the app answers.
+
+The wheel is built and installed, with all that it requires, into an environment in which nothing is; the app is started
+there in an empty folder. A requirement is counted with what nothing else requires.
+"""
+
+import json
+import re
+import sys
+import tempfile
+from importlib.metadata import distributions
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+from packaging.requirements import Requirement
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from common import table
+
+from tests.harness import package
+from tests.harness.browser import Server
+
+OURS = "oal-studio"
+
+
+def plain(name):
+    """The name of a distribution as the package index spells it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed(folder):
+    """The distributions in a folder by name: their bytes on the disk, and the names that they require."""
+    found = {}
+    for each in distributions(path=[str(folder)]):
+        paths = (Path(each.locate_file(file)) for file in each.files or ())
+        required = map(Requirement, each.requires or ())
+        needs = {plain(one.name) for one in required if one.marker is None or one.marker.evaluate({"extra": ""})}
+        found[plain(each.metadata["Name"])] = sum(path.stat().st_size for path in paths if path.exists()), needs
+    return found
+
+
+def reached(found, start, without=None):
+    """The distributions that some names lead to, where one is left out."""
+    names, waiting = set(), [start]
+    while waiting:
+        name = waiting.pop()
+        if name in found and name != without and name not in names:
+            names.add(name)
+            waiting += found[name][1]
+    return names
+
+
+def shares(found):
+    """For each direct requirement its own megabytes, and with what nothing else requires; the largest first."""
+    everything = reached(found, OURS)
+    lines = []
+    for name in found[OURS][1]:
+        alone = everything - reached(found, OURS, without=name)
+        lines.append((name, found[name][0] / 2**20, sum(found[each][0] for each in alone) / 2**20))
+    return sorted(lines, key=lambda line: -line[2])
+
+
+def measure(extra=""):
+    """What an installation in an empty environment takes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wheel, programs = package.wheel(folder / "built"), package.environment(folder / "environment")
+        start = perf_counter()
+        package.install(programs, f"{wheel}{extra}")
+        seconds = perf_counter() - start
+        found = installed(package.packages(programs))
+        home = folder / "home"
+        home.mkdir()
+        start = perf_counter()
+        own = {"HOME": str(home), "OAL_DB": "", "PYTHONPATH": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
+        server = Server(home, home, command=(programs / "oal-studio", "--port"), **own)
+        answered = perf_counter() - start
+        server.kill()
+        return {
+            "seconds": seconds,
+            "distributions": len(found),
+            "megabytes": sum(size for size, _ in found.values()) / 2**20,
+            "wheel_megabytes": wheel.stat().st_size / 2**20,
+            "answers_after": answered,
+            "requirements": shares(found),
+        }
+
+
+def main(
+    extra: Annotated[str, typer.Option(help="Extras to install, such as [auth].")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Install the package where nothing is, and print what that takes."""
+    result = measure(extra)
+    if as_json:
+        print(json.dumps(result))
+        return
+    lines = [(name, f"{own:,.0f}", f"{alone:,.0f}") for name, own, alone in result["requirements"]]
+    print("\n".join(table(("requirement", "MB", "MB with what it alone requires"), lines)))
+    for name in ("distributions", "megabytes", "wheel_megabytes", "seconds", "answers_after"):
+        print(f"{name}: {result[name]:,.1f}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,87 @@
+"""A page of the database is damaged under a running and under a restarted server, and a backup brings all back."""
+
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.sessions import backups, look_back
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness import ROOT
+from tests.harness.browser import Card, Server, history
+
+
+@pytest.fixture
+def session(tmp_path):
+    """A session over some texts, in a database of its own that nobody has open."""
+    path = tmp_path / "texts.csv"
+    path.write_text("id,text,label\n" + "".join(f"i{k},item {k} has words{k % 7},{k % 5 < 1}\n" for k in range(60)))
+    with closing(Store(tmp_path / "studio.db")) as store:
+        columns = formats.Columns(text=("text",), label="label", id="id")
+        return create(store, datasets.import_file(store, path, "texts", columns)[0], learner="pa-i", rule="all")
+
+
+@pytest.fixture
+def server(tmp_path, session):
+    """The app over this database; it writes no traceback."""
+    server = Server(tmp_path)
+    yield server
+    server.kill()
+    assert "Traceback" not in server.log.read_text()
+
+
+def damage(path, table):
+    """Noise in the place of the first page of a table, as a disk writes it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = other.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [table]).fetchone()
+    with path.open("r+b") as file:
+        file.seek(4096 * (page - 1))
+        file.write(random.Random(1).randbytes(4096))
+
+
+@pytest.mark.parametrize("table", ["labels", "sessions", "leases"])
+def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, server, session, table):
+    """The card and, after a restart, the page name the damage and the newest backup, and nothing more is called saved.
+    Once the backup is restored the open page goes on by itself, and every answer is stored once."""
+    card = Card(visit(server, f"/Label?session={session}&annotator=anna"))
+    page, problem = card.page, re.compile(r"studio\.db cannot be used: it is damaged; .*The newest backup is ")
+    for key in "ax":
+        card.press(key)
+        card.saved()
+    kept = backups.keep(server.database, datetime.now(UTC) + timedelta(minutes=1))
+    damage(server.database, table)
+    card.press("a")
+    card.says(problem)
+    card.says(re.compile(re.escape(f"restore {kept} --db {server.database} --force")))
+    card.tap("x")
+    expect(card.root).to_have_attribute("data-unsaved", "2")
+    card.says(problem)
+    server.kill()
+    server.start()
+    expect(page.get_by_text(problem).first).to_be_visible()
+    expect(card.root).to_have_count(0)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    server.kill()
+    done = subprocess.run(
+        [sys.executable, "-m", "oal_engine", "restore", str(kept), "--db", str(server.database), "--force"],
+        cwd=ROOT, env=os.environ, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "The damaged database is kept as " in done.stdout
+    server.start()
+    card.saved()
+    card.says("Saved")
+    expect(card("text")).to_contain_text("item 4 ")
+    with closing(Store(server.database)) as store:
+        assert [("i0", 1, True), ("i1", -1, True), ("i2", 1, True), ("i3", -1, True)] == history(store, session)
+        assert look_back.verify(store, session).verified

@@ -1,0 +1,199 @@
+"""Further columns of a file are kept with its items, shown where they are chosen, and come with every later item."""
+
+import io
+import json
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, details, feeds, formats
+from oal_engine.datasets.details import LONGEST, MOST
+from oal_engine.store import Store
+from tests.harness.files import fails, upload
+from tests.harness.markup import EVIL, MARKUP
+
+HEAD = "id,title,text,year,doi,label,score"
+ROWS = [
+    'a,"First, of two",so happy a day,2019,10.1000/x y,1,0.5',
+    "b,Second,a sad day,,,0,",
+    "c,,so sad a day,2021,https://example.org/3,0,2",
+]
+FILE = "\n".join([HEAD, *ROWS]) + "\n"
+KEPT = ("title", "year", "doi", "score")
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "studio.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def papers(store, tmp_path):
+    """A data set of three items with further columns."""
+    path = tmp_path / "papers.csv"
+    path.write_text(FILE)
+    return Dataset(store, datasets.import_file(store, path, "papers", min_df=1)[0])
+
+
+def kept(dataset):
+    """What is kept with each item of a data set."""
+    stored = dataset.store.details(dataset.id, range(dataset.record["items"]))
+    return [stored.get(position) for position in range(dataset.record["items"])]
+
+
+def test_what_nothing_else_uses_is_kept_and_what_says_what_it_is_is_shown(papers):
+    """Title, year and link are shown, a score is only kept; text, label and id are no further columns."""
+    assert (KEPT, ("title", "year", "doi")) == (papers.details, papers.shown)
+    assert kept(papers) == [
+        ["First, of two", "2019", "10.1000/x y", "0.5"],
+        ["Second", "", "", ""],
+        ["", "2021", "https://example.org/3", "2"],
+    ]
+    assert ["so happy a day", "a sad day", "so sad a day"] == papers.store.texts(papers.id, 0, 3)
+
+
+def test_a_file_without_further_columns_is_as_before(store, tmp_path):
+    """Nothing is stored with its items, and nothing of the data set says so."""
+    path = tmp_path / "plain.csv"
+    path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\n")
+    dataset = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
+    assert ((), (), [None, None]) == (dataset.details, dataset.shown, kept(dataset))
+    assert {"text", "label", "id"} == set(dataset.columns)
+
+
+def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
+    """The same texts without them give the same bits."""
+    path = tmp_path / "plain.csv"
+    path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\nc,so sad a day,0\n")
+    plain = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
+    assert papers.fingerprint == plain.fingerprint
+
+
+def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
+    """So many columns are kept by themselves; a column of vectors is none of them, and a long cell is cut."""
+    names = [f"m{k}" for k in range(MOST + 5)]
+    lines = [{"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (LONGEST + k)) for k in range(3)]
+    items = formats.read(upload("\n".join(map(json.dumps, lines)), "x.jsonl"))
+    assert tuple(names[:MOST]) == items.columns.details
+    first, second, _ = map(json.loads, items.details)
+    assert (["w" * LONGEST] * MOST, ["w" * (LONGEST - 1) + "…"] * MOST) == (first, second)
+
+
+def test_every_word_of_a_cell_is_kept_as_it_is():
+    """Markup, formulas and letters of any alphabet come back; half a character becomes a question mark."""
+    words = [EVIL, MARKUP, "two\nlines", "漢字", "half \ud800"]
+    lines = [json.dumps({"text": "a text", "more": word}) for word in words]
+    items = formats.read(upload("\n".join(lines), "x.jsonl"))
+    expected = [*(word.strip() for word in words[:-1]), "half ?"]
+    assert [[word] for word in expected] == [json.loads(each) for each in items.details]
+
+
+@pytest.mark.parametrize(("columns", "shown"), [
+    (("title", "year", "journal", "url"), ("title", "year", "journal", "url")),
+    (("Publication Year", "source_title", "Authors", "DOI", "PDF link"), "all"),
+    (("headline", "published", "newspaper", "links"), "all"),
+    (("user_timezone", "negativereason", "score", "tweet_id", "retweet_count", "url_hash", "included"), ()),
+])  # fmt: skip
+def test_columns_are_shown_by_their_names(columns, shown):
+    """What says by its name that it is a title, a year, a source, an author or a link is shown; nothing else is."""
+    assert (columns if shown == "all" else shown) == details.usual(columns)
+
+
+@pytest.mark.parametrize(("column", "word", "link"), [
+    ("url", "https://example.org/a?b=c#d", "https://example.org/a?b=c#d"),
+    ("anything", "HTTP://example.org", "HTTP://example.org"),
+    ("doi", "10.1000/182", "https://doi.org/10.1000/182"),
+    ("DOI", "doi: 10.1000/a<b>", "https://doi.org/10.1000/a%3Cb%3E"),
+    ("url", "10.1000/182", None),
+    ("url", "javascript:alert(1)", None),
+    ("url", " javascript:alert(1)//https://example.org", None),
+    ("url", "data:text/html,<script>x</script>", None),
+    ("url", "ftp://example.org", None),
+    ("url", "//example.org", None),
+    ("url", "https://example.org/one https://example.org/two", None),
+    ("url", 'https://example.org/"onclick="x', None),
+    ("url", "https://example.org/" + "a" * 30 + "…", None),
+    ("url", "", None),
+])  # fmt: skip
+def test_only_addresses_of_the_web_are_links(column, word, link):
+    """http, https and a DOI lead somewhere; every other word is only a word."""
+    assert link == details.link(column, word)
+
+
+@pytest.mark.parametrize(("chosen", "title", "facts"), [
+    (KEPT, "First", [("", "2019", None), ("score", "0.5", None), ("", "https://x.org", "https://x.org")]),
+    (("year",), "", [("", "2019", None)]),
+    ((), "", []),
+])  # fmt: skip
+def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
+    """The title is on a line of its own; links come last, and a column whose words need it has its name."""
+    assert (title, facts, 0) == details.shown(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
+
+
+@pytest.mark.parametrize(("text", "title", "rest"), [
+    ("A title\nAn abstract\nof lines", "A title", "An abstract\nof lines"),
+    ("A title\n\nAn abstract", "A title", "An abstract"),
+    ("A title alone", "A title alone", ""),
+    ("T" * 400 + "\nAn abstract", "", "T" * 400 + "\nAn abstract"),
+    ("\nAn abstract", "", "\nAn abstract"),
+])  # fmt: skip
+def test_a_title_that_was_joined_to_a_text_is_its_first_line(text, title, rest):
+    """It is of a usual length; the rest, if there is any, begins below it."""
+    above = details.headed(details.Shown("", []), text)
+    assert (title, rest) == (above.title, text[above.begins :])
+
+
+def test_a_text_of_title_and_abstract_begins_with_a_title(store, tmp_path):
+    """So it is where the first of several columns of text is called a title, also where nothing else is kept."""
+    path = tmp_path / "abstracts.csv"
+    path.write_text("title,abstract,label\nOf days,so happy a day,1\nOf more,a sad day,0\n")
+    for name, text in (("both", ("title", "abstract")), ("other", ("abstract", "title")), ("one", ("title",))):
+        columns = formats.Columns(text, "label", details=())
+        dataset = Dataset(store, datasets.import_file(store, path, name, columns, min_df=1)[0])
+        assert (name == "both", ()) == (dataset.titled, dataset.details)
+
+
+@pytest.mark.parametrize(("columns", "sentence"), [
+    ({"details": ("spam",)}, "x.csv has no column 'spam'; its columns are id, title, text, year, doi, label, score."),
+    ({"shown": ("label",)}, "x.csv keeps no column 'label' to show with its items; it keeps title, year, doi, score."),
+    ({"details": (), "shown": ("year",)}, "x.csv keeps no column 'year' to show with its items; it keeps none."),
+])  # fmt: skip
+def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
+    """One sentence names the column and those that there are; a label is never shown."""
+    assert sentence == fails(upload(FILE, "x.csv"), formats.Columns(("text",), "label", "id", **columns))
+
+
+def test_later_items_bring_their_own(papers, tmp_path):
+    """A file and a feed bring the same columns, in any order; what they lack is empty."""
+    (tmp_path / "more.csv").write_text("year,more,id,text\n2022,x,d,so happy a week\n2023,y,e,so sad a week\n")
+    line = json.dumps({"text": "a sad week", "score": 0.25, "title": ["one", "two"], "id": "f"})
+    assert 2 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))
+    assert 1 == sum(lot.appended for lot in feeds.append_lines(papers, io.BytesIO(f"{line}\n".encode())))
+    assert 1 == sum(lot.appended for lot in feeds.append_lines(papers, io.BytesIO(b"a text alone\n")))
+    assert [["", "2022", "", ""], ["", "2023", "", ""], ["one|two", "", "", "0.25"], None] == kept(papers)[3:]
+
+
+def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers, tmp_path):
+    """Exact duplicates, and near-duplicates that are shown once, take what was kept with them along."""
+    (tmp_path / "more.csv").write_text("id,text,year\nd,a sad day,1\ne,a new day,2\n")
+    assert 1 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))
+    assert [["", "2", "", ""]] == kept(papers)[3:]
+    words = "one two three four five six seven eight nine ten"
+    path = tmp_path / "once.csv"
+    path.write_text(f"text,year\n{words},1\n{words} {words}!,2\nsomething else of other words,3\n")
+    columns = formats.Columns(("text",))
+    dataset = datasets.import_file(store, path, "once", columns, near_duplicates="once", min_df=1)[0]
+    assert [["1"], ["3"]] == kept(Dataset(store, dataset))
+
+
+def test_vectors_have_further_columns_too(store, tmp_path):
+    """Beside numbers, words of other columns are kept, and shown by their names."""
+    path = tmp_path / "table.csv"
+    lines = "".join(f"{k},{k % 3},Name {k},https://example.org/{k},{k % 2}\n" for k in range(9))
+    path.write_text("a,b,title,url,label\n" + lines)
+    columns = formats.Columns(label="label", features=("a", "b"))
+    dataset = Dataset(store, datasets.import_file(store, path, "table", columns, features="plain")[0])
+    assert (("title", "url"), ["a", "b"]) == (dataset.shown, dataset.feature_names)
+    assert ["Name 8", "https://example.org/8"] == kept(dataset)[8]

@@ -1,0 +1,49 @@
+"""The project as it is installed: its wheel, and environments that hold nothing else of it."""
+
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from tests.harness import ROOT
+
+FOLDERS = "oal_engine", "pages", "ui", "data", ".streamlit"
+FILES = "app.py", "home.py", "pyproject.toml", "README.md", "LICENSE", "requirements*.txt"
+PRIVATE = shutil.ignore_patterns("__pycache__", "secrets.toml")
+
+
+def wheel(folder):
+    """The path of the wheel, built from the sdist of a copy of the sources, because building writes beside them."""
+    source = folder / "source"
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, source / name, ignore=PRIVATE)
+    for path in (path for name in FILES for path in ROOT.glob(name)):
+        shutil.copy(path, source)
+    run(sys.executable, "-m", "build", "--outdir", folder / "dist", source)
+    (built,) = (folder / "dist").glob("*.whl")
+    return built
+
+
+def environment(folder):
+    """The folder of the programs of an empty environment."""
+    venv.create(folder, with_pip=False)
+    return folder / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def install(programs, *arguments):
+    """Install into an environment, as pip is told."""
+    run(sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", *arguments)
+
+
+def packages(programs):
+    """The folder in which an environment has its packages."""
+    done = run(programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    return Path(done.stdout.strip())
+
+
+def run(*command, **options):
+    """Run a program to its end; where it fails, its own words are the error."""
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done

@@ -1,0 +1,170 @@
+"""What is shown of an item besides its text, and its tags, on the pages: chosen, given, filtered and searched."""
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.sessions.settings import create
+from tests.harness.markup import MARKUP
+from tests.harness.pages import BINARY, listed, run, words
+from ui import messages
+from ui.card_server import CardServer, with_keys
+from ui.panels import history
+
+pytestmark = pytest.mark.slow
+
+TAGS = ["ask a colleague", f"a {MARKUP[:40]}"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file of texts with further columns."""
+    path = tmp_path / "papers.csv"
+    lines = [f'i{k},"Title {k} {MARKUP.replace(chr(34), "")}",text {k % 5} of many,{2000 + k},n{k},https://x.org/{k},'
+             f"{int(k % 4 == 0)}" for k in range(60)]  # fmt: skip
+    path.write_text("id,title,text,year,grade,url,label\n" + "\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def papers(app_store, path):
+    """The card server of a session over that file, with two tags and six answers."""
+    columns = formats.Columns(("text",), "label", "id")
+    dataset = datasets.import_file(app_store, path, "papers", columns, min_df=1)[0]
+    server = CardServer(create(app_store, dataset, **BINARY, budget=40, tags=TAGS))
+    for k in range(6):
+        server.session.answer(f"a{k}", server.session.place.asked.id, 1 if k % 4 == 0 else -1, "anna")
+    return server
+
+
+def question(server):
+    return server.payload(annotator="anna")["place"]["question"]
+
+
+def panel(server, name):
+    at = run("pages/1_Label.py", session=str(server.session.id), annotator="anna")
+    at.session_state["panel"] = name
+    return at.run()
+
+
+@pytest.mark.parametrize(("chosen", "shown"), [(None, ["title", "year", "url"]), (["grade"], ["grade"])])
+def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
+    """The columns that nothing else uses are offered; the usual ones are chosen, and all are kept."""
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("File on the server").run()
+    at.text_input(key="path").set_value(str(path)).run()
+    assert ["title", "year", "url"] == at.multiselect(key="shown").value
+    if chosen:
+        at.multiselect(key="shown").set_value(chosen).run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    dataset = datasets.Dataset(store, "papers")
+    assert (("title", "year", "grade", "url"), tuple(shown)) == (dataset.details, dataset.shown)
+    assert "With each item: title, year, grade, url" in words(at)
+
+
+def test_the_card_has_what_is_shown_now(app_store, papers):
+    """Title, facts and links of the columns that are chosen; what the owner changes holds at once, for lists too."""
+    shown = question(papers)
+    k = shown["item"]
+    assert f"Title {k} {MARKUP.replace(chr(34), '')}" == shown["heading"][0][0]
+    address = f"https://x.org/{k}"
+    assert [("", str(2000 + k), None), ("", address, address)] == shown["facts"]
+    at = panel(papers, "Guidelines")
+    at.multiselect(key=f"details-{papers.session.id}").set_value(["grade"]).run()
+    at.button(key="details-save").click().run()
+    assert not at.exception
+    assert ["grade"] == app_store.shown(papers.session.id)
+    assert ([], [("grade", f"n{k}", None)]) == (question(papers)["heading"], question(papers)["facts"])
+    assert [("grade", f"n{papers.log[-2].item}", None)] == history.page(papers, messages.View())["rows"][0]["facts"]
+
+
+def test_a_title_that_belongs_to_the_text_is_set_apart(app_store, tmp_path):
+    """The first line of title and abstract is the heading, with its highlighted terms; the rest is the text."""
+    path = tmp_path / "abstracts.csv"
+    lines = [f'"good title {k % 3}","some words {k % 4}\nand good ones",{int(k % 2 == 0)}' for k in range(40)]
+    path.write_text("title,abstract,label\n" + "\n".join(lines))
+    dataset = datasets.import_file(app_store, path, "abstracts")[0]
+    server = CardServer(create(app_store, dataset, learner="pa-i", rule="all", budget=40))
+    for k in range(4):
+        server.session.answer(f"a{k}", server.session.place.asked.id, 1 if k % 2 else -1)
+    shown = question(server)
+    text = server.session.dataset.item(shown["item"])["text"]
+    heading, rest = ("".join(words for words, _ in shown[name]) for name in ("heading", "parts"))
+    assert text == f"{heading}\n{rest}"
+    assert heading.startswith("good title")
+    assert all(any(weight for _, weight in shown[name]) for name in ("heading", "parts"))
+
+
+def test_tags_are_named_where_the_guidelines_are_written(app_store, papers):
+    """One a line, without blank ones and repetitions; what no tag can be is said and changes nothing."""
+    at = panel(papers, "Guidelines")
+    assert at.text_area(key="tags").value == "\n".join(TAGS)
+    at.text_area(key="tags").set_value("later\n\n <b>x</b> \nlater")
+    at.button(key="tags-save").click().run()
+    assert ["later", "<b>x</b>"] == app_store.session(papers.session.id)["tags"]
+    at.text_area(key="tags").set_value("a|b").run()
+    assert not at.exception
+    assert "tags-save" not in [button.key for button in at.button]
+    assert "A tag must have 60 characters at most and no |. Got a|b." in words(at)
+    assert ["later", "<b>x</b>"] == app_store.session(papers.session.id)["tags"]
+    assert [tag["name"] for tag in papers.payload()["tags"]] == ["later", "<b>x</b>"]
+
+
+@pytest.mark.parametrize(("taken", "keys"), [
+    ([["a", "1"], ["x", "0"]], ["2", "3"]), ([[str(k)] for k in range(1, 10)], ["0", None]),
+    ([["q"], ["1"], ["2"]], ["3", "4"]),
+])  # fmt: skip
+def test_tags_have_the_digits_that_no_class_has(taken, keys):
+    """In their order; a tag for which no digit is left has no key."""
+    assert keys == [next(iter(tag["keys"]), None) for tag in with_keys(TAGS, taken)]
+
+
+def titles(server, **view):
+    return [row["title"] for row in history.page(server, messages.View(**view))["rows"]]
+
+
+def test_history_is_filtered_and_searched_by_what_items_have(papers):
+    """By a tag, also one that is no longer offered; a search finds tags, titles and other columns that are shown."""
+    items = [entry.item for entry in papers.log if entry.label is not None]
+    papers.session.tag("1", items[1], TAGS[0], True)
+    papers.session.tag("2", items[3], TAGS[0], True)
+    papers.session.tag("3", items[3], TAGS[1], True)
+    expected = [f"i{items[3]}", f"i{items[1]}"]
+    assert expected == titles(papers, show=f"tag {TAGS[0]}")
+    assert expected[:1] == titles(papers, show=f"tag {TAGS[1]}")
+    assert expected == titles(papers, search="COLLEAGUE")
+    assert [f"i{items[2]}"] == titles(papers, search=f"title {items[2]} <img")
+    assert [] == titles(papers, search=f"n{items[2]}")
+    papers.session.store.update_session(papers.session.id, {"tags": None})
+    shows = dict(history.page(papers, messages.View())["shows"])
+    assert [f"Tag: {tag}" for tag in TAGS] == [shows[f"tag {tag}"] for tag in TAGS]
+
+
+def test_tags_are_changed_in_the_history(app_store, papers):
+    """A tag is stored once with who gave it; on an item that was not answered it is refused with a sentence."""
+    session, entry = papers.session.id, papers.log[2]
+    event = {"id": "t1", "row": entry.id, "tag": TAGS[0], "given": True}
+    at = listed(session, "history", events=[event])
+    at.run()
+    assert not at.exception
+    (row,) = app_store.history(session).tags
+    assert (entry.item, TAGS[0], 1, "carla") == (row["item"], row["tag"], row["given"], row["annotator"])
+    waiting = papers.session.place.asked.id
+    for problem, change in (
+        ("only an item that was answered can be tagged here.", {"row": waiting}), ("a tag must be", {"tag": "odd"}),
+    ):  # fmt: skip
+        at = listed(session, "history", events=[event | {"id": "t2"} | change])
+        assert at.session_state[f"history-{session}-problem"].startswith(f"Not stored: {problem}")
+    assert 1 == len(app_store.history(session).tags)
+
+
+def test_what_is_sent_of_tags_is_stored_by_the_card(app_store, papers):
+    """The event of a card gives or takes a tag of the item; the payload has it then."""
+    item, standing = question(papers)["item"], []
+    for id, given in (("t1", True), ("t2", True), ("t3", False), ("t1", True)):
+        sent = {"id": id, "action": "tag", "item": item, "tag": TAGS[1], "given": given}
+        papers.handle(messages.read(messages.CardEvent, sent), "anna")
+        standing.append(question(papers)["tags"])
+    assert [[TAGS[1]], [TAGS[1]], [], []] == standing
+    assert ["t1", "t2", "t3"] == [row["event"] for row in app_store.history(papers.session.id).tags]

@@ -1,0 +1,222 @@
+"""Questions that go to whoever answered them once more: when, unseen, and without any other trace in the session."""
+
+import io
+
+import numpy as np
+import pytest
+
+from oal_engine.kernel.draws import draws
+from oal_engine.sessions import agreement, export, look_back
+from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions.session import REPEAT, REPEAT_AFTER, Session
+from oal_engine.sessions.settings import SKIP, SessionError, create
+from tests.harness.sessions import EVENTS, begin, bits, database, leave, reply
+
+SOON = 3  # answers, where a test need not give twenty
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Questions come again after SOON answers."""
+    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", SOON)
+
+
+def again(opened, who="anna"):
+    """The questions that somebody has and answered before."""
+    return [asked for asked in opened.held(who) if asked.blind]
+
+
+def until_again(opened, who="anna"):
+    """Answer truly until a question comes again; that question."""
+    while not (found := again(opened, who)):
+        reply(opened, who)
+    while opened.held(who)[0] != found[0]:
+        reply(opened, who)
+    return found[0]
+
+
+def kinds(opened):
+    return [(row["question"], row["annotator"], row["kind"], row["label"]) for row in opened.store.opinions(opened.id)]
+
+
+def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
+    """Answers given again change no question, no bit of the learner and no label of the budget, and the log stays that
+    of one person; the end comes after those that are due."""
+    plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
+    while plain.held("anna"):
+        reply(plain, "anna")
+    while opened.held("anna"):
+        reply(opened, "anna", 1 if opened.held("anna")[0].blind else None)
+    assert (plain.digest(), plain.labels, bits(plain)) == (opened.digest(), opened.labels, bits(opened))
+    facts = [[(entry.round, entry.probability, entry.draw) for entry in each.log] for each in (plain, opened)]
+    assert facts[0] == facts[1]
+    assert ([], []) == (store.shared(opened.id), store.opinions(plain.id))
+    assert 40 == opened.place.progress.labels
+    chosen = np.flatnonzero(draws(opened.settings.seed ^ REPEAT, opened.rounds) < 0.5)
+    early = [entry.id for entry in opened.log[: 40 - REPEAT_AFTER] if entry.round in chosen]
+    assert sorted(early) == sorted(question for question, *_ in kinds(opened))
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(store):
+    """It waits beside the current one, with no old answer, and nothing of it is in the history meanwhile."""
+    opened = begin(store, repeat=1)
+    first = reply(opened, "anna")
+    for _ in range(REPEAT_AFTER - 1):
+        reply(opened, "anna")
+        assert [] == again(opened)
+    assert set() == opened.unseen("anna")
+    reply(opened, "anna")
+    current, asked = opened.held("anna")
+    assert (opened.place.asked, first.id, None) == (current, asked.id, asked.old)
+    assert {asked.id} == opened.unseen("anna")
+    labels = opened.place.progress.labels
+    opened.answer(next(EVENTS), asked.id, -1, "anna")
+    assert ([(asked.id, "anna", "again", -1)], labels) == (kinds(opened), opened.place.progress.labels)
+    assert asked.id not in opened.unseen("anna") | {each.id for each in opened.held("anna")}
+
+
+def test_the_next_item_stays_prepared(store, soon):
+    """Who is alone has the question after each answer stored ahead, while one is asked again and after it."""
+    opened = begin(store, repeat=1)
+    asked = until_again(opened)
+    current = opened.place.asked
+    assert [asked.id, current.id] == [each.id for each in opened.held("anna")]
+    assert {current.id} == {place.asked.id for place in opened.places_after(asked, current).values()}
+    assert {opened.place.progress.labels} == {
+        place.progress.labels for place in opened.places_after(asked, current).values()
+    }
+    prepared = {label: place.asked for label, place in opened.branches.items()}
+    assert {1, -1, SKIP} == prepared.keys()
+    reply(opened, "anna")
+    reply(opened, "anna", 1)
+    assert prepared[1].id == opened.place.asked.id
+
+
+def test_everybody_is_asked_again_only_what_they_answered(store, soon):
+    """Of several people each repeats their own answers, and nobody those of others."""
+    opened = begin(store, repeat=0.6, overlap=0.4, budget=30)
+    for who in ("anna", "ben", "carla") * 30:
+        if opened.held(who):
+            reply(opened, who)
+    own = {entry.id: entry.annotator for entry in opened.log}
+    assert {"anna", "ben", "carla"} == {who for _, who, kind, _ in kinds(opened) if kind == "again"}
+    for question, who, kind, _ in kinds(opened):
+        assert (kind == "again") == (own[question] == who)
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_an_answer_given_again_can_be_taken_back(store, soon):
+    """Undo brings the question once more, with nothing of the label before it changed; what is sent again changes
+    nothing, and the answer given then is the one that counts."""
+    opened = begin(store, repeat=1)
+    asked, label, undo = until_again(opened), next(EVENTS), next(EVENTS)
+    held, before = opened.held("anna"), opened.digest()
+    for _ in range(2):
+        opened.answer(label, asked.id, 1, "anna")
+    assert asked.id == opened.previous_of("anna")
+    for _ in range(2):
+        opened.undo(undo, asked.id, "anna")
+    assert (held, before, []) == (opened.held("anna"), opened.digest(), kinds(opened))
+    assert opened.previous != asked.id == opened.held("anna")[0].id
+    assert opened.previous == opened.previous_of("anna")
+    opened.answer(label, asked.id, 1, "anna")
+    assert [] == kinds(opened)
+    reply(opened, "anna", -1)
+    assert [(asked.id, "anna", "again", -1)] == kinds(opened)
+
+
+def test_an_undo_behind_the_first_answer_forgets_the_second(store, soon):
+    """Whose first answer is taken back has answered the question only once."""
+    opened = begin(store, repeat=1)
+    asked = until_again(opened)
+    reply(opened, "anna")
+    while asked.id in {entry.id for entry in opened.log if entry.label}:
+        opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
+    assert (asked.id, []) == (opened.place.asked.id, kinds(opened))
+    assert not opened.held("anna")[0].blind
+    reply(opened, "anna")
+    assert opened.held("anna")[0].id != asked.id
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_what_is_skipped_or_decided_does_not_come_again(store, soon):
+    """A skip is an answer to a question asked again; a question that was skipped, or whose answer was corrected, is not
+    asked, also where it was about to be answered."""
+    opened = begin(store, repeat=1)
+    skipped, corrected = (reply(opened, "anna", label) for label in (SKIP, 1))
+    opened.correct(next(EVENTS), corrected.id, -1, "ben")
+    asked = until_again(opened)
+    reply(opened, "anna", SKIP)
+    decided = until_again(opened)
+    opened.correct(next(EVENTS), decided.id, -opened.answered(decided.id).old, "anna")
+    assert decided.id not in {each.id for each in opened.held("anna")}
+    with pytest.raises(SessionError, match="this item was answered already by anna"):
+        opened.answer(next(EVENTS), decided.id, 1, "anna")
+    while opened.held("anna"):
+        reply(opened, "anna")
+    assert (asked.id, "anna", "again", SKIP) == kinds(opened)[0]
+    given = [question for question, *_ in kinds(opened)]
+    assert len(given) == len({*given})
+    assert set() == {skipped.id, corrected.id, decided.id}.intersection(given)
+
+
+def test_a_correction_by_somebody_else_leaves_the_question_with_who_has_it(store, soon):
+    """Whoever is being asked again answers again, whatever the owner decides meanwhile."""
+    opened = begin(store, repeat=1)
+    asked = until_again(opened)
+    opened.correct(next(EVENTS), asked.id, -opened.answered(asked.id).old, "owner")
+    reply(opened, "anna", 1)
+    assert [(asked.id, "anna", "again", 1)] == kinds(opened)
+
+
+def test_an_opened_session_goes_on_with_the_same_question(store, soon):
+    """Another process, and one that starts later, have the same question waiting for an answer again."""
+    opened = begin(store, repeat=1)
+    until_again(opened)
+    assert opened.held("anna") == Session(store, opened.id).held("anna")
+    assert [] == again(Session(store, opened.id), "ben")
+
+
+def test_an_exported_session_keeps_what_was_answered_again(store, soon, tmp_path):
+    """Coins, answers given again and those taken back go as a file to another database, and come back as they were."""
+    opened = begin(store, repeat=1, budget=12)
+    until_again(opened)
+    reply(opened, "anna", 1)
+    opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
+    while opened.held("anna"):
+        reply(opened, "anna")
+    there, files = database(tmp_path / "there.db", "sparse"), [io.StringIO(), io.StringIO()]
+    publish(store, opened.id, files[0])
+    adopted = adopt(there, io.StringIO(files[0].getvalue()))
+    publish(there, adopted, files[1])
+    assert files[0].getvalue() == files[1].getvalue()
+    assert look_back.verify(there, adopted).verified
+    table = export.opinions(Session(there, adopted))[0]
+    rows = [dict(zip(table.columns, row)) for row in table.rows]
+    assert [("again", "anna", "anna")] * (12 - SOON) == [
+        (row["kind"], row["annotator"], row["first_annotator"]) for row in rows
+    ]
+    there.close()
+
+
+def test_one_person_never_gives_both_answers(store):
+    """Where an answer is taken back and its lease runs out, whoever gave the second answer may give the first one: the
+    second is then somebody else's again."""
+    opened = begin(store, overlap=1, budget=2)
+    first = reply(opened, "anna", 1)
+    assert first.id == opened.held("ben")[0].id
+    reply(opened, "ben", -1)
+    assert 1 == len(agreement.twice(opened))
+    opened.undo(next(EVENTS), first.id, "anna")
+    leave(store, "anna")
+    assert first.id == reply(opened, "ben", -1).id
+    assert ("ben", []) == (store.standing_label(first.id)["annotator"], agreement.twice(opened))
+    assert first.id in store.single_answers(opened.id, "carla")
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_is_a_share(store, share):
+    """The share of questions that are asked again is between 0 and 1."""
+    with pytest.raises(SessionError, match=r"repeat of a session must be >= 0 and <= 1\. Got"):
+        create(store, "sparse", "PAA-I", repeat=share)

@@ -1,0 +1,193 @@
+"""Tags are given to items and taken away, kept in the log, published and exported; further columns are exported too."""
+
+import csv
+import io
+import json
+
+import pytest
+from pyarrow import parquet
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.output import tables
+from oal_engine.output.jsonlines import JsonLinesError
+from oal_engine.sessions import bundle, export, look_back
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
+from oal_engine.store import Store, StoreError
+from tests.harness.sessions import EVENTS, begin, database, say, text_of, truth
+
+ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
+
+
+@pytest.fixture
+def opened(store):
+    """A session with two tags."""
+    return begin(store, tags=[ASK, WRONG])
+
+
+def test_tags_stand_by_item_and_touch_nothing_else(opened):
+    """An item has the tags that it was given and did not lose; an event counts once, and no tag changes a state."""
+    say(opened, POSITIVE)
+    item, digest, version = opened.history[0].item, opened.digest(), opened.version
+    for event, tag, given in (("t1", WRONG, True), ("t2", ASK, True), ("t3", WRONG, False), ("t2", ASK, False)):
+        opened.tag(event, item, tag, given, "Ann")
+    assert ({item: [ASK]}, (ASK,)) == (opened.tags, opened.history[0].tags)
+    opened.tag("t4", item, WRONG, True, "Ben")
+    assert [WRONG, ASK] == opened.tags[item]
+    rows = opened.store.history(opened.id).tags
+    assert [(WRONG, 1, "Ann"), (ASK, 1, "Ann"), (WRONG, 0, "Ann"), (WRONG, 1, "Ben")] == [
+        (row["tag"], row["given"], row["annotator"]) for row in rows
+    ]
+    assert (digest, version) == (opened.digest(), opened.version)
+    assert look_back.verify(opened.store, opened.id).verified
+
+
+def refused(opened, item, tag):
+    """The sentence with which a tag is refused."""
+    with pytest.raises(SessionError) as caught:
+        opened.tag(next(EVENTS), item, tag, True)
+    return str(caught.value)
+
+
+def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
+    """Only tags of its owner are given, only to items of the stream; one that was given before can always be lost."""
+    one_of = "a tag must be one of those of the session:"
+    assert f"{one_of} {ASK}, {WRONG}. Got odd." == refused(opened, 0, "odd")
+    assert "a tag must be on an item of the stream. Got 300." == refused(opened, 300, ASK)
+    opened.tag(next(EVENTS), 0, ASK, True)
+    store.update_session(opened.id, {"tags": None})
+    assert f"{one_of} none. Got {ASK}." == refused(opened, 1, ASK)
+    opened.tag(next(EVENTS), 0, ASK, False)
+    assert {} == opened.tags
+    store.remove_session(opened.id)
+    with pytest.raises(StoreError, match="does not exist"):
+        opened.tag(next(EVENTS), 0, ASK, False)
+
+
+@pytest.mark.parametrize(("names", "sentence"), [
+    (map(str, range(MOST_TAGS + 1)), f"a session has {MOST_TAGS} tags at most. Got {MOST_TAGS + 1}."),
+    (["a|b"], "a tag must have 60 characters at most and no |. Got a|b."),
+    (["x" * 61], f"a tag must have 60 characters at most and no |. Got {'x' * 61}."),
+])  # fmt: skip
+def test_names_that_no_tag_can_have_are_refused(names, sentence):
+    """Too many, too long ones and a | are refused; blank ones and repetitions are left out."""
+    assert ["two words", "a"] == checked_tags(["  two \t words", "", "a", "two words", " "])
+    with pytest.raises(SessionError) as caught:
+        checked_tags(names)
+    assert sentence == str(caught.value)
+
+
+def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
+    """In another database the session has the same tags on the same items, and shows the same columns."""
+    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
+    opened = begin(here, tags=[ASK, WRONG], shown=["year"])
+    for k in range(6):
+        say(opened, truth(opened))
+        opened.tag(next(EVENTS), opened.history[k].item, (ASK, WRONG)[k % 2], True, "Ann")
+    opened.tag(next(EVENTS), opened.history[0].item, ASK, False, "Ben")
+    text = text_of(here, opened.id)
+    other = Session(there, bundle.adopt(there, io.StringIO(text)))
+    assert (opened.tags, [ASK, WRONG]) == (other.tags, other.settings.tags)
+    assert ["year"] == there.shown(other.id)
+    assert text.splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
+    assert look_back.verify(there, other.id).verified
+
+
+def test_a_session_without_tags_is_published_as_before(store):
+    """Neither its head nor its last line speaks of tags, so that earlier versions read it."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    lines = [json.loads(line) for line in text_of(store, opened.id).splitlines()]
+    assert not {"tags", "shown"} & lines[0]["settings"].keys()
+    assert "tags" not in lines[-1]
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"item": 300}, "a note, a mark or a tag is about an item that the data set does not have"),
+    ({"item": -1}, "invalid value for item in line"), ({"tag": "x" * 61}, "invalid value for tag in line"),
+    ({"given": 2}, "invalid value for given in line"), ({"tagged_at": "now"}, "invalid value for tagged_at in line"),
+    ({"event": 1}, "invalid value for event in line"),
+])  # fmt: skip
+def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, sentence):
+    """The error says what is wrong and where, and nothing is stored."""
+    there = database(tmp_path / "there.db", "sparse")
+    opened.tag(next(EVENTS), 3, ASK, True)
+    lines = [json.loads(line) for line in text_of(opened.store, opened.id).splitlines()]
+    next(line for line in lines if "given" in line).update(change)
+    with pytest.raises(JsonLinesError, match=sentence):
+        bundle.adopt(there, io.StringIO("".join(f"{json.dumps(line)}\n" for line in lines)))
+    assert [] == there.sessions()
+
+
+# Exports
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """A session over texts with further columns, of which one is called as a column of the exports is."""
+    path = tmp_path / "papers.csv"
+    lines = [f'i{k},word{k % 3} some,{2000 + k},"=a, b",{k % 2 or ""},{k % 2}' for k in range(12)]
+    path.write_text("id,text,year,source,number,label\n" + "\n".join(lines))
+    store = Store(tmp_path / "studio.db")
+    dataset = datasets.import_file(store, path, "papers", min_df=1)[0]
+    opened = Session(store, create(store, dataset, learner="pa-i", rule="all", tags=[ASK, "b"], overlap=1))
+    for k in range(8):
+        opened.answer(f"a{k}", opened.held("anna")[0].id, 1, "anna")
+    opened.answer("second", opened.held("ben")[0].id, 1, "ben")
+    opened.tag("t1", 0, "b", True)
+    opened.tag("t2", 0, ASK, True)
+    return opened
+
+
+def written(opened, what, kind, path):
+    """The rows of an export of a session."""
+    export.export(opened.store, opened.id, what, kind, path)
+    if kind == "parquet":
+        return parquet.read_table(path).to_pylist()
+    if kind == "jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(newline="") as file:
+        return [{name: word or None for name, word in row.items()} for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("kind", tables.FORMATS)
+@pytest.mark.parametrize("what", export.TABLES)
+def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kind):
+    """They are the last columns; one that is called like a column of the table gets another name."""
+    rows = written(papers, what, kind, tmp_path / f"out.{kind}")
+    number = "item_number" if what in ("labels", "opinions") else "number"
+    assert ["tags", "year", "source", number] == list(rows[0])[-4:]
+    source = "'=a, b" if kind == "csv" else "=a, b"
+    assert rows
+    for row in rows:
+        k = int(row["id"].removeprefix("i"))
+        tags = f"b|{ASK}" if k == 0 else None
+        assert (tags, str(2000 + k), source, "1" if k % 2 else None) == tuple(row.values())[-4:]
+
+
+def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_path):
+    """The head of a CSV file is guarded like its cells."""
+    path = tmp_path / "evil.csv"
+    path.write_text("id,text,=1+1,label\n" + "".join(f"i{k},word{k % 2} some,w,{k % 2}\n" for k in range(6)))
+    dataset = datasets.import_file(store, path, "evil", formats.Columns(("text",), "label", "id"), min_df=1)[0]
+    session = create(store, dataset, learner="pa-i", rule="all")
+    export.export(store, session, "labels", "csv", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[0].endswith(",annotator,'=1+1")
+
+
+def test_an_export_without_tags_or_further_columns_is_as_before(store):
+    """No table gets a column that has nothing to say."""
+    opened = begin(store)
+    say(opened, POSITIVE)
+    assert list(export.LABELS) == list(export.labels(store, opened.id).columns)
+    assert list(export.DECISIONS) == list(export.decisions(opened)[0].columns)
+
+
+def test_exported_answers_are_imported_again_with_their_tags(papers, tmp_path):
+    """An export becomes a data set again, whose items have the tags and the columns."""
+    path = tmp_path / "out.csv"
+    export.export(papers.store, papers.id, "labels", "csv", path)
+    items = formats.read(path)
+    words = [dict(zip(items.columns.details, json.loads(each))) for each in items.details]
+    assert (f"b|{ASK}", "2000", "=a, b") == tuple(words[0][name] for name in ("tags", "year", "source"))
