@@ -67,7 +67,7 @@ def test_a_session_is_looked_at_without_a_server(alone, pages):
     at(page, f"q{next(number for number in trace.mistakes if number > 2)}")
     page.keyboard.press("End")
     at(page, f"q{trace.steps}")
-    expect(page.get_by_test_id("oal-text")).to_contain_text("The budget of 40 labels is spent")
+    expect(page.get_by_test_id("oal-text")).to_contain_text(player.Player(trace).log()["end"])
     page.wait_for_url(f"**?question={trace.steps}")
     page.keyboard.press("Home")
     page.keyboard.press("Shift+ArrowRight")
