@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from ui.address import BOUND, check_choice
 from ui.compare import compare
 from ui.page import guarded, open_page
 from ui.page import store as open_store
@@ -9,16 +10,13 @@ from ui.race import race
 
 VIEWS = {"compare": compare, "race": race}
 
+STYLE = "<style>.st-key-view button p { text-transform: capitalize; }</style>"
+
 open_page("Compare")
-asked = st.query_params.get("view", "compare")
+st.html(STYLE)
+check_choice("view", "View", VIEWS)
 view = st.segmented_control(
-    "View",
-    VIEWS,
-    format_func=str.capitalize,
-    default=asked if asked in VIEWS else "compare",
-    required=True,
-    key="view",
-    label_visibility="collapsed",
+    "View", VIEWS, default="compare", required=True, key="view", label_visibility="collapsed", bind=BOUND
 )
 with guarded():
     VIEWS[view](open_store())

@@ -4,12 +4,14 @@ import io
 
 import streamlit as st
 
+from oal_engine.output.plots import NAMES
 from oal_engine.sessions import bundle, look_back
+from oal_engine.sessions.curves import metric_lines
 from oal_engine.store import Store
 from ui import charts, replay
-from ui.downloads import checked, downloads
+from ui.downloads import checked, downloads, page
 from ui.forms import choose_strategy
-from ui.metric_table import describe, metric_lines, table
+from ui.metric_table import describe, table
 from ui.page import (
     chosen_session,
     complain,
@@ -23,10 +25,12 @@ from ui.page import (
 )
 from ui.page import store as open_store
 
+KILOBYTES = 1.2  # of a place in a page
+
 
 @st.fragment
 @guarded()
-def play(player: replay.Player, start: int) -> None:
+def play(player: replay.Player, start: str) -> None:
     replay.show(player, start)
 
 
@@ -81,11 +85,11 @@ def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
     if other.exact:
         both = zip(metric_lines(trace, trace.counts), metric_lines(run, run.counts))
         for (title, *own), (_, *new) in both:
-            lines += [(f"{title}, {name}", a, b) for name, a, b in zip(charts.NAMES.values(), own, new)]
+            lines += [(f"{title}, {name}", a, b) for name, a, b in zip(NAMES.values(), own, new)]
     table(("", "session", "other"), lines, "24rem")
     if other.enough:
-        for chart in replay.compared(trace, run):
-            charts.show(chart)
+        for own, new in replay.compared(trace, run):
+            charts.show(own, new)
 
 
 @st.fragment
@@ -105,8 +109,8 @@ def verify(store: Store, session: int) -> None:
             )
 
 
-def publish(store: Store, session: int) -> None:
-    """The session as a file."""
+def publish(store: Store, session: int, steps: int) -> None:
+    """The session as a file, and as a page of so many places."""
 
     def made() -> bytes:
         file = io.StringIO()
@@ -120,6 +124,13 @@ def publish(store: Store, session: int) -> None:
     name = f"session-{session}.jsonl"
     file = checked(store, session, made)
     st.download_button("Download the session", file, name, type="primary", on_click="ignore", key="publish")
+    if not steps:
+        return
+    st.text(
+        "Or a page of HTML to send: the player with its curves and decisions, in any browser, without a server or a "
+        f"network. It has about {KILOBYTES * steps:,.0f} KB, more with texts, and names nobody who answered."
+    )
+    page(store, session)
 
 
 @st.fragment
@@ -134,13 +145,14 @@ def adopt(store: Store) -> None:
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
 
-def wanted(trace: look_back.Trace) -> int:
-    """The question in the address, or the first."""
-    asked = st.query_params.get("question", "1")
-    if asked.isdecimal() and 1 <= int(asked[:9]) <= trace.steps:
-        return int(asked)
-    complain(f"Question {asked} does not exist: there are {len(trace.log):,}.")
-    return 1
+def wanted(trace: look_back.Trace) -> str:
+    """The name of the place in the address: of a round, or of a question; the first question where there is none."""
+    for name, last, there in (("round", trace.reached, trace.reached), ("question", trace.steps, len(trace.log))):
+        if asked := st.query_params.get(name):
+            if asked.isdecimal() and 1 <= int(asked[:15]) <= last:
+                return f"{name[0]}{int(asked)}"
+            complain(f"{name.capitalize()} {asked} does not exist: there are {there:,}.")
+    return "q1"
 
 
 open_page("Replay")
@@ -172,6 +184,6 @@ with guarded():
     with tabs[1]:
         verify(store, session)
     with tabs[2]:
-        publish(store, session)
+        publish(store, session, trace.steps)
     with tabs[3]:
         adopt(store)

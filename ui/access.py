@@ -71,6 +71,12 @@ def role(store: Store, session: int, person: Mapping[str, Any]) -> str | None:
     return store.role(session, who.mail) if who.enters else None
 
 
+def visible_datasets(store: Store, person: Mapping[str, Any]) -> set[int]:
+    """The data sets that somebody, as in `standing`, may see."""
+    who = standing(person)
+    return {row["id"] for row in store.datasets()} if who.owns else store.visible_datasets(who.mail)
+
+
 def files_folder() -> Path | None:
     """The folder of the server whose files may be imported: OAL_FILES, never where people log in; None without one."""
     named = os.environ.get("OAL_FILES")

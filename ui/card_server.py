@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
+from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions import outcome
 from oal_engine.sessions.fold import Place
+from oal_engine.sessions.items import SAVED, Items
 from oal_engine.sessions.log import Entry, StoredQuestion
 from oal_engine.sessions.session import AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from . import messages
-from .items import SAVED, Items
-from .meanings import MEANINGS
 from .page import Removed, capitalized, check_may_answer, store, stored_settings
 
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own

@@ -34,7 +34,7 @@ def compare(store: Store) -> None:
     st.html(STYLE)
     asked = st.query_params.get("comparison", "")
     if not asked:
-        st.query_params.from_dict(st.query_params.to_dict())  # a link from here to here leaves the old address standing
+        st.query_params.update()  # a link from here to here leaves the old address standing
         left, right = st.columns([3, 2], gap="large")
         with left:
             started = new_comparison(store)

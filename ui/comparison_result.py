@@ -19,6 +19,7 @@ from oal_engine.output.page import TABLE_STYLE
 from oal_engine.output.plots import METRICS, NAMES, STYLES, TITLES, drawn, number
 from oal_engine.store import Store
 
+from .address import BOUND, check_choice
 from .meanings import listed
 from .page import note, small_note
 
@@ -73,30 +74,36 @@ def _view(result: Comparison) -> ResultView:
     blocks = result.blocks()
     with st.container(key="compare-view"):
         columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
-    block = columns[0].selectbox(
-        "Data and budget", blocks, format_func=lambda each: f"{each[0]}, {budget_name(each[1])}", key="compare-block"
-    )
+    names = {block: f"{block[0]}, {budget_name(block[1])}" for block in blocks}
+    check_choice("block", "Data and budget", names.values())
+    block = columns[0].selectbox("Data and budget", names, format_func=names.__getitem__, key="block", bind=BOUND)
     lines = blocks[block]
     criteria = METRICS[bool(next(iter(lines.values())).classes)]
+    check_choice("metric", "Metric", (TITLES[each] for each in criteria))
     metric = columns[1].selectbox(
-        "Metric", criteria, criteria.index(result.spec.criterion), format_func=TITLES.__getitem__, key="compare-shown",
-        help=listed(TITLES[each] for each in criteria),
+        "Metric", criteria, criteria.index(result.spec.criterion), format_func=TITLES.__getitem__, key="metric",
+        help=listed(TITLES[each] for each in criteria), bind=BOUND,
     )  # fmt: skip
     kinds = [*metrics.EVALUATIONS]
+    check_choice("evaluation", "Evaluation", NAMES.values())
     evaluation = columns[2].selectbox(
         "Evaluation",
         kinds,
         kinds.index(result.spec.evaluation),
         format_func=NAMES.__getitem__,
-        key="compare-shown-evaluation",
+        key="evaluation",
         help=listed(NAMES.values()),
+        bind=BOUND,
     )
-    axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.__getitem__, key="compare-axis")
+    check_choice("over", "Curves over", AXES.values())
+    axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.__getitem__, key="over", bind=BOUND)
     view = figures.view(result, *block, metric=metric, evaluation=evaluation, axis=axis)
     with columns[4].popover("Lines", width="stretch"):
-        names = st.multiselect("Lines that are drawn", lines, view.names, key=f"compare-lines-{block}-{len(lines)}")
-        bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="compare-bands")
-    view = replace(view, names=tuple(names), bands=bands)
+        key = f"lines-{[*blocks].index(block) + 1}-{len(lines)}"  # another choice where there are other lines
+        check_choice(key, "Lines", lines)
+        drawn_lines = st.multiselect("Lines that are drawn", lines, view.names, key=key, bind=BOUND)
+        bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="bands", bind=BOUND)
+    view = replace(view, names=tuple(drawn_lines), bands=bands)
     with columns[5].popover("Download", width="stretch"):
         _downloads(result, view)
     return view
@@ -108,7 +115,8 @@ def _details(store: Store, result: Comparison, view: ResultView) -> None:
     if result.spec.tune != "none":
         kinds["Settings tried"] = _trials
     kinds |= {"Compare with …": _differences, "Specification": _specification}
-    kind = st.segmented_control("Details", kinds, key="compare-details", label_visibility="collapsed")
+    check_choice("details", "Details", kinds)
+    kind = st.segmented_control("Details", kinds, key="details", label_visibility="collapsed", bind=BOUND)
     if kind:
         kinds[kind](store, result, view)
 
@@ -147,7 +155,9 @@ def _differences(store: Store, result: Comparison, view: ResultView) -> None:
     if not others:
         note("There is no other comparison with a result.")
         return
-    chosen = st.selectbox("Compare with", others, format_func=lambda key: others[key]["name"], key="compare-other")
+    names = {key: row["name"] for key, row in others.items()}
+    check_choice("with", "Compare with", names.values())
+    chosen = st.selectbox("Compare with", names, format_func=names.__getitem__, key="with", bind=BOUND)
     other = _loaded(_version(store, store.comparison(chosen)), store)
     if len(other.lines[0].classes) != len(result.lines[0].classes) or not report.differences(
         result, other, view.metric, view.evaluation

@@ -24,6 +24,7 @@ CHOICES = {
     "report": "Report: one page of HTML",
 }
 SUFFIXES = {"model": "gz", "report": "html"}
+PAGE_BUTTON = "Download as a page (HTML)"
 
 
 def downloads(store: Store, session: int, multiclass: bool) -> None:
@@ -39,7 +40,7 @@ def downloads(store: Store, session: int, multiclass: bool) -> None:
         suffix = SUFFIXES.get(what, kind)
         st.download_button(
             "Download",
-            checked(store, session, partial(made, store.path, session, what, kind, texts)),
+            checked(store, session, partial(exported, store.path, session, what, kind, texts)),
             f"session-{session}-{what}.{suffix}",
             type="primary",
             on_click="ignore",
@@ -52,12 +53,20 @@ def positives(store: Store, session: int) -> None:
     """A button for the list that a session was made for."""
     st.download_button(
         "Download the list of positives",
-        checked(store, session, partial(made, store.path, session, "positives", "csv", True)),
+        checked(store, session, partial(exported, store.path, session, "positives", "csv", True)),
         f"session-{session}-positives.csv",
         type="primary",
         on_click="ignore",
         key="download-positives",
     )
+
+
+def page(store: Store, session: int) -> None:
+    """A button for the player of a session as a page of its own."""
+    texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
+    make = partial(made, store.path, ["publish", str(session), "--format", "html"] + ["--texts"] * texts)
+    file = checked(store, session, make)
+    st.download_button(PAGE_BUTTON, file, f"session-{session}.html", on_click="ignore", key="publish-page")
 
 
 def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
@@ -73,14 +82,19 @@ def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[
     return checked_again
 
 
-def made(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
-    """The bytes of a file, made by the command line into a temporary one."""
+def exported(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
+    """The bytes of an export of a session."""
+    options = (["--format", kind] if kind else []) + ["--texts"] * bool(texts)
+    return made(database, ["export", str(session), "--what", what, *options])
+
+
+def made(database: Path, command: list[str]) -> bytes:
+    """The bytes of a file, made by a command of the command line into a temporary one."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "made"
-        command = [sys.executable, "-m", "oal_engine", "export", str(session), "--what", what, "--out", str(file)]
-        command += (["--format", kind] if kind else []) + ["--texts"] * bool(texts) + ["--db", str(database.resolve())]
+        engine = [sys.executable, "-m", "oal_engine", *command, "--out", str(file), "--db", str(database.resolve())]
         root = Path(__file__).parent.parent
-        done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run(engine, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             raise ValueError(done.stderr)
         return file.read_bytes()

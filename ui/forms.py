@@ -1,6 +1,6 @@
 """The form of a new session; its parameters come from what learners and rules declare."""
 
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -14,6 +14,7 @@ from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions import certainty, estimates
 
+from .address import check_number
 from .page import annotator, small_note, store
 
 LONGEST = 60  # characters of a class's name
@@ -193,8 +194,13 @@ def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str,
     return chosen | {"parameters": fields(specs, own.parameters, f"{form}-{algorithm}-{learner}-{rule}")}
 
 
-def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> dict[str, float]:
-    """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name."""
+def fields(
+    specs: dict[str, Parameter], start: dict[str, float], key: str, bind: Literal["query-params"] | None = None
+) -> dict[str, float]:
+    """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name.
+    bind: whether the address has them."""
+    for name in specs if bind else ():
+        check_number(f"{key}-{name}", f"{name} of {key}")
     return {
         name: column.number_input(
             name,
@@ -203,6 +209,7 @@ def fields(specs: dict[str, Parameter], start: dict[str, float], key: str) -> di
             step=None,
             help=f"{spec.help} Must be {spec.range}.",
             key=f"{key}-{name}",
+            bind=bind,
         )
         for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items())
     }

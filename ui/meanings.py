@@ -1,31 +1,13 @@
-"""What the words of the pages mean, one hover or tap away."""
+"""Words with their meaning one hover or tap away."""
 
 import html
 from collections.abc import Iterable
 
+from oal_engine.output.meanings import MEANINGS
+
 from .components import text
 
 STYLE = f"<style>{text(['explained.css'])}</style>"
-MEANINGS = {
-    "pushed": "Predicted as positive and passed on without asking you.",
-    "push": "Counts every item as the model predicted it: a reader sees only what it predicts as positive.",
-    "push-and-query": (
-        "Counts the items that you were asked about as seen by a reader too, whatever the model predicted; with "
-        "several classes they count with your answer."
-    ),
-    "Weighted sum": (
-        "Sensitivity and specificity, averaged by their weights: 1 is perfect, 0.5 is no better than chance where both "
-        "weigh the same."
-    ),
-    "F1": "One figure for precision and sensitivity (their harmonic mean): high only where both are high.",
-    "Cost": "The price of all misses and false alarms: less is better.",
-    "Sensitivity": "The share of the positive items that were found.",
-    "Specificity": "The share of the negative items that were left out.",
-    "Precision": "The share of positive items among those that were found.",
-    "Accuracy": "The share of items that passed as what they are.",
-    "Macro F1": "F1 of each class, averaged over the classes.",
-    "Balanced accuracy": "The share of each class that was recognized, averaged over the classes.",
-}
 
 
 def explained(word: str) -> str:

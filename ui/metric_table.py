@@ -1,46 +1,13 @@
-"""The metrics of a run in numbers: which are shown, in which order, and as a table."""
+"""Tables of figures, and a strategy in words."""
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-import numpy as np
 import streamlit as st
 
-from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, Strategy
-from oal_engine.output.plots import TITLES
-from oal_engine.sessions.estimates import Estimate
-from oal_engine.sessions.fold import Run
 
 from .meanings import explained
-
-SHOWN = {
-    False: ("sum", "f1", "sensitivity", "specificity", "precision"),
-    True: ("accuracy", "macro_f1", "macro_recall"),
-}
-
-
-def metric_lines(run: Run, counts: np.ndarray) -> list[tuple]:
-    """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
-    values = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
-    lines = [(TITLES[name], *(float(each[name]) for each in values)) for name in SHOWN[run.multiclass]]
-    if run.multiclass:
-        recalls = zip(run.names.values(), *(each["recall"].tolist() for each in values))
-        lines += [(f"Recall of {name}", *values) for name, *values in recalls]
-    return lines
-
-
-def estimate_lines(estimates: Mapping[str, Mapping[str, Estimate | None]]) -> list[tuple]:
-    """Lines (title, push, push-and-query) of what is known by evaluation and metric, each with its interval."""
-    return [
-        (TITLES[name], *(_interval(estimates[key][name]) for key in metrics.EVALUATIONS))
-        for name in (*SHOWN[False], *SHOWN[True])
-        if estimates["push"].get(name)
-    ]
-
-
-def _interval(guess: Estimate | None) -> str:
-    return "" if guess is None else f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})"
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import streamlit as st
 
 from oal_engine.datasets import Dataset, formats, imports, readers
+from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
-from .items import file_numbers
 from .page import complain, mail, note
 
 SHOWN = 10  # items

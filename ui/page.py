@@ -140,8 +140,7 @@ def sessions(store: Store) -> list[Row]:
 
 def visible_datasets(store: Store) -> set[int]:
     """The data sets that who is here may see."""
-    who = _standing()
-    return {row["id"] for row in store.datasets()} if who.owns else store.visible_datasets(who.mail)
+    return access.visible_datasets(store, st.user.to_dict())
 
 
 def datasets(store: Store) -> list[Row]:
@@ -261,6 +260,7 @@ def chosen_session(store: Store) -> int | None:
     if not open_to and not (asked and logged_in()):
         return None
     if not asked:
+        st.query_params["session"] = str(open_to[0])  # so that the address can be sent
         return open_to[0]
     if not asked.isdecimal() or int(asked) not in open_to:
         here = f", or is not open to {mail() or 'you'}. Ask its owner" if logged_in() else ""

@@ -6,20 +6,22 @@ import streamlit as st
 
 from oal_engine.datasets import Dataset
 from oal_engine.experiments import race as races
+from oal_engine.experiments import race_page
+from oal_engine.experiments.race_page import CLOUDS, MOST_LANES
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
-from oal_engine.kernel.query_rules import QUERY_RULES
+from oal_engine.output.browser import RACE
 from oal_engine.store import Store
 
+from . import access
+from .address import BOUND, check_choice, check_number
 from .components import component
+from .downloads import PAGE_BUTTON
 from .forms import fields
-from .meanings import MEANINGS
 from .page import datasets, guarded, store
 
-CLOUDS = "Two clouds (synthetic)"
-MOST_LANES = 4
-CLIPPED = 240  # characters of an item
+LABELS, SEEDS = (1, 1000), (0, 2**31)  # the least and the most
 
-_mount = component("race", ["dom.js", "race.js"], ["explained.css", "race.css"])
+_mount = component("race", RACE.scripts, RACE.styles)
 
 
 @st.fragment
@@ -29,28 +31,30 @@ def race(store: Store) -> None:
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in datasets(store) if _can_race(row)}
+    check_choice("data", "Data", names.values())
     dataset = top.selectbox(
-        "Stream", names, format_func=names.__getitem__, key="race-data", label_visibility="collapsed"
+        "Stream", names, format_func=names.__getitem__, key="data", label_visibility="collapsed", bind=BOUND
     )
     if dataset not in names:  # a browser can send any word
         raise ValueError("A race needs a stream of the list.")
     with top.popover("Settings"):
-        budget = st.number_input("Labels per lane", 1, 1000, races.BUDGET, key="race-budget")
+        check_number("labels", "Labels per lane", *LABELS)
+        budget = st.number_input("Labels per lane", *LABELS, races.BUDGET, key="labels", bind=BOUND)
+        check_number("seed", "Seed", *SEEDS)
         seed = st.number_input(
-            "Seed",
-            0,
-            2**31,
-            races.SEED,
-            key="race-seed",
+            "Seed", *SEEDS, races.SEED, key="seed", bind=BOUND,
             help="Another seed is another stream, or order, and other draws.",
-        )
+        )  # fmt: skip
+        check_choice("strategies", "Strategies", races.choices())
         lanes = st.multiselect(
-            "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="race-lanes"
+            "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="strategies", bind=BOUND
         )
         scale = _overlap(dataset)
         chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
         raise ValueError("A race needs a strategy: choose one in the settings.")
+    with top:
+        _download(store, dataset, chosen, budget, seed)
     _mount(key="race", data=_record(dataset, chosen, budget, seed))
 
 
@@ -67,7 +71,7 @@ def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float
     specs = {key: spec for key, spec in declared(start.learner, start.rule).items() if key not in fixed}
     if specs:
         st.text(name)
-    return fields(specs, start.parameters, f"race-{dataset}-{name}")
+    return fields(specs, start.parameters, f"{name} {dataset or ''}".strip(), BOUND)
 
 
 @st.cache_resource(max_entries=50)
@@ -78,51 +82,25 @@ def _overlap(dataset: int | None) -> float:
 
 @st.cache_resource(max_entries=16, show_spinner="Running the race; the very first one takes longer…")
 def _record(dataset: int | None, lanes: tuple, budget: int, seed: int) -> dict[str, Any]:
-    """What race.js shows: the engine's record with words for every rule and the items that were asked about."""
-    entrants = [races.entrant(name, values) for name, values in lanes]
-    if dataset is None:
-        rows, y, view = races.clouds(seed)
-        data, note = None, ""
-    else:
-        data = Dataset(store(), dataset)
-        rows, y, order = races.sampled(data, seed)
-        view = races.principal(rows, y)
-        note = _honest(view, len(y), len(data.y))
-    record = races.record(rows, y, view, entrants, budget, seed)
-    asked = sorted({t for lane in record["lanes"] for t, *_ in lane["questions"]})
-    for lane in record["lanes"]:
-        lane["sentence"] = _sentence(lane)
-        lane["title"] = "baseline" if lane["name"] == races.BASELINE else lane["name"]
-    usual = (dataset, budget, {name: dict(values) for name, values in lanes}) == (None, races.BUDGET, races.TUNED)
-    return record | {
-        "key": repr((dataset, lanes, budget, seed)),
-        "note": note,
-        "items": {t: _words(data.item(int(order[t]))) for t in asked} if data else {},
-        "means": races.MEAN_SUMS if usual else None,
-        "meanings": MEANINGS,
-    }
+    """What race.js shows."""
+    record = race_page.watched(_data(store(), dataset), lanes, budget, seed)
+    return record | {"key": repr((dataset, lanes, budget, seed))}
 
 
-def _sentence(lane: dict[str, Any]) -> str:
-    """How the rule of a lane decides; of the asymmetric one also which side it prefers."""
-    plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
-    if lane["rule"] != "asymmetric" or plus == minus:
-        rule: Any = QUERY_RULES[lane["rule"]]
-        return rule.sentence
-    return f"Asks near its line, more readily where it says {'▲' if plus > minus else '●'}."
+def _data(store: Store, dataset: int | None) -> Dataset | None:
+    return None if dataset is None else Dataset(store, dataset)
 
 
-def _words(item: dict[str, Any]) -> str:
-    words = " ".join((item["text"] or item["id"]).split())
-    return words if len(words) <= CLIPPED else words[:CLIPPED].rstrip() + "…"
+def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed: int) -> None:
+    """A button for the race as a page of its own."""
+    with st.popover("Download", icon=":material/download:", help="The race as a page to send"):
+        texts = dataset is not None and st.checkbox("With the texts of the items asked about", key="race-texts")
+        person = st.user.to_dict()  # which nobody knows where Streamlit makes the file
 
+        def made() -> bytes:
+            if dataset is not None and dataset not in access.visible_datasets(store, person):
+                raise ValueError("this data set is not open to you any more.")
+            return race_page.page(_data(store, dataset), lanes, budget, seed, texts)
 
-def _honest(view: races.Plane, shown: int, items: int) -> str:
-    """What the picture leaves out, in a sentence."""
-    sample = f"A random sample of {shown:,} of {items:,} items" if shown < items else f"All {items:,} items"
-    if view.share == 1:
-        return f"{sample}, in random order."
-    return (
-        f"{sample}, in random order. The plane holds the first two principal components, {view.share:.0%} of the "
-        "variation: lines and points are projected, so a point can lie on the other side than its prediction."
-    )
+        st.download_button(PAGE_BUTTON, made, f"race-{seed}.html", type="primary", on_click="ignore", key="race-page")
+        st.text("One file of 0.2 to 0.4 MB that plays in any browser, without a server or a network.")

@@ -15,13 +15,11 @@ from streamlit import App
 from oal_engine import datasets
 from oal_engine.datasets import demo, formats
 from oal_engine.places import database_path
-from oal_engine.sessions import drift
+from oal_engine.sessions import curves, drift
 from oal_engine.sessions.backups import keep_backups
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
 from oal_engine.store import Store
-
-from . import charts
 
 TEXTS = 40  # enough for similar wording
 
@@ -60,7 +58,7 @@ def practise() -> None:
             store = Store(Path(folder) / "practice.db")
             dataset = demo.dataset(store, "tweets")
             sessions = [Session(store, create(store, dataset, **each.session)) for each in demo.DEMOS.values()]
-            charts.of_session(sessions[0])
+            curves.of_session(sessions[0])
             drift.noticed(sessions[0])
             _warm.set()
             for session in (*sessions, Session(store, create(store, _own_texts(store, dataset), "auto"))):

@@ -1,4 +1,4 @@
-"""The commands of comparisons: compare, tune, results, reproduce."""
+"""The commands of comparisons: compare, tune, results, reproduce, race."""
 
 import json
 import os
@@ -18,9 +18,11 @@ from rich.table import Column, Table
 from typer import Argument, Option
 
 from .. import experiments
-from ..experiments import specifications
+from ..experiments import race as races
+from ..experiments import race_page, specifications
 from ..experiments.specifications import Specification
 from ..kernel import metrics
+from ..output import tables
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
@@ -112,6 +114,44 @@ def tune(
     else:
         _print_trials(result.trials(), "settings", result.spec.criterion)
         _print_comparison(result)
+
+
+def race(
+    source: Annotated[
+        str | None, Argument(metavar="DATA", help="A data set of two classes, or demo:NAME (default: two clouds).")
+    ] = None,
+    *,
+    algorithms: Annotated[
+        str | None,
+        Option(help="Up to four names, separated by commas (default: those of the Race page)."),
+    ] = None,
+    settings: Grid = None,
+    budget: Annotated[int, Option(min=1, help="Labels of each.")] = races.BUDGET,
+    seed: Annotated[int, Option(min=0, help="Seed of the order, and of the draws.")] = races.SEED,
+    texts: Annotated[bool, Option("--texts", help="Put the texts of the items asked about into the page.")] = False,
+    out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
+    db: Db = None,
+) -> None:
+    """Write a race of several strategies over one stream as a page of HTML, for any browser."""
+    names = [*map(str.strip, algorithms.split(","))] if algorithms else [*races.TUNED]
+    for name in names:
+        if name not in races.choices():
+            raise ValueError(f"--algorithms must be of {', '.join(races.choices())}. Got {name}.")
+    given_values = _with_settings({name: {} for name in names}, settings or [])
+    store = Store(db, read_only=not (source or "demo:").startswith("demo:"))  # a demo is imported at its first use
+    data = experiments.labelled_data(store, source)[0] if source else None
+    scale = races.overlap(data.rows) if data else races.OVERLAP
+    lanes = [(name, races.tuned(name, scale) | _single(values)) for name, values in given_values.items()]
+    with tables.whole(out) as file:
+        file.write(race_page.page(data, lanes, budget, seed, texts))
+
+
+def _single(values: dict[str, Any]) -> dict[str, float]:
+    """The values of parameters, of which each must be one number."""
+    for key, value in values.items():
+        if not (isinstance(value, list) and len(value) == 1 and isinstance(value[0], float)):
+            raise ValueError(f"--set of a race must be one number for each parameter. Got {value} for {key}.")
+    return {key: value for key, (value,) in values.items()}
 
 
 def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, Any]]:

@@ -20,9 +20,9 @@ from typer.main import get_install_completion_arguments
 MODULES = {  # of each command
     "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
-    "results": "comparisons", "add-labels": "sessions", "verify": "sessions", "publish": "sessions",
-    "adopt": "sessions", "answers-to-check": "sessions",
-    "reproduce": "comparisons", "backup": "backups", "check": "backups", "restore": "backups",
+    "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",
+    "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "reproduce": "comparisons",
+    "backup": "backups", "check": "backups", "restore": "backups",
 }  # fmt: skip
 REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 

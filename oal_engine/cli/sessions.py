@@ -14,7 +14,7 @@ from typer import Argument, Option
 from ..datasets import Dataset, embeddings, formats
 from ..output import tables
 from ..output.jsonlines import JsonLinesError
-from ..sessions import answer_checks, bundle, estimates, look_back, model
+from ..sessions import answer_checks, bundle, estimates, look_back, model, player
 from ..sessions import export as exports
 from ..sessions.session import Session as Opened
 from ..store import Store
@@ -148,12 +148,27 @@ def _report(report: look_back.Report, as_json: bool) -> None:
 
 def publish(
     session: Session,
+    kind: Annotated[
+        str | None, Option("--format", help="jsonl or html (default: by the file's suffix, or jsonl).")
+    ] = None,
     out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
+    texts: Annotated[bool, Option("--texts", help="Put the items, and the terms learned, into the page.")] = False,
     db: Db = None,
 ) -> None:
-    """Write the settings, questions, labels and digests of a session as JSON lines, for `adopt` elsewhere."""
-    with tables.whole(out) as file, tables.text(file) as lines:
-        bundle.publish(Store(db, read_only=True), session, lines)
+    """Write a session as JSON lines, for `adopt` elsewhere; or as a page of HTML with its player, for any browser."""
+    suffix = out.suffix[1:].lower() if out else ""
+    kind = kind or {"html": "html", "htm": "html"}.get(suffix, "jsonl")
+    if kind not in ("jsonl", "html"):
+        raise ValueError(f"--format must be jsonl or html. Got {kind}.")
+    if texts and kind != "html":
+        raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
+    store = Store(db, read_only=True)
+    with tables.whole(out) as file:
+        if kind == "html":
+            file.write(player.page(look_back.Trace(store, session), texts))
+            return
+        with tables.text(file) as lines:
+            bundle.publish(store, session, lines)
 
 
 def adopt(

@@ -9,12 +9,11 @@ from playwright.sync_api import expect
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import metrics
-from oal_engine.sessions import export, outcome
+from oal_engine.sessions import curves, export, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import PHONE, Card, button, history, listeners, tab
 from tests.harness.markup import MARKUP, RUN
-from ui import charts
 
 # Labeling
 
@@ -100,12 +99,12 @@ def test_the_charts_beside_the_card_follow_the_answers(label, store):
         for key in keys:
             card.press(key)
         card.saved()
-        expected = charts.of_session(Session(store, session))
+        expected = curves.of_session(Session(store, session))
         drawn = card.page.get_by_test_id("stPlotlyChart")
         expect(drawn).to_have_count(3)
         for chart, now in zip(drawn.all(), expected):
             expect(chart).to_have_attribute("aria-label", now.alt)
-            ends = [[trace["name"], float(trace["x"][-1]), float(trace["y"][-1])] for trace in now.figure["data"]]
+            ends = [[line.name, float(line.x[-1]), float(line.y[-1])] for line in now.lines]
             card.page.wait_for_function(ENDS, arg=[chart.locator(".js-plotly-plot").element_handle(), ends])
             assert chart.locator("path.js-line").count() == len(ends)
 

@@ -7,9 +7,9 @@ from playwright.sync_api import expect
 
 from oal_engine.experiments import race
 from oal_engine.kernel import metrics, stream
+from oal_engine.output.meanings import MEANINGS
 from tests.harness.browser import PHONE
 from tests.harness.markup import MARKUP, RUN
-from ui.meanings import MEANINGS
 
 PAGE = "/Compare?view=race"
 LOST = [f"{word} {MARKUP}" for word in ("lost", "found", "sold", "torn", "new", "old", "worn")]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, duplicates, feeds, formats, vectorizer
+from oal_engine.sessions.items import Items
 from oal_engine.store import Store
 from tests.harness.sessions import begin
-from ui.items import Items
 
 LONG = "please call the office about your order of twelve blue chairs"
 TEXTS = [LONG, "ok", LONG.replace("blue", "red"), "OK!", LONG.replace("twelve blue", "two red"), LONG]

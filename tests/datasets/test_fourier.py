@@ -11,9 +11,9 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, formats, fourier, prior, scaling
 from oal_engine.kernel import rows
 from oal_engine.sessions import top_terms
+from oal_engine.sessions.items import Items
 from oal_engine.store import Store
 from tests.harness.sessions import begin, say, truth
-from ui.items import Items
 
 
 def numbers(n=200, d=4, seed=0):

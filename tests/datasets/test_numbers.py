@@ -8,8 +8,8 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, numbers
+from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
-from ui.items import file_numbers
 
 LINES = ["a,b,c,label", "5.1,0,3,1", "1234567.891,-2,0,0", "0,0,0,1", "0.1,1e-7,2,0"]
 SHOWN = [["5.1", "0", "3"], ["1234567.891", "-2", "0"], ["0", "0", "0"], ["0.1", "1e-07", "2"]]

@@ -16,7 +16,7 @@ def run(page, **query):
     if page != "home.py":
         at.switch_page(page)
     for key, value in query.items():
-        at.query_params[key] = str(value)
+        at.query_params[key] = value if isinstance(value, list) else str(value)
     return at.run()
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from docs import make_reference
+from docs import make_pages, make_reference
 from oal_engine import __version__
 from oal_engine.cli import main as cli
 from oal_engine.datasets.readers import READERS
@@ -22,7 +22,7 @@ from tests.harness import ROOT
 from tests.harness.documents import NAMES, commands, page
 
 COMMANDS = {name: cli.command(name) for name in cli.MODULES}
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # a picture may be a link
 
 
 @cache
@@ -166,3 +166,16 @@ def test_the_version_is_named():
 def test_the_readme_is_short():
     """The README is read in a few minutes: at most 800 words."""
     assert len(page("README.md").split()) <= 800
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", make_pages.PAGES)
+def test_the_published_pages_are_up_to_date(name):
+    """docs/replay.html and docs/race.html equal the output of python -m docs.make_pages, byte for byte."""
+    assert make_pages.PAGES[name]() == ROOT.joinpath("docs", name).read_bytes()
+
+
+def test_the_pictures_of_the_readme_lead_to_pages():
+    """Each published page stands behind a picture."""
+    behind = re.findall(r"\[!\[[^\]]*\]\([^)]+\)\]\(docs/([^)]+)\)", page("README.md"))
+    assert [*make_pages.PAGES] == behind

@@ -7,7 +7,7 @@ import pytest
 
 from tests.harness import ROOT
 
-COMMANDS = ["prettier --check ui/components", "biome lint", "tsc --project jsconfig.json"]
+COMMANDS = ["prettier --check ui/components oal_engine/output/browser", "biome lint", "tsc --project jsconfig.json"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

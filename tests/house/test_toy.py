@@ -151,7 +151,7 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
 def test_the_pair_races(app_store):
     """The page offers the pair, runs it, and shows the sentence of its rule."""
     at = run("pages/2_Compare.py", view="race")
-    at.multiselect(key="race-lanes").set_value(["TOY"]).run()
+    at.multiselect(key="strategies").set_value(["TOY"]).run()
     assert not at.exception
     (lane,) = json.loads(at.get("bidi_component")[0].proto.json)["lanes"]
     assert ("TOY", Root.sentence) == (lane["title"], lane["sentence"])

@@ -156,17 +156,17 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
     at = run(comparison=one)
     assert not at.exception
     assert MARKUP not in words(at)
-    (choice,) = [each for each in at.get("button_group") if each.key == "compare-details"]
+    (choice,) = [each for each in at.get("button_group") if each.key == "details"]
     shown = {"p-values": "Wilcoxon", "Compare with …": "Difference", "Average ranks": "Nemenyi", "Settings tried": "",
              "Specification": ""}  # fmt: skip
     for kind, expected in shown.items():
-        at.segmented_control(key="compare-details").set_value(kind).run()
+        at.segmented_control(key="details").set_value(kind).run()
         assert not at.exception, kind
         assert expected in words(at)
     assert sorted(choice.options) == sorted(shown)
-    at.selectbox(key="compare-shown").select("cost").run()
-    at.selectbox(key="compare-axis").select("rounds").run()
-    at.selectbox(key="compare-shown-evaluation").select("push_query").run()
+    at.selectbox(key="metric").select("cost").run()
+    at.selectbox(key="over").select("rounds").run()
+    at.selectbox(key="evaluation").select("push_query").run()
     assert not at.exception
     assert "push-and-query evaluation" in words(at)
 

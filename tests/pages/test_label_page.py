@@ -13,8 +13,11 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.kernel import learners
-from oal_engine.sessions import answer_checks, estimates, outcome, top_terms
+from oal_engine.output.meanings import MEANINGS
+from oal_engine.output.plots import NAMES
+from oal_engine.sessions import answer_checks, curves, estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
+from oal_engine.sessions.items import why
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
@@ -22,8 +25,6 @@ from tests.harness.pages import BINARY, WAIT, listed, run, words
 from ui import card_server, charts, messages
 from ui.card_server import MORE, CardServer, keys_of
 from ui.components import item_list
-from ui.items import why
-from ui.meanings import MEANINGS
 from ui.panels import check, history, pushed, spending, stopping
 
 
@@ -76,14 +77,15 @@ def test_plotly_accepts_the_charts(work):
     """The charts, which are sent to the browser unchecked, are valid figures."""
     session = work().session
     estimate = SimpleNamespace(value=0.5, low=0.4, high=0.6)
-    points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in charts.NAMES}) for t in (10, 20)]
-    figures = [*charts.of_session(session), *charts.estimated(session, points), charts._answers(session)]
+    points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in NAMES}) for t in (10, 20)]
+    figures = [*curves.of_session(session), *curves.estimated(session, points), curves._answers(session)]
     assert 6 == len(figures)
-    bands = [trace for chart in figures for trace in chart.figure["data"] if "fill" in trace]
+    drawn = [charts.figure(chart) for chart in figures]
+    bands = [trace for figure in drawn for trace in figure["data"] if "fill" in trace]
     assert ["none"] * 4 == [band["mode"] for band in bands]  # few points would have a dot each
-    for chart in figures:
-        assert chart.figure["data"]
-        assert len(chart.figure["data"]) == len(go.Figure(chart.figure).data)
+    for figure in drawn:
+        assert figure["data"]
+        assert len(figure["data"]) == len(go.Figure(figure).data)
 
 
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
@@ -148,12 +150,12 @@ def test_labels_used_are_drawn_beside_those_planned(work, keep):
     plan; another one has none."""
     data = keep()
     paced = work(30, data, algorithm="auto", budget=100).session
-    chart = next(chart for chart in charts.of_session(paced) if chart.key == "pace")
-    planned, used = (trace["y"] for trace in chart.figure["data"])
+    chart = next(chart for chart in curves.of_session(paced) if chart.key == "pace")
+    planned, used = (line.y for line in chart.lines)
     assert 27 == used[-1]  # of thirty answers three are skips
-    reached = chart.figure["data"][0]["x"][-1]
+    reached = chart.lines[0].x[-1]
     assert planned[-1] == pytest.approx(10 + 90 * (reached - 10) / (paced.state.plan.paced - 10))
-    assert "pace" not in [chart.key for chart in charts.of_session(work(5, data).session)]
+    assert "pace" not in [chart.key for chart in curves.of_session(work(5, data).session)]
 
 
 def view(**changes):

@@ -120,7 +120,7 @@ def test_preferences_that_were_broken_before_break_no_card(app_store, work):
 
 def test_no_number_outside_json_goes_to_a_browser(work, monkeypatch):
     """NaN and infinite weights become null, and the item is shown all the same."""
-    from ui.items import Items
+    from oal_engine.sessions.items import Items
 
     monkeypatch.setattr(Items, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
     _, shown = sent(work(answers=1).session.id)

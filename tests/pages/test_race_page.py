@@ -8,11 +8,11 @@ from tests.harness.pages import run
 def test_every_choice_races(app_store):
     """Second-order and adaptive algorithms race like the others; without any algorithm there is a sentence."""
     at = run("pages/2_Compare.py", view="race")
-    assert race.choices() == at.multiselect(key="race-lanes").options
-    at.number_input(key="race-budget").set_value(5)
-    at.multiselect(key="race-lanes").set_value(["OA3-diag", "D-AMD"]).run()
+    assert race.choices() == at.multiselect(key="strategies").options
+    at.number_input(key="labels").set_value(5)
+    at.multiselect(key="strategies").set_value(["OA3-diag", "D-AMD"]).run()
     assert not at.exception
-    at.multiselect(key="race-lanes").set_value([]).run()
+    at.multiselect(key="strategies").set_value([]).run()
     assert "choose one in the settings" in " ".join(element.proto.body for element in at.get("html"))
 
 

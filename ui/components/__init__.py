@@ -1,4 +1,4 @@
-"""Streamlit components made of the scripts and style sheets in this folder."""
+"""Streamlit components made of scripts and style sheets: of this folder, and those shared with pages of their own."""
 
 import json
 import math
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+
+from oal_engine.output import browser
 
 Mount = Callable[..., Any]  # of a key and the data that a component shows; its state
 HERE = Path(__file__).parent
@@ -36,5 +38,7 @@ def _finite(data: Any) -> Any:
 
 
 def text(names: Iterable[str]) -> str:
-    """The text of files, one behind the other."""
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in names)
+    """The text of files, one behind the other: of this folder, or of those that are shared."""
+    return "".join(
+        (HERE / name).read_text(encoding="utf-8") if (HERE / name).exists() else browser.text([name]) for name in names
+    )

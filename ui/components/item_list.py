@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from oal_engine.sessions.items import above_text, file_numbers
 from oal_engine.sessions.session import Session
 
 from .. import messages
 from ..card_server import CardServer
-from ..items import above_text, file_numbers
 from ..page import check_may_answer
 from . import component
 from .card import mounted

@@ -4,12 +4,13 @@ import html
 
 import streamlit as st
 
-from oal_engine.sessions import certainty, drift, estimates, outcome
+from oal_engine.output.plots import NAMES
+from oal_engine.sessions import certainty, curves, drift, estimates, outcome
 from oal_engine.sessions.session import Session
 
 from .. import charts
 from ..card_server import CardServer
-from ..metric_table import estimate_lines, metric_lines, table
+from ..metric_table import table
 from ..page import note
 from . import spending, stopping
 
@@ -31,14 +32,14 @@ def show(server: CardServer) -> None:
         table(lines[0], lines[1:])
 
 
-def _look(session: Session) -> tuple[list[str], list[charts.Chart], list[tuple], str | None]:
+def _look(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None]:
     """The sentences, the charts, the table's lines, and why there are no figures."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
-    drawn, lines, problem, closed, late = charts.of_session(session), [], None, None, None
+    drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
     values: stopping.Curve | None = None
     if session.labelled:
         until = "At the end" if place.progress.end else "So far"
-        lines = [(until, *charts.NAMES.values()), *metric_lines(session, place.counts)]
+        lines = [(until, *NAMES.values()), *curves.metric_lines(session, place.counts)]
         rounds, counts = session.curve()
         values = rounds, session.evaluate(counts, "push")[metric]
     else:
@@ -46,8 +47,8 @@ def _look(session: Session) -> tuple[list[str], list[charts.Chart], list[tuple],
         problem = estimate.reason
         if estimate.known:
             closed, late = estimate.closed, outcome.last_quarter(quarter)
-            drawn = [*charts.estimated(session, points), *drawn]
-            lines = [("Estimated", *charts.NAMES.values()), *estimate_lines(estimate.metrics)]
+            drawn = [*curves.estimated(session, points), *drawn]
+            lines = [("Estimated", *NAMES.values()), *curves.estimate_lines(estimate.metrics)]
             known_rounds, ends = estimates.line(points, "push", metric)
             values = known_rounds, ends[0]
     theta = 0.0 if session.multiclass else session.settings.theta

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ..card_server import CardServer
 from ..components import item_list
-from ..meanings import MEANINGS
 from ..messages import View
 from .guidelines import may_edit
 

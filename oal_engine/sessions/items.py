@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from oal_engine.datasets import Dataset, details, duplicates
-from oal_engine.kernel.query_rules import QUERY_RULES
-from oal_engine.kernel.rows import nonzero
-from oal_engine.sessions import outcome, top_terms
-from oal_engine.sessions.fold import Place, Progress, Run
-from oal_engine.sessions.log import StoredQuestion
-from oal_engine.sessions.settings import Settings
+from ..datasets import Dataset, details, duplicates
+from ..kernel.query_rules import QUERY_RULES
+from ..kernel.rows import nonzero
+from . import outcome, top_terms
+from .fold import Place, Progress, Run
+from .log import StoredQuestion
+from .settings import Settings
 
 SAVED = "Every answer is saved."
 KEPT_ITEMS = 50
@@ -86,7 +86,7 @@ class Items:
         largest = np.abs(parts).max(initial=0)
         return dict(zip(columns.tolist(), (parts / largest if largest > 0 else parts).round(3).tolist()))
 
-    def _parts(self, item: dict[str, Any], position: int, weights: np.ndarray) -> list[list]:
+    def _parts(self, item: dict[str, Any], position: int, weights: np.ndarray) -> list[list[Any]]:
         text, share = item["text"], self._shares(position, weights)
         weight_of: dict[tuple[int, int], float] = {}
         for start, end, column in item["spans"]:
@@ -101,7 +101,7 @@ class Items:
             done = end
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
-    def _features(self, position: int, weights: np.ndarray) -> list[list]:
+    def _features(self, position: int, weights: np.ndarray) -> list[list[Any]]:
         dataset, share = self.run.dataset, self._shares(position, weights)
         shown = file_numbers(dataset, position, SHOWN_FEATURES)
         lines = [[name, value, share.get(column, 0.0)] for column, name, value in shown]
@@ -123,7 +123,7 @@ def above_text(run: Run, position: int, text: str | None) -> details.Shown:
     return details.headed(above, text)
 
 
-def _between(parts: list[list], start: int, stop: int) -> list[list]:
+def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:
     """The parts of a text from one of its characters to another."""
     at, kept = 0, []
     for words, weight in parts:

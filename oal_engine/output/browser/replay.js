@@ -1,5 +1,6 @@
 // The player of a session. The whole log is here, so that scrubbing paints at once; what a place needs besides (the
-// item, the changes, the tables) is asked of the server, some places ahead.
+// item, the changes, the tables) is asked of the server, some places ahead. On a page of its own all questions are here
+// (log.whole), and no round between them.
 
 const AHEAD = 3; // places fetched before they are opened
 const AHEAD_PLAYING = 12;
@@ -13,7 +14,7 @@ class Player {
   constructor(parent, { session, start }) {
     this.session = session;
     this.path = location.pathname;
-    this.at = { number: start };
+    this.at = start;
     this.places = new Map();
     this.requests = 0;
     this.evaluation = "push";
@@ -52,7 +53,7 @@ class Player {
         </div>
         <label class="group">Question
           <input part="number" type="number" min="1" aria-label="Question"><span part="of"></span></label>
-        <div class="group"><span>Round</span>
+        <div part="rounds" class="group"><span>Round</span>
           <input part="round" type="number" min="1" aria-label="Round"><span part="ofRounds"></span></div>
         <div part="jumps" class="group jumps">Next
           <select part="wanted" data-testid="oal-class" aria-label="Class to jump to"></select></div>
@@ -175,7 +176,7 @@ class Player {
   }
 
   openRound(round) {
-    if (!this.log || !Number.isFinite(round)) return;
+    if (!this.log || this.log.whole || !Number.isFinite(round)) return;
     const wanted = clamp(Math.round(round), 1, this.log.reached);
     const asked = this.log.rounds.indexOf(wanted);
     this.move(asked < 0 ? { round: wanted } : { number: asked + 1 });
@@ -234,6 +235,8 @@ class Player {
       if (location.pathname !== this.path) return; // another page is on its way
       const url = new URL(location);
       url.searchParams.set("question", Math.min(this.place(), log.steps));
+      if (this.at.round) url.searchParams.set("round", this.at.round);
+      else url.searchParams.delete("round");
       if (url.href !== location.href) history.replaceState(history.state, "", url);
     }, SETTLED);
   }
@@ -328,6 +331,7 @@ class Player {
     this.number.max = log.steps;
     put(this.ofRounds, `of ${number(log.reached)}`);
     this.round.max = log.reached;
+    this.rounds.hidden = log.whole;
     const label = this.wanted.value;
     this.wanted.hidden = !log.multiclass;
     this.wanted.replaceChildren(...log.names.map(([value, name]) => h("option", { value }, name)));
@@ -476,7 +480,8 @@ class Player {
     const { log } = this;
     if (painting !== this.painting) {
       this.painting = painting;
-      this.text.replaceChildren(...(place.item ? content(place.item) : [h("p.end", log.end), h("p", place.result)]));
+      const item = () => (log.without ? [h("p.empty", log.without)] : content(place.item));
+      this.text.replaceChildren(...(place.item ? item() : [h("p.end", log.end), h("p", place.result)]));
       this.text.scrollTop = 0;
     }
     put(this.why, place.why);
@@ -503,7 +508,7 @@ class Player {
     const { first, rounds, pushed, low, high } = passed;
     if (!rounds) return ["No round passed before it without a question."];
     const pushes = pushed === null ? "" : `, ${number(pushed)} pushed`;
-    const open = h("button.link.bare", { type: "button" }, `round ${number(first)}`);
+    const open = h(this.log.whole ? "span" : "button.link.bare", `round ${number(first)}`);
     open.onmousedown = keepFocus;
     open.onclick = () => this.openRound(first);
     const last = rounds > 1 ? ` to ${number(first + rounds - 1)}` : "";
@@ -525,7 +530,7 @@ class Player {
       [0, "it was skipped"],
     ]);
     const reason = reasons.get(label) ?? "the model was right, by a margin wide enough";
-    if (!rows.length) return h("p.muted", `Nothing: ${reason}.`);
+    if (!rows.length) return h("p.muted", label && this.log.without ? this.log.without : `Nothing: ${reason}.`);
     return h(
       "ul",
       ...rows.slice(0, CHANGES).map(([term, label, old, now]) => {

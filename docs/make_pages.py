@@ -1,0 +1,38 @@
+"""Write docs/replay.html and docs/race.html, the pages that the README leads to: python -m docs.make_pages"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from oal_engine.datasets import demo
+from oal_engine.experiments import race, race_page
+from oal_engine.sessions import look_back, player
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+
+FOLDER = Path(__file__).parent
+
+
+def replay():
+    """The page of the demo's session over tweets, each question answered as the data say."""
+    with TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "demo.db")
+        dataset = demo.dataset(store, "tweets")
+        session = Session(store, create(store, dataset, **demo.DEMOS["tweets"].session))
+        while asked := session.place.asked:
+            session.answer(f"answer {asked.number}", asked.id, int(session.y[asked.item]))
+        page = player.page(look_back.Trace(store, session.id), texts=True)
+        store.close()
+    return page
+
+
+def clouds():
+    """The page of the race with which the Race page begins."""
+    return race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED)
+
+
+PAGES = {"replay.html": replay, "race.html": clouds}
+
+if __name__ == "__main__":
+    for name, make in PAGES.items():
+        FOLDER.joinpath(name).write_bytes(make())

@@ -1,0 +1,6 @@
+// A page of its own: what it shows stands in it, and its address may name a question.
+
+const main = document.querySelector("main");
+const data = JSON.parse(document.getElementById("data").textContent);
+const question = Number(new URLSearchParams(location.search).get("question"));
+if (data.start && question >= 1) data.start = { number: Math.floor(question) };

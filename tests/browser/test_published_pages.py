@@ -1,0 +1,128 @@
+"""Published pages in a real browser: without a server, with the keyboard, on a telephone, light and dark."""
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from oal_engine.experiments import race, race_page
+from oal_engine.sessions import look_back, player
+from oal_engine.store import Store
+from tests.harness.browser import DESKTOP, PHONE, WIDE
+from tests.harness.examples import add_texts, answer
+from tests.harness.markup import RUN
+
+SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The files of three pages: of a session with its texts and without them, and of a race."""
+    folder = tmp_path_factory.mktemp("pages")
+    store = Store(folder / "studio.db")
+    trace = look_back.Trace(store, answer(store, add_texts(store, folder), 80, budget=40))
+    made = {
+        "session": player.page(trace, texts=True),
+        "without texts": player.page(trace),
+        "race": race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED),
+    }
+    for name, page in made.items():
+        (folder / f"{name}.html").write_bytes(page)
+    return trace, {name: (folder / f"{name}.html").as_uri() for name in made}
+
+
+@pytest.fixture
+def alone(browser, pages):
+    """A function that opens a page from its file; it fetches nothing else, and nothing goes wrong in its console."""
+    contexts, fetched, problems = [], [], []
+
+    def open_page(name, query="", viewport=DESKTOP, **media):
+        context = browser.new_context(viewport=viewport, **media)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: fetched.append(request.url))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and problems.append(message.text))
+        page.goto(pages[1][name] + query)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert ([], True) == (problems, {url.split("?")[0] for url in fetched} <= {*pages[1].values()})
+
+
+def at(page, name):
+    page.locator(f"[data-testid=oal-player][data-shown={name}]").wait_for()
+
+
+def test_a_session_is_looked_at_without_a_server(alone, pages):
+    """Arrows step, Space plays, letters jump, the address names the question, and words stay words."""
+    trace, page = pages[0], alone("session")
+    at(page, "q1")
+    page.keyboard.press("ArrowRight")
+    at(page, "q2")
+    page.keyboard.press("m")
+    at(page, f"q{next(number for number in trace.mistakes if number > 2)}")
+    page.keyboard.press("End")
+    at(page, f"q{trace.steps}")
+    expect(page.get_by_test_id("oal-text")).to_contain_text(player.Player(trace).log()["end"])
+    page.wait_for_url(f"**?question={trace.steps}")
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    at(page, "q1")  # the rounds between questions are not in the page
+    page.keyboard.press(" ")
+    expect(page.get_by_test_id("oal-player")).to_have_attribute("data-playing", "true")
+    at(page, "q3")
+    page.keyboard.press(" ")
+    expect(page.get_by_test_id("oal-player")).to_have_attribute("data-playing", "false")
+    assert 0 == page.locator(RUN).count()
+    assert page.evaluate("window.pwned") is None
+
+
+def test_a_question_in_the_address_is_opened(alone, pages):
+    """As in the app; what is no question is left out, and what is behind the end is the end."""
+    trace = pages[0]
+    for query, place in (("?question=23", "q23"), ("?question=x", "q1"), ("?question=-2", "q1"),
+                         ("?question=9999", f"q{trace.steps}")):  # fmt: skip
+        at(alone("session", query), place)
+    page = alone("session", "?question=23")
+    expect(page.get_by_test_id("oal-text")).to_contain_text(trace.dataset.item(trace.log[22].item)["text"])
+    assert f"{trace.log[22].margin:.3f}" in page.get_by_test_id("oal-facts").inner_text()
+
+
+def test_texts_that_were_left_out_are_said_to_be(alone):
+    """In place of the item and of the terms stands a sentence; margins, answers and curves are there."""
+    page = alone("without texts", "?question=7")
+    at(page, "q7")
+    expect(page.get_by_test_id("oal-text")).to_have_text(player.WITHOUT)
+    expect(page.get_by_test_id("oal-charts").locator("figure")).to_have_count(3)
+
+
+def test_a_race_is_watched_without_a_server(alone):
+    """It plays by itself, Space holds it, and its end is there; whoever wants less motion starts it."""
+    page = alone("race")
+    shown = page.get_by_test_id("oal-race")
+    expect(shown).to_have_attribute("data-playing", "true")
+    page.keyboard.press(" ")
+    expect(shown).to_have_attribute("data-playing", "false")
+    page.get_by_test_id("oal-scrub").focus()
+    page.keyboard.press("End")
+    expect(page.get_by_test_id("oal-clock")).to_have_text("1,500 / 1,500")
+    calm = alone("race", reduced_motion="reduce")
+    expect(calm.get_by_test_id("oal-race")).to_have_attribute("data-playing", "false")
+
+
+@pytest.mark.parametrize("name", ["session", "without texts", "race"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_read_it(alone, name, theme):
+    """Axe finds nothing serious in light or dark, at a desk or on a telephone, and nothing is wider than the window."""
+    for viewport in (DESKTOP, PHONE):
+        page = alone(name, viewport=viewport, color_scheme=theme, reduced_motion="reduce")
+        page.locator("[data-testid=oal-player][data-shown=q1], [data-testid=oal-race]").wait_for()
+        found = Axe().run(page).response["violations"]
+        assert [] == [(rule["id"], rule["nodes"][0]["target"]) for rule in found if rule["impact"] in SERIOUS]
+        assert [] == page.evaluate(WIDE)
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (theme == "dark") == bool(re.match(r"rgb\((\d|[1-4]\d),", dark))

@@ -1,0 +1,34 @@
+"""What the address of a page says of its widgets. Each is bound to it by its key: what differs from the usual is in the
+address, and opening the address shows the same; what makes no sense is left out, with a sentence."""
+
+from collections.abc import Iterable
+from sys import float_info
+from typing import Final, Literal
+
+import streamlit as st
+
+from .page import complain
+
+BOUND: Final[Literal["query-params"]] = "query-params"
+LISTED = 12  # options in a sentence
+
+
+def check_choice(key: str, name: str, options: Iterable[str]) -> None:
+    """Say which options, of a choice of this key and name, the address names though there are none such."""
+    known = [*options]
+    for word in st.query_params.get_all(key):
+        if word not in known:
+            more = f" and {len(known) - LISTED:,} more" * (len(known) > LISTED)
+            complain(f"{name} in the address must be one of {', '.join(known[:LISTED])}{more}. Got {word}.")
+
+
+def check_number(key: str, name: str, low: float = -float_info.max, high: float = float_info.max) -> None:
+    """Say what the address gives a field of this key and name that is no number of its range."""
+    for word in st.query_params.get_all(key):
+        try:
+            fits = low <= float(word) <= high
+        except ValueError:
+            fits = False
+        if not fits:
+            allowed = "a number" if low == -high else f"a number from {low:,} to {high:,}"
+            complain(f"{name} in the address must be {allowed}. Got {word}.")
