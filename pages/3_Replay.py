@@ -25,7 +25,7 @@ from ui.page import (
 )
 from ui.page import store as open_store
 
-KILOBYTES = 1.2  # of a place in a page
+WHOLE, PLACE = 90, 0.5  # KB of a page without texts, and of each place in it
 
 
 @st.fragment
@@ -128,7 +128,7 @@ def publish(store: Store, session: int, steps: int) -> None:
         return
     st.text(
         "Or a page of HTML to send: the player with its curves and decisions, in any browser, without a server or a "
-        f"network. It has about {KILOBYTES * steps:,.0f} KB, more with texts, and names nobody who answered."
+        f"network. It has about {WHOLE + PLACE * steps:,.0f} KB, more with texts, and names nobody who answered."
     )
     page(store, session)
 

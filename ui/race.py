@@ -103,4 +103,4 @@ def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed
             return race_page.page(_data(store, dataset), lanes, budget, seed, texts)
 
         st.download_button(PAGE_BUTTON, made, f"race-{seed}.html", type="primary", on_click="ignore", key="race-page")
-        st.text("One file of 0.2 to 0.4 MB that plays in any browser, without a server or a network.")
+        st.text("One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network.")
