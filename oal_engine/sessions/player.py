@@ -10,7 +10,7 @@ from ..output.meanings import MEANINGS
 from ..output.plots import NAMES
 from . import certainty, curves, estimates, look_back, outcome, top_terms
 from .fold import Place
-from .items import Items
+from .items import SAVED, Items
 from .log import Entry, StoredQuestion
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
@@ -166,9 +166,9 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
 def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:
     """A place without the people, and without its item where texts are left out."""
     assert place
-    item = place["item"]
+    item, result = place["item"], place.get("result", "").removesuffix(SAVED).strip()
     if item and texts:
         item = {name: item[name] for name in ("title", "heading", "facts", "parts", "features")}
     elif item:
         item = {}
-    return place | {"item": item, "moved": place["moved"] if texts else [], "answered": ""}
+    return place | {"item": item, "moved": place["moved"] if texts else [], "answered": "", "result": result}

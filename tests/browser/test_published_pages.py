@@ -21,7 +21,7 @@ def pages(tmp_path_factory):
     """The files of three pages: of a session with its texts and without them, and of a race."""
     folder = tmp_path_factory.mktemp("pages")
     store = Store(folder / "studio.db")
-    trace = look_back.Trace(store, answer(store, add_texts(store, folder), 80, budget=40))
+    trace = look_back.Trace(store, answer(store, add_texts(store, folder), 80, budget=40, parameters={"delta": 1}))
     made = {
         "session": player.page(trace, texts=True),
         "without texts": player.page(trace),
