@@ -203,7 +203,7 @@ def look(file: File, reader: str | None, encoding: str, layout: sources.Layout) 
 def settle(doubt: Doubt, layout: sources.Layout, encoding: str) -> tuple[sources.Layout, str] | None:
     """Ask what is doubtful about a file; the layout and the encoding with the answer, None until there is one."""
     names = {"header": {"--header": "It names the columns", "--no-header": "It is an item"}}.get(doubt.about, {})
-    answer = st.radio(doubt.question.partition(" (--")[0] + ".", doubt.answers, index=None, key=f"doubt-{doubt.about}",
+    answer = st.radio(doubt.on_a_page, doubt.answers, index=None, key=f"doubt-{doubt.about}",
                       format_func=lambda option: names.get(option, option))  # fmt: skip
     if answer is None:
         return None

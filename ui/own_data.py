@@ -55,7 +55,7 @@ def _imported(store: Store, file: Any, name: str) -> tuple[int, str]:
     title = next(each for n in range(1, len(taken) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in taken)
     head = imports.peek(file, name)
     for doubt in head.doubts:
-        raise formats.DataError(f"{doubt.question} The Data page asks for it.")
+        raise formats.DataError(f"{doubt.on_a_page} The Data page asks for it.")
     guess = head.guess
     bar = st.progress(0.0, "Importing…")
 

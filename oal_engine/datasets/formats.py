@@ -540,10 +540,11 @@ def spoken(said: Mapping[str, Any]) -> str:
     how = ", ".join(f"{key} {word}" for key, word in words.items())
     parts = [f"Read as {said['reader']}{f' ({how})' if how else ''}"]
     if said["text"]:
-        parts.append(f"text {' + '.join(said['text'])}")
+        parts.append(f"texts in {' + '.join(said['text'])}")
     if said["features"]:
         parts.append(plural(said["features"], "column") + " of numbers")
-    parts += [f"label {said['label'] or 'none'}", f"id {said['id'] or 'the line number'}"]
+    parts.append(f"labels in {said['label']}" if said["label"] else "no labels")
+    parts.append(f"ids in {said['id']}" if said["id"] else "lines are numbered")
     if said["kept"]:
         parts.append(f"kept with the items: {some(said['kept'], 8)}")
     if said["left_out"]:

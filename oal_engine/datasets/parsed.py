@@ -31,6 +31,11 @@ class Doubt(NamedTuple):
     question: str
     answers: tuple[str, ...]
 
+    @property
+    def on_a_page(self) -> str:
+        """The question without the options of the command line."""
+        return self.question.partition(" (--")[0].rstrip(".") + "."
+
 
 class ParsedFile(NamedTuple):
     """What a reader makes of a file. `vectors` is None or holds one row for each row with cells, in their order; its

@@ -47,7 +47,9 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     calls = []
     path = tmp_path / "x.csv"
     path.write_text(lines(30))
-    read = "Read as csv (encoding utf-8, delimiter comma, header yes); text text; label label; id the line number."
+    read = (
+        "Read as csv (encoding utf-8, delimiter comma, header yes); texts in text; labels in label; lines are numbered."
+    )
     assert f"30 items (20 positive, 10 negative). {read}" == imports.import_file(
         store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "rich+latent", lambda *each: calls.append(each)
     )
@@ -79,7 +81,7 @@ def test_vectors_come_beside_an_upload(store):
     np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
     more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
     checked = imports.check(*more, lambda *each: None, (vectors, "v.npy"))
-    assert checked.startswith("30 items (20 positive, 10 negative). Read as csv; text text; 1 column of numbers;")
+    assert checked.startswith("30 items (20 positive, 10 negative). Read as csv; texts in text; 1 column of numbers;")
     report = imports.import_file(store, *more, "texts", "l2", None, lambda *each: None, (vectors, "v.npy"))
     assert (checked, 3) == (report, datasets.Dataset(store, "texts").beside)
     np.save(short := io.BytesIO(), np.eye(3))
