@@ -64,6 +64,25 @@ def test_import_and_lists(ok, numbers, tweets):
     assert "mine" in ok("sessions")
 
 
+def test_what_is_doubtful_stops_with_the_option_that_settles_it(ok, run, tmp_path):
+    """A first row, cells without numbers and cells of several labels; what was recognised is printed before."""
+    rows = "".join(f"{k},{'?' if k == 7 else k % 5},{k % 37}\n" for k in range(40))
+    (tmp_path / "years.csv").write_text("1999,2000,2001\n" + rows)
+    assert "(--header or --no-header)." in run("import", "years.csv", "--name", "a")[2]
+    assert "(--missing mean takes the mean" in run("import", "years.csv", "--name", "a", "--no-header")[2]
+    said = ok("import", "years.csv", "--name", "a", "--no-header", "--missing", "mean").splitlines()
+    read = (
+        "Read as csv (encoding utf-8, delimiter comma, header no); 3 columns of numbers; no labels; lines are numbered."
+    )
+    assert [read, "a: 41 items (no labels)."] == said
+    (tmp_path / "tags.csv").write_text(
+        "text,topics\n" + "".join(f"some words {k},{'a|b' if k % 3 else 'a'}\n" for k in range(9))
+    )
+    assert "(--contains) or the whole cell is one label (--no-contains)." in run("import", "tags.csv", "--name", "t")[2]
+    assert 6 == ok("import", "tags.csv", "--name", "t", "--positive", "b", "--contains", "--json")["positives"]
+    assert 0 == ok("import", "tags.csv", "--name", "u", "--label", "", "--json")["positives"]
+
+
 def test_import_with_classes(ok, run, tmp_path):
     """Each label word is a class with its count, in order, in the JSON and in the lists."""
     words = ["C10", "C2", "a", "C2", "d", ""]

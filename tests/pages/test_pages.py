@@ -377,6 +377,26 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
 
 
+def test_what_is_doubtful_about_a_file_is_asked(store, tmp_path):
+    """Nothing can be imported before the answer; then cells without numbers are asked about, and both are kept."""
+    path = tmp_path / "years.csv"
+    path.write_text("1999,2000,2001\n" + "".join(f"{k},{'?' if k == 7 else k % 5},{k % 37}\n" for k in range(40)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value(SERVER).run()
+    at.text_input(key="path").set_value(str(path)).run()
+    question = "The first row of years.csv counts from 1999 to 2001: say whether it names the columns."
+    assert question == at.radio(key="doubt-header").label
+    assert "import" not in [button.key for button in at.button]
+    at.radio(key="doubt-header").set_value("--no-header").run()
+    assert "header no" in words(at)
+    at.button(key="import").click().run()
+    assert "say what becomes of them" in words(at)
+    at.radio(key="missing").set_value("zero").run()
+    at.button(key="import").click().run()
+    assert not at.exception
+    assert (41, 3) == (store.dataset("years")["items"], datasets.Dataset(store, "years").named)
+
+
 @pytest.mark.parametrize(("kind", "items", "said"), [
     ("keep", 40, "37 items are nearly the same as an earlier one."),
     ("once", 3, "Left out 37 near-duplicates, counted with the first."),
