@@ -787,11 +787,11 @@ def _without_gaps(
     files are filled with."""
     if gaps.counts and columns.missing is None:
         column, (count, line, word) = max(gaps.counts.items(), key=lambda each: each[1][0])
-        others = f", and those of {plural(len(gaps.counts) - 1, 'other column')}," if len(gaps.counts) > 1 else ""
+        others = f" (so has {plural(len(gaps.counts) - 1, 'other column')})" if len(gaps.counts) > 1 else ""
         ways = ", ".join(f"--missing {way} {meaning}" for way, meaning in MISSING.items())
         raise DataError(
-            f"{plural(count, 'cell')} of the column {column!r} of {name}{others} hold no number, first {word[:40]!r} "
-            f"at line {line:,}: say what becomes of them ({ways})."
+            f"Column {column!r} of {name} has {plural(count, 'cell')} without a number, first {word[:40]!r} "
+            f"at line {line:,}{others}: say what becomes of them ({ways})."
         )
     if columns.missing == "drop" and gaps.counts:
         kept = [at for at, each in enumerate(names) if each not in gaps.counts]
