@@ -1,0 +1,75 @@
+"""Addresses in a real browser: they follow what is chosen, without a reload, and show the same to somebody else."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.harness.browser import choose, running
+from tests.harness.examples import compared, imported
+
+
+@pytest.fixture(scope="module")
+def app(browser, tmp_path_factory):
+    """The running app with a comparison of two algorithms with two budgets over `things`."""
+    folder = tmp_path_factory.mktemp("app")
+    with running(folder) as app:
+        imported(app.store, folder, "things")
+        compared(app.store, "both", data=["things"])
+        yield app
+
+
+def address(page):
+    """The path and query of a page."""
+    return page.evaluate("location.pathname + location.search")
+
+
+def marked(page):
+    """Mark a page, so that a reload would be seen."""
+    page.evaluate("window.loadedOnce = true")
+    return page
+
+
+def test_a_comparison_is_sent_by_its_address(visit, another, app):
+    """Choices come into the address without a reload and leave it again; another browser sees the same."""
+    page = marked(visit(app, "/Compare?comparison=1"))
+    choose(page, "Metric", "Cost")
+    page.wait_for_url("**metric=Cost*")
+    choose(page, "Data and budget", "things, 20 labels")
+    page.wait_for_url("**block=things*")
+    sent = address(page)
+    there = visit(app, sent, context=another)
+    expect(there.get_by_role("combobox", name="Metric")).to_have_value("Cost")
+    expect(there.get_by_role("combobox", name="Data and budget")).to_have_value("things, 20 labels")
+    assert sent == address(there)
+    choose(page, "Metric", "F1")
+    page.wait_for_url(lambda url: "metric" not in url)
+    assert page.evaluate("window.loadedOnce")
+
+
+def test_a_race_is_sent_by_its_address(visit, another, app):
+    """Seed and labels come into the address while what was typed elsewhere stays; the other view has none of it."""
+    page = marked(visit(app, "/Compare?view=race"))
+    page.get_by_role("button", name="Settings").click()
+    for name, value in (("Labels per lane", "9"), ("Seed", "7")):
+        field = page.get_by_role("spinbutton", name=name)
+        field.fill(value)
+        field.press("Enter")
+    page.wait_for_url("**seed=7*")
+    expect(page.get_by_role("spinbutton", name="Labels per lane")).to_have_value("9")
+    there = visit(app, address(page), context=another)
+    expect(there.get_by_test_id("oal-used").first).to_contain_text("of 9 labels used")
+    page.keyboard.press("Escape")
+    page.get_by_role("radio", name="compare").click()
+    page.wait_for_url(lambda url: "seed" not in url and "race" not in url)
+    expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
+    assert page.evaluate("window.loadedOnce")
+
+
+def test_the_list_has_no_choices_in_its_address(visit, app):
+    """What was chosen in a comparison leaves the address with it; back there address and controls agree."""
+    page = visit(app, "/Compare?comparison=1&metric=Cost")
+    expect(page.get_by_role("combobox", name="Metric")).to_have_value("Cost")
+    page.get_by_role("link", name="All comparisons").click()
+    page.wait_for_url(lambda url: "metric" not in url and "comparison" not in url)
+    page.get_by_role("link", name="both").click()
+    expect(page.get_by_role("combobox", name="Metric")).to_have_value("Cost")
+    page.wait_for_url("**comparison=1&metric=Cost")
