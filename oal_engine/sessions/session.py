@@ -85,7 +85,7 @@ class Session(Run):
         self._lock = threading.RLock()
         self._branches: dict[int, tuple[State, int | None]] = {}  # by answer: what follows it, and its question's id
         self._offered = self._wanted = -inf  # when a page was last given these, and when somebody else last came
-        self._comings = 0
+        self._comings, self._holder = 0, ""  # how often somebody else came, and who was given these
         self._beside: dict[str, int] = {}  # by annotator: the question of their last answer, where it gave no label
         self.version = 0
         self._rebuild()
@@ -323,6 +323,8 @@ class Session(Run):
                     while self._lacks(annotator) and (found := self._next_for(annotator, *self._leases(annotator))):
                         self.store.lease(found, annotator)
             own = self._leases(annotator)[1]
+            if self._current and self._current.id in own:
+                self._holder = annotator
             return [question for id in own if (question := self._stored(id))]
 
     def _lacks(self, annotator: str) -> bool:
@@ -392,7 +394,7 @@ class Session(Run):
             return free[0]
         if not self.state.asks_on:
             return None
-        if self._branches and monotonic() - self._offered < HANDOVER:
+        if self._branches and annotator != self._holder and monotonic() - self._offered < HANDOVER:
             self._comings += not self.joining
             self._wanted = monotonic()
             return None

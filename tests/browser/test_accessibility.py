@@ -117,17 +117,32 @@ SETTLED = """() => {
 }"""
 
 
+# Whether the page is written from now on, as panels are every few seconds.
+WATCH = """() => {
+  const app = document.querySelector("[data-testid=stApp]");
+  window.rewritten = app.dataset.testScriptState !== "notRunning";
+  const seen = { attributeFilter: ["data-test-script-state"] };
+  new MutationObserver(() => { window.rewritten = true; }).observe(app, seen);
+}"""
+
+
 def serious_violations(page):
     """What axe-core finds serious on a page in each theme: theme, rule, why, where."""
     violations = []
     for theme, options in THEMES.items():
         page.emulate_media(color_scheme=theme)
         expect(page.locator(".stApp")).to_have_css("color-scheme", theme)
-        page.evaluate("delete window.oldColours")
-        page.wait_for_function(SETTLED, polling=150)
-        for rule in Axe().run(page, options=options).response["violations"]:
-            if rule["impact"] in SERIOUS:
-                violations += [(theme, rule["id"], node["failureSummary"], node["target"]) for node in rule["nodes"]]
+        for _ in range(5):
+            page.evaluate("delete window.oldColours")
+            page.wait_for_function(SETTLED, polling=150)
+            page.evaluate(WATCH)
+            rules = Axe().run(page, options=options).response["violations"]
+            found = [rule for rule in rules if rule["impact"] in SERIOUS]
+            if not (found and page.evaluate("rewritten")):  # what is written anew is pale until all of it has come
+                break
+        violations += [
+            (theme, rule["id"], node["failureSummary"], node["target"]) for rule in found for node in rule["nodes"]
+        ]
     return violations
 
 
@@ -199,10 +214,6 @@ CONTROLS = """([aside, keys]) => {
     const seen = top < innerHeight && bottom > 0 && left < innerWidth && right > 0;
     return { name: name(whole(e)), aside: Boolean(e.closest(aside)), ring: looks.get(e) !== look(e), seen };
   };
-  const app = document.querySelector("[data-testid=stApp]");
-  window.rewritten = app.dataset.testScriptState !== "notRunning";
-  const seen = { attributeFilter: ["data-test-script-state"] };
-  new MutationObserver(() => { window.rewritten = true; }).observe(app, seen);
   tabbed[0].focus();
   const mouse = all.filter((e) => e.tabIndex < 0 && whole(e) === e && !e.matches(keys));
   return { tabbed: [...new Set(tabbed.map(whole))].map(name), mouse: mouse.map(name) };
@@ -219,6 +230,7 @@ STILL = "* { transition: none !important; }"
 
 def walk(page):
     """The controls of a page, those that Tab reaches from the first one, and whether the page was written meanwhile."""
+    page.evaluate(WATCH)
     controls, walked = page.evaluate(CONTROLS, [GRID, OTHER_KEYS]), []
     while len(walked) < 3 * len(controls["tabbed"]):
         page.keyboard.press("Tab")

@@ -127,7 +127,7 @@ def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     button(page, "Import").click()
     expect(said.filter(has_text="moments: ")).to_contain_text("12,000")
     expect(page.get_by_text("3,000 positive, 9,000 negative, 1 in 4.0")).to_be_visible()
-    assert "Making vectors…" in page.evaluate("[...phases]")
+    assert "Finding the vocabulary…" in page.evaluate("[...phases]")
     (row,) = (row for row in store.datasets() if row["name"] == "moments")
     assert (row["items"], row["positives"], row["negatives"]) == (12_000, 3_000, 9_000)
     assert store.item(row["id"], 5)["text"] == "text 5\nremark on 5"

@@ -48,6 +48,14 @@ def write_files(folder):
     parquet.write_table(
         pa.table({"moment": texts, "concept": rare, "embedding": vectors.tolist()}), folder / "moments.parquet"
     )
+    papers = (
+        ["title", *texts],
+        ["abstract", *texts],
+        ["included", *rare],
+        ["year", *range(ITEMS)],
+        ["doi", *range(ITEMS)],
+    )
+    (folder / "papers.csv").write_text(lines(*papers))
     later = lines(["moment", "goal on a new day"], ["concept", 1], ["concepts", "exercise"])
     for name in ("more.csv", "new.csv"):
         (folder / name).write_text(later)
