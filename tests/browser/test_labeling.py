@@ -152,6 +152,7 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
         "anna": Card(visit(app, f"/Label?session={session}&annotator=anna")),
         "ben": Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another)),
     }
+    expect(cards["ben"]("text")).to_contain_text("item 1 ")  # some seconds later, as anna was alone until then
     seen = []
     for name, key, label in (("anna", "a", 1), ("ben", "x", -1), ("anna", " ", 0), ("ben", "a", 1), ("anna", "x", -1)):
         seen.append((name, cards[name].item, label))
