@@ -110,7 +110,7 @@ class Database:
         """A connection that changes nothing, even where nobody may write."""
         reader = self._connect("ro")
         try:
-            reader.execute("SELECT 1 FROM sqlite_master")
+            reader.execute("SELECT 1 FROM sqlite_master").fetchall()  # a row that waits would keep a snapshot
         except sqlite3.OperationalError:
             reader.close()
             if self.path.with_name(f"{self.path.name}-wal").exists():
@@ -123,7 +123,7 @@ class Database:
         deadline = time.monotonic() + self.patience
         while True:
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()  # as above
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:

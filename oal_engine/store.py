@@ -715,8 +715,12 @@ class Store(Database):
         return self.one("SELECT 1 FROM leases WHERE question = ? AND annotator = ?", question, annotator) is not None
 
     def answered_by(self, question: int, annotator: str) -> bool:
-        """Whether an annotator ever gave a question its label."""
-        return self.one("SELECT 1 FROM labels WHERE question = ? AND annotator = ?", question, annotator) is not None
+        """Whether an annotator gave a question its first label, which may have been corrected since."""
+        sql = (
+            "SELECT 1 FROM labels WHERE question = ? AND annotator = ? AND position IS NULL"
+            " AND (undone_at IS NULL OR undone_by IN (SELECT event FROM labels))"
+        )
+        return self.one(sql, question, annotator) is not None
 
     LABELLED = (
         "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND labels.undone_at IS NULL"

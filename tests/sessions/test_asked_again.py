@@ -215,6 +215,19 @@ def test_one_person_never_gives_both_answers(store):
     assert first.id in store.single_answers(opened.id, "carla")
 
 
+def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):
+    """Taken back and given anew after a correction by the same person: it was not they who answered first."""
+    opened = begin(store, "sparse", "PAA-I", overlap=1.0)
+    (first, *_) = opened.held("anna")
+    opened.answer(next(EVENTS), first.id, 1, "anna")
+    assert first.id in [each.id for each in opened.held("carla")]
+    opened.answer(next(EVENTS), first.id, -1, "carla")
+    opened.correct(next(EVENTS), first.id, -1, "carla")
+    opened.undo(next(EVENTS), first.id, "carla")
+    opened.answer(next(EVENTS), first.id, 1, "carla")
+    assert [("second", "carla")] == [(row["kind"], row["annotator"]) for row in store.opinions(opened.id)]
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
 def test_a_share_is_a_share(store, share):
     """The share of questions that are asked again is between 0 and 1."""
