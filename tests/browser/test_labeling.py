@@ -168,7 +168,7 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
     expect(cards["anna"].root.locator(".title")).to_have_text(seen[-1][1])
     cards["anna"].press("a")
     cards["anna"].saved()
-    assert (seen[-1][1], 1, True) == history(store, session)[-1]
+    assert (seen[-1][1], 1, True) in history(store, session)
 
 
 def test_items_that_are_asked_twice_come_among_the_others(label, store):

@@ -118,6 +118,7 @@ def test_an_owner_invites_and_the_link_opens_the_card(enter, app, store, session
     expect(page.get_by_text(BEN)).to_be_visible()
     assert app.url(f"/Label?session={session}") == link
     card = Card(enter(BEN, link.removeprefix(app.url(""))))
+    expect(card("text")).not_to_contain_text("Others have")  # for some seconds, as the owner was alone until then
     before = len(answers(store, session))
     card.press("a")
     card.saved()
