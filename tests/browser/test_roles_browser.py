@@ -155,6 +155,7 @@ def test_a_role_that_is_taken_away_stops_the_next_answer(enter, store, session):
     store.put_role(session, BEN, "annotator", ANNA)
     page = enter(BEN, f"/Label?session={session}")
     card = Card(page)
+    expect(card("text")).not_to_contain_text("Others have")
     card.press("a")
     card.saved()
     before = answers(store, session)
