@@ -1,12 +1,10 @@
-"""Tables to items: which columns hold what, and the rules that turn label words into -1 and +1, or into 1..K."""
+"""Tables to items: texts, numbers, labels and ids of each row that can be read, and what is said of the others."""
 
 from __future__ import annotations
 
-import re
 import sys
 from array import array
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
@@ -19,7 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from . import details
-from .delimited import counts_on
+from .columns import Columns
+from .guesses import Words, are_lists, gaps_of, guess_columns, numbers_in, numeric_columns, several_labels
+from .labels import classes_of, meanings
 from .parsed import (
     BROKEN,
     NON_FINITE,
@@ -28,9 +28,11 @@ from .parsed import (
     Doubt,
     Line,
     ParsedFile,
+    Skipped,
+    counted,
     first_rows,
-    is_number,
     is_whole,
+    plural,
     some,
     word_of,
 )
@@ -49,33 +51,10 @@ from .sources import (
     open_source,
 )
 
-PAIRS = (
-    ("1", "-1"),
-    ("1", "0"),
-    ("true", "false"),
-    ("yes", "no"),
-    ("positive", "negative"),
-    ("relevant", "irrelevant"),
-    ("relevant", "not relevant"),
-    ("included", "excluded"),
-)  # (positive, negative)
 EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-numeric row", "half a character"
 OVERLONG, OTHER_LENGTH = "overlong line", "other-length vector"
 VECTORS = "vectors"  # the column of those that come in a file of their own
 LARGEST = 1e150  # of a number to append: it is scaled by its square, and a table that is there must stay finite
-TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
-CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
-FEWEST = 3  # numbers of a list that is taken for a vector: fewer may be labels
-SEPARATORS = re.compile(r"[\[\],|]")  # of the numbers of a list as a word
-WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
-LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
-LONGEST_LABEL = 300  # characters of a cell that holds several
-NO_LABELS = re.compile(
-    r"(.*[_ ])?(time|timezone|zone|date|created|created_at|location|coord|country|city|language|lang|user|name|author"
-    r"|source|url|link|doi|year|journal|split)"
-)
-NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
-SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
 HOW = ("sheet", "encoding", "delimiter", "decimals", "header")  # a file was read, as far as it was found out
 UNREADABLE = {BROKEN, UNCLOSED, NON_NUMERIC, OTHER_LENGTH}  # lines that may show that the file is something else
 UNREAD = 10  # lines that cannot be read are no reason to stop
@@ -85,45 +64,11 @@ MISSING = {
     "skip": "leaves the rows out",
     "drop": "leaves the columns out",
 }  # what becomes of cells of numbers that hold none
-GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of a cell that holds nothing
-MOSTLY = 0.9  # of the cells must be numbers in a column of numbers, and the others may be any words
 
 
-Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
-Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
 # Id, text, label and numbers of an item, and the other cells that are kept with it.
 Entry: TypeAlias = tuple[str, str, str, list[float], str | None]
 Select: TypeAlias = Callable[[int, Cells | str], Entry | str]  # from a line and its cells, or the reason to skip them
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns hold what, and which label words are positive.
-
-    `text` columns are joined by a newline; `features` are numbers (None: every numeric column where there is no text).
-    Beside a text a cell of them may be a list, such as [0.5, -1]; all together are the vector of the text.
-    With `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive. With
-    `headings` it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its
-    qualifiers; not every positive word need occur. In both an empty cell is negative, else its label is unknown. With
-    `multiclass` each label word is a class of its own. `missing` says what becomes of cells of features that hold no
-    number, one of MISSING (None: such a file is refused); `fills` are the numbers for them in later files. `details`
-    are other columns that are kept with the items (None: the first that are left), and `shown` those that are shown
-    with them (None: those whose names say what they are).
-    """
-
-    text: tuple[str, ...] = ()
-    label: str | None = None
-    id: str | None = None
-    features: tuple[str, ...] | None = None
-    positive: tuple[str, ...] = ()
-    contains: bool = False
-    multiclass: bool = False
-    headings: bool = False
-    missing: str | None = None
-    fills: dict[str, float] = field(default_factory=dict, compare=False)
-    guessed_id: bool = field(default=False, compare=False)  # where it repeats, lines are numbered instead
-    details: tuple[str | None, ...] | None = None
-    shown: tuple[str, ...] | None = None
 
 
 @dataclass
@@ -249,22 +194,6 @@ def _words(cells: Cells | str) -> list[str] | str:
         return BROKEN
 
 
-def _numeric(words: Words) -> tuple[str, ...]:
-    """The columns whose words are numbers, but for some that are missing."""
-    return tuple(column for column, cells in words.items() if any(map(is_number, cells)) and _mostly_numbers(cells))
-
-
-def _mostly_numbers(cells: Sequence[str]) -> bool:
-    odd = [cell for cell in cells if not is_number(cell)]
-    return len(odd) <= (1 - MOSTLY) * len(cells) or all(cell.strip().casefold() in GAPS for cell in odd)
-
-
-def _gaps(cells: Sequence[str]) -> str:
-    """Which cells of a column of numbers hold none, in words."""
-    odd = Counter(cell.strip() for cell in cells if not is_number(cell) or isnan(float(cell)))
-    return f"{counted({repr(cell): count for cell, count in odd.items()}, 3)}" if odd else ""
-
-
 def peek(
     path: FileOrPath,
     rows: int = 20,
@@ -290,7 +219,7 @@ def _peek(
     path: FileOrPath, rows: int, name: str | None, reader: str | None, encoding: str, limits: Limits, layout: Layout
 ) -> Peek:
     with _parsed(path, name, reader, encoding, limits, None, SAMPLE, layout) as (_, reader, parsed, words):
-        numeric = _numeric(words)
+        numeric = numeric_columns(words)
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
@@ -298,105 +227,13 @@ def _peek(
                 values = sparse.coo_array(parsed.vectors[[at]])
                 pairs = zip(values.col[:12] + parsed.first, values.data)
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
-        lists = tuple(column for column, cells in words.items() if _are_lists(cells))
-        several = {column: cell for column, cells in words.items() if (cell := _several_labels(cells))}
-        gaps = {column: gap for column in numeric if (gap := _gaps(words[column]))}
-        guess = _guess(words, numeric)
+        lists = tuple(column for column, cells in words.items() if are_lists(cells))
+        several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
+        gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
+        guess = guess_columns(words, numeric)
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps
         )
-
-
-def _several_labels(cells: Sequence[str]) -> str | None:
-    """A cell that holds several labels, where most parts of such cells come again elsewhere."""
-    for separator in "|;,":
-        cut = {cell: [part for each in cell.split(separator) if (part := each.strip())] for cell in set(cells)}
-        several = [cell for cell, parts in cut.items() if len(parts) > 1]
-        if not several or max(map(len, several)) > LONGEST_LABEL:
-            continue
-        # What `|` separates are labels for sure; a comma may stand in one that comes often.
-        counts = Counter(part for cell in (cells if separator == "|" else cut) for part in cut[cell])
-        parts = [part for cell in several for part in cut[cell]]
-        if sum(counts[part] > 1 for part in parts) > len(parts) / 2 and not all(map(is_number, parts)):
-            return max(several, key=cells.count)
-    return None
-
-
-def _guess(words: Words, numeric: Collection[str]) -> Columns:
-    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing."""
-    words = {column: cells for column, cells in words.items() if not _are_lists(cells)}
-    letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
-    prose = [
-        column for column in letters if sum(" " in cell.strip() for cell in words[column]) > len(words[column]) / 2
-    ]
-    id = _guess_id(words, prose)
-    texts = _guess_texts(words, letters, prose)
-    rest = [column for column in words if column not in (id, *texts)]
-    label = _guess_label(words, rest, letters, integers=not texts)
-    rest = [column for column in rest if column != label]
-    features = tuple(column for column in rest if column in numeric)
-    if not texts and not features and rest:
-        texts = (max(rest, key=letters.__getitem__),)
-    return Columns(texts, label, id, None if texts else features, guessed_id=id is not None)
-
-
-def _are_lists(cells: Sequence[str]) -> bool:
-    """Whether words are lists of numbers, all of one length."""
-    try:
-        lengths = {len(_numbers(cell)) for cell in cells if cell}
-    except ValueError:
-        return False
-    return len(lengths) == 1 and lengths.pop() >= FEWEST
-
-
-def _numbers(cell: Any) -> list[float]:
-    """The numbers of a cell: one, or those of a list."""
-    if isinstance(cell, str) and ("[" in cell or "|" in cell):  # not 1,5
-        cell = SEPARATORS.sub(" ", cell).split()
-    return [*map(float, cell)] if isinstance(cell, list | tuple | np.ndarray) else [float(cell)]
-
-
-def _guess_id(words: Words, prose: list[str]) -> str | None:
-    """The first column called id whose words are all different, or the first of all if it numbers the rows."""
-    called = [
-        column
-        for column in words
-        if re.search(r"(?i)ids?$", column) and column not in prose and not NO_IDS.fullmatch(column.casefold())
-    ]
-    different = [column for column in called if len(set(words[column])) == len(words[column])]
-    fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
-    first = next(iter(words), "")
-    serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
-    return next(fitting, first if serial and len(words[first]) > 1 and counts_on(words[first]) else None)
-
-
-def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
-    """Title and abstract, or the column that is called a text, or else the longest that holds prose."""
-    named = {column.casefold(): column for column in words}
-    if {"title", "abstract"} <= set(named):
-        return named["title"], named["abstract"]
-    called = [column for column in letters if re.fullmatch(TEXT_NAMES, column.casefold())]
-    return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
-
-
-def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
-    """The column that is called a label, or else the last or the first column if it has few different words, or
-    integers beside numbers."""
-    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(column.casefold())]
-    if called or len(words) < 2:
-        return called[0] if called else None
-    ends = [
-        column
-        for column in (next(reversed(words)), next(iter(words)))
-        if column in rest
-        and len(set(words[column])) <= min(50, max(2, len(words[column]) / 2))
-        and not NO_LABELS.fullmatch(column.casefold())
-    ]
-    whole = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
-    if not integers:  # beside a text such numbers are labels where they have no name that says otherwise
-        unnamed = all(re.fullmatch(r"c\d+", column) for column in words)
-        whole = [column for column in whole if unnamed and {*map(_plain, words[column])} in map(set, PAIRS)]
-    return next(chain((column for column in ends if column in letters), whole), None)
 
 
 # ---- Entries: one row after the other
@@ -431,7 +268,7 @@ def open_entries(
         if parsed.vectors is not None:
             columns = Columns(id="id" if "id" in parsed.columns else None, features=())
         else:
-            guess = _guess(words, _numeric(words) if source.ahead > 1 else ())
+            guess = guess_columns(words, numeric_columns(words) if source.ahead > 1 else ())
             text = columns.text or (guess.text if width or not columns.features else ())
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
             if not text and not columns.features:
@@ -488,8 +325,8 @@ def read(
     row, whatever is skipped. `width`: how many numbers must stand beside each text (0: as many as beside the first).
     """
     with _parsed(path, name, reader, encoding, limits, progress, layout=layout) as (source, reader, parsed, words):
-        numeric = _numeric(words)
-        wanted = columns or _guess(words, numeric)
+        numeric = numeric_columns(words)
+        wanted = columns or guess_columns(words, numeric)
         if vectors:
             if not wanted.text:
                 raise DataError(f"{vectors.name} must stand beside texts. {source.name} has none: name its text.")
@@ -568,7 +405,7 @@ def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = 
 def _flat(cells: Cells, lists: bool = True) -> list[float] | str:
     """The numbers of cells, which may be lists, or the reason to skip them."""
     try:
-        numbers = [number for cell in cells for number in _numbers(cell)] if lists else [*map(float, cells)]
+        numbers = [number for cell in cells for number in numbers_in(cell)] if lists else [*map(float, cells)]
         return numbers or NON_NUMERIC
     except (ValueError, TypeError):
         return NON_NUMERIC
@@ -614,7 +451,7 @@ def _with_details(columns: Columns, available: list[str], words: Words, name: st
     used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
     kept = columns.details
     if kept is None:
-        kept = details.left((each for each in available if not _are_lists(words.get(each, ()))), used)
+        kept = details.left((each for each in available if not are_lists(words.get(each, ()))), used)
     shown = details.usual(filter(None, kept)) if columns.shown is None else columns.shown
     for column in shown:
         if column not in (*kept, *columns.text):
@@ -753,8 +590,8 @@ def _items(
                 limits.check("items", len(kept.ids), name)
     if not kept.ids and known is None:
         raise DataError(f"{name} holds no item that can be imported{_skips(kept.skipped)}.")
-    classes = _classes(kept.words, columns, name) if columns.multiclass else ()
-    y_of = _meanings(kept.words, columns, classes, name) if known is None else known
+    classes = classes_of(kept.words, columns, name) if columns.multiclass else ()
+    y_of = meanings(kept.words, columns, classes, name) if known is None else known
     if columns.guessed_id and columns.id is None and known is None:
         kept.ids = [str(line) for line in kept.lines]
     vectors, names = parsed.vectors, features
@@ -807,14 +644,6 @@ def _without_gaps(
     return np.where(empty, fills, vectors), names, replace(columns, fills=dict(zip(names, fills.tolist())))
 
 
-def _meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
-    """The y of each label word."""
-    if not classes:
-        return _signs(words, columns, name)
-    numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
-    return {word: numbered[_written(word)] for word in words}
-
-
 def _selector(
     available: list[str],
     columns: Columns,
@@ -861,93 +690,6 @@ def _selector(
         return id or made(line), text, label, numbers, beside
 
     return select
-
-
-def _classes(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
-    """The names of the classes in order: numbers by value, then words, C2 before C10."""
-    counts: dict[str, int] = {}
-    for word, (count, _) in words.items():
-        counts[_written(word)] = counts.get(_written(word), 0) + count
-    counts.pop("", None)
-    if len(counts) not in CLASSES:
-        raise DataError(
-            f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(counts):,}"
-            f"{': ' + counted(counts) if counts else ''}."
-        )
-    return tuple(sorted(counts, key=_natural))
-
-
-def _natural(word: str) -> tuple[int, float | str, str]:
-    padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
-    return (0, float(word), word) if is_number(word) else (1, padded, word)
-
-
-def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
-    """The label rule: +1, -1 or 0 for each label word, given its (count, first line)."""
-    known = {word: count for word, (count, _) in words.items() if word}
-    listed = counted(known)
-    if columns.headings:
-        return _heading_signs(known, columns, name)
-    if columns.positive and known:
-        parts = {word: {word, *map(str.strip, re.split("[|;,]", word) if columns.contains else ())} for word in known}
-        occurring, wanted = set[str]().union(*parts.values()), set[str]()
-        for value in columns.positive:
-            same = {value} & occurring or {part for part in occurring if _plain(part) == _plain(value)}
-            if not same:
-                raise DataError(
-                    f"The positive label {value!r} does not occur in column {columns.label!r} of {name}, "
-                    f"which holds {listed}."
-                )
-            wanted |= same
-        return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in known}
-    pairs: Sequence[tuple[str, str]] = PAIRS
-    for word in known:
-        fitting = [pair for pair in pairs if _plain(word) in pair]
-        if not fitting:
-            mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
-            raise DataError(
-                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive, "
-                "or make each word a class (multiclass)."
-            )
-        pairs = fitting
-    return {"": 0} | {word: 1 if _plain(word) == pairs[0][0] else -1 for word in known}
-
-
-def _heading_signs(known: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
-    wanted = set(map(_heading, columns.positive))
-    signs = {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in known}
-    if 1 not in signs.values():
-        raise DataError(
-            f"None of the {len(wanted):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
-            f"which holds {counted(known, 3) or 'none'}."
-        )
-    return {"": -1} | signs
-
-
-def _heading(text: str) -> str:
-    return text.partition("/")[0].strip(" *.").casefold()
-
-
-def _plain(word: str) -> str:
-    """A label word without regard to case, or to how a number is written."""
-    return _written(word.strip()).casefold()
-
-
-def _written(word: str) -> str:
-    """A label word, numbers in one way of writing: 1 for 1.0, nothing for NaN."""
-    return word_of(float(word)) if is_number(word) else word
-
-
-def counted(counts: dict[str, int], most: int = 20) -> str:
-    """The names with the largest counts, and how many more there are."""
-    return some(
-        (f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.__getitem__, reverse=True)), most
-    )
-
-
-def plural(count: int, noun: str) -> str:
-    """A count of things in words."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def reasons(skipped: Skipped) -> str:

@@ -21,6 +21,7 @@ WEIGHT = 2**24  # about so many bytes of rows are held at once
 
 Cells: TypeAlias = Sequence[Any]
 Line: TypeAlias = tuple[int, Cells | str]  # its number, and its cells or the reason to skip it
+Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
 
 
 class Doubt(NamedTuple):
@@ -112,3 +113,15 @@ def some(names: Iterable[str], most: int = 20) -> str:
     """The first of many names in a line."""
     names = [" ".join(name.split())[:60] for name in names]
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def counted(counts: dict[str, int], most: int = 20) -> str:
+    """The names with the largest counts, and how many more there are."""
+    return some(
+        (f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.__getitem__, reverse=True)), most
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """A count of things in words."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,107 @@
+"""The rules that turn label words into -1 and +1, or into 1..K."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from .columns import Columns
+from .parsed import Skipped, counted, is_number, word_of
+from .sources import DataError
+
+PAIRS = (
+    ("1", "-1"),
+    ("1", "0"),
+    ("true", "false"),
+    ("yes", "no"),
+    ("positive", "negative"),
+    ("relevant", "irrelevant"),
+    ("relevant", "not relevant"),
+    ("included", "excluded"),
+)  # (positive, negative)
+CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
+
+
+def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
+    """The y of each label word."""
+    if not classes:
+        return _signs(words, columns, name)
+    numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
+    return {word: numbered[_written(word)] for word in words}
+
+
+def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
+    """The names of the classes in order: numbers by value, then words, C2 before C10."""
+    counts: dict[str, int] = {}
+    for word, (count, _) in words.items():
+        counts[_written(word)] = counts.get(_written(word), 0) + count
+    counts.pop("", None)
+    if len(counts) not in CLASSES:
+        raise DataError(
+            f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(counts):,}"
+            f"{': ' + counted(counts) if counts else ''}."
+        )
+    return tuple(sorted(counts, key=_natural))
+
+
+def _natural(word: str) -> tuple[int, float | str, str]:
+    padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
+    return (0, float(word), word) if is_number(word) else (1, padded, word)
+
+
+def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
+    """The label rule: +1, -1 or 0 for each label word, given its (count, first line)."""
+    known = {word: count for word, (count, _) in words.items() if word}
+    listed = counted(known)
+    if columns.headings:
+        return _heading_signs(known, columns, name)
+    if columns.positive and known:
+        parts = {word: {word, *map(str.strip, re.split("[|;,]", word) if columns.contains else ())} for word in known}
+        occurring, wanted = set[str]().union(*parts.values()), set[str]()
+        for value in columns.positive:
+            same = {value} & occurring or {part for part in occurring if plain(part) == plain(value)}
+            if not same:
+                raise DataError(
+                    f"The positive label {value!r} does not occur in column {columns.label!r} of {name}, "
+                    f"which holds {listed}."
+                )
+            wanted |= same
+        return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in known}
+    pairs: Sequence[tuple[str, str]] = PAIRS
+    for word in known:
+        fitting = [pair for pair in pairs if plain(word) in pair]
+        if not fitting:
+            mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
+            raise DataError(
+                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive, "
+                "or make each word a class (multiclass)."
+            )
+        pairs = fitting
+    return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in known}
+
+
+def _heading_signs(known: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
+    wanted = set(map(_heading, columns.positive))
+    signs = {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in known}
+    if 1 not in signs.values():
+        raise DataError(
+            f"None of the {len(wanted):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
+            f"which holds {counted(known, 3) or 'none'}."
+        )
+    return {"": -1} | signs
+
+
+def _heading(text: str) -> str:
+    return text.partition("/")[0].strip(" *.").casefold()
+
+
+def plain(word: str) -> str:
+    """A label word without regard to case, or to how a number is written."""
+    return _written(word.strip()).casefold()
+
+
+def _written(word: str) -> str:
+    """A label word, numbers in one way of writing: 1 for 1.0, nothing for NaN."""
+    return word_of(float(word)) if is_number(word) else word
