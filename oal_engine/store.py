@@ -559,10 +559,6 @@ class Store(Database):
             stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ?", event)
         return stored
 
-    def session_of(self, question: int) -> int:
-        """The session of a question."""
-        return self.number("SELECT session FROM questions WHERE id = ?", question)
-
     def item_of(self, question: int) -> int | None:
         """The item of a question; None where there is no such question."""
         row = self.one("SELECT item FROM questions WHERE id = ?", question)

@@ -295,11 +295,6 @@ def of_session(run: Session | Trace) -> Estimates:
     return _look(_Answers(run), 1)[0]
 
 
-def of_last_quarter(run: Session | Trace) -> Estimates | None:
-    """The same of the last quarter of its window alone; None before the first answer."""
-    return _last_quarter(_Answers(run))
-
-
 def curve(run: Session | Trace, points: int = 60) -> list[Point]:
     """The estimates after some answers of a session, with the last one, where any metric is known."""
     return _look(_Answers(run), points)[1]

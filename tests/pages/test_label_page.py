@@ -587,7 +587,7 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     assert "F1, estimated" not in words(at)
     text = words(run("pages/1_Label.py", session=str(many.session.id)))
     assert "F1, estimated" in text
-    assert outcome.last_quarter(estimates.of_last_quarter(many.session)) in text
+    assert outcome.last_quarter(estimates.look(many.session)[1]) in text
     assert "so far" not in text
     assert '<b style="font-size:.95rem">F1</b>' not in text
     assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", text)

@@ -16,7 +16,6 @@ from oal_engine.sessions.estimates import (
     jeffreys,
     look,
     of_classes,
-    of_last_quarter,
     of_session,
     side,
     windows,
@@ -184,10 +183,10 @@ def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
     """Its estimates are those of the rounds after the first answer in it, as if nothing had been before."""
     many = {"algorithm": "MRPA-I", "parameters": {"q": 0.5}} if data == "classes" else {"parameters": {"delta": 2}}
     opened = begin(store, data, budget=400, shuffled=True, seed=3, **many)
-    assert of_last_quarter(opened) is None
+    assert look(opened)[1] is None
     label_until_the_end(opened)
-    late, trail = of_last_quarter(opened), dict(opened.state.trail)
-    assert late == of_last_quarter(Trace(store, opened.id))
+    late, trail = look(opened)[1], dict(opened.state.trail)
+    assert late == look(Trace(store, opened.id))[1]
     assert (of_session(opened), late, curve(opened)) == look(opened)
     assert ITEMS * 3 // 4 <= late.start < ITEMS * 3 // 4 + 40
     own = [entry for entry in opened.log if entry.round >= late.start]
