@@ -25,7 +25,7 @@ from .page import Removed, capitalized, check_may_answer, store, stored_settings
 KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; g, h, n and z are the card's own
 DIGITS = "1234567890"  # of tags, where no class has them
 STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
-JOINING = "The first item comes in a few seconds: until now one person had this session alone."
+JOINING = "It takes a few seconds: until now one person had this session alone."
 MORE = "New items will appear here automatically."
 PATIENCE = 1.0  # seconds that a page waits for what was never made before
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
@@ -257,16 +257,18 @@ class CardServer:
     def _place(self, place: Place, beside: Beside) -> dict[str, Any]:
         counters = asdict(place.progress)
         question = place.asked and self._noted(place.asked, place, beside)
-        result = None if question else self._result(place)
-        return {"question": question, "end": place.progress.end, "counters": counters, "result": result}
+        if question:
+            return {"question": question, "end": None, "counters": counters, "result": None}
+        end = "joining" if place.progress.end == "others" and self.session.joining else place.progress.end
+        return {"question": None, "end": end, "counters": counters, "result": self._result(end, place)}
 
-    def _result(self, place: Place) -> str:
+    def _result(self, end: str | None, place: Place) -> str:
         """What the card says where there is no question."""
-        if place.progress.end == "others" and self.session.joining:
+        if end == "joining":
             return f"{JOINING}\n{SAVED}"
-        if place.progress.end == "others":
+        if end == "others":
             return f"What stays unanswered for {self.session.settings.lease / 60:g} minutes comes to you.\n{SAVED}"
-        return self._shown.result(place.counts) + f"\n{MORE}" * (place.progress.end == "stream")
+        return self._shown.result(place.counts) + f"\n{MORE}" * (end == "stream")
 
     def _noted(self, asked: StoredQuestion, place: Place, beside: Beside) -> dict[str, Any]:
         left = {"note": beside.notes.get(asked.item, ""), "tags": beside.tags.get(asked.item, [])}

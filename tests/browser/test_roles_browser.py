@@ -118,7 +118,7 @@ def test_an_owner_invites_and_the_link_opens_the_card(enter, app, store, session
     expect(page.get_by_text(BEN)).to_be_visible()
     assert app.url(f"/Label?session={session}") == link
     card = Card(enter(BEN, link.removeprefix(app.url(""))))
-    expect(card("text")).not_to_contain_text("Others have")  # for some seconds, as the owner was alone until then
+    expect(card("text")).not_to_contain_text("being prepared")  # for some seconds, as the owner was alone until then
     before = len(answers(store, session))
     card.press("a")
     card.saved()
@@ -155,7 +155,7 @@ def test_a_role_that_is_taken_away_stops_the_next_answer(enter, store, session):
     store.put_role(session, BEN, "annotator", ANNA)
     page = enter(BEN, f"/Label?session={session}")
     card = Card(page)
-    expect(card("text")).not_to_contain_text("Others have")
+    expect(card("text")).not_to_contain_text("being prepared")
     card.press("a")
     card.saved()
     before = answers(store, session)

@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import json
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from oal_engine import datasets
 from oal_engine.datasets.formats import Columns, read
 from oal_engine.sessions import bundle, look_back, model
 from oal_engine.store import Store
+from tests.harness import shapes
 from tests.harness.files import OHSUMED, PACK, arrays, named
 from tests.harness.sessions import database, erase, labelled, text_of
 
@@ -30,8 +33,10 @@ NUMBERS = (b"0", b"-1", b"1", b"2", b"3", b"7", b"0.5", b"-0.0", b"99", b"1e308"
 COLUMNS = {
     "jsonl": Columns(("text",), "label", "id", contains=True, positive=("x",)),
     "ohsumed": Columns(("title", "abstract"), "mesh", positive=("Atrial Fibrillation",), headings=True),
+    "sgm": Columns(("text",), "topics", positive=("earn",), contains=True),
 }  # where they are not guessed
-ALONE = {"parquet"}  # pyarrow may end the process: the pages read files in one of their own
+ALONE = {"parquet", "arrow"}  # pyarrow may end the process: the pages read files in one of their own
+SHEET = "xl/worksheets/sheet1.xml"
 
 
 class Target(NamedTuple):
@@ -114,6 +119,11 @@ def _files():
         "npy": [file.getvalue() for file in vectors],
         "npz": [arrays(X=np.eye(3), y=[1, -1, 1]).getvalue(), matrix.getvalue()],
         "parquet": [table.getvalue(), compressed.getvalue()],
+        "arrow": [shapes.arrow("arrow"), shapes.arrow("feather")],
+        "json": [json.dumps(value).encode() for value in (shapes.records(), shapes.columns(), shapes.TEXTS)],
+        "arff": [shapes.arff().encode(), shapes.arff_texts().encode()],
+        "ris": [shapes.ris().encode()],
+        "sgm": [shapes.sgml().encode()],
     }
 
 
@@ -122,6 +132,24 @@ def _reader(suffix, folder):
     files = [PACK["." * bool(pack) + pack](file) for file in _files()[plain]]
     columns = COLUMNS.get(suffix)
     return Target(suffix, files, lambda content: read(named(content, f"x.{suffix}"), columns).report())
+
+
+def _workbook(name, folder):
+    """The sheet of an Excel file is damaged before it is packed: what is damaged afterwards is found by its sum."""
+    books = [
+        zipfile.ZipFile(io.BytesIO(shapes.workbook(("Mail", rows)))) for rows in (shapes.messages(), shapes.table())
+    ]
+    members = {member: books[0].read(member) for member in books[0].namelist()}
+
+    def packed(sheet):
+        with zipfile.ZipFile(file := io.BytesIO(), "w") as book:
+            for member, content in members.items():
+                book.writestr(member, sheet if member == SHEET else content)
+        return file.getvalue()
+
+    return Target(
+        name, [book.read(SHEET) for book in books], lambda sheet: read(named(packed(sheet), "x.xlsx")).report()
+    )
 
 
 def _session(name, folder):
@@ -162,7 +190,8 @@ def _model(name, folder):
     return Target(name, written, load)
 
 
-MAKERS = dict.fromkeys((*_files(), "csv.gz", "csv.bz2", "csv.xz"), _reader) | {"session": _session, "model": _model}
+MAKERS = dict.fromkeys((*_files(), "csv.gz", "csv.bz2", "csv.xz"), _reader)
+MAKERS |= {"xlsx": _workbook, "session": _session, "model": _model}
 
 
 def target(name, folder):

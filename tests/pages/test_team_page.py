@@ -178,11 +178,12 @@ def test_the_item_after_is_sent_ahead(team, overlap):
 
 
 def test_who_has_nothing_left_reads_why(team, monkeypatch):
-    """At the end of the budget the card says that others have the last questions, and for how long."""
+    """While a second person's first item is prepared the card says so; at the end of the budget that others have the
+    last questions, and for how long."""
     server = team(0, budget=2)
     assert isinstance(server, CardServer)
     server.payload(annotator="anna")
-    assert "The first item comes in a few seconds" in server.payload(annotator="ben")["place"]["result"]
+    assert server.payload(annotator="ben")["place"]["end"] == "joining"
     monkeypatch.setattr(session, "HANDOVER", 0)
     server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
