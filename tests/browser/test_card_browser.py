@@ -191,6 +191,7 @@ def test_skipped_items_of_two_people_are_answered_once(visit, app, another, stor
     dora.press("a")
     dora.saved()
     ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another))
+    expect(ben("text")).to_contain_text("item 3 ")
     for card in (dora, ben):
         revisit(card)
         expect(card("why")).to_contain_text("Skipped earlier, 1 left.")

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from playwright.sync_api import expect
 
-from tests.harness import ROOT, package
+from tests.harness import ROOT, package, shapes
 from tests.harness.browser import Card, Server, button
 
 pytestmark = pytest.mark.slow
@@ -105,18 +105,18 @@ def test_the_wheel_requires_what_the_files_name(wheel):
 
 
 def test_the_app_runs_where_nothing_else_is(app, empty, visit, tmp_path):
-    """`oal-studio`, from an empty folder: it says where its data are, Home offers the demo, and a file of one's own
-    leads to its first question; the working directory stays empty."""
+    """`oal-studio`, from an empty folder: it says where its data are, Home offers the demo, and an Excel file of one's
+    own leads to its first question; the working directory stays empty."""
     work, variables = empty
     (kept,) = re.findall(r"^Your data are kept in (.+)$", app.log.read_text(), re.MULTILINE)
     assert kept.startswith(variables["HOME"])
     page = visit(app)
     button(page, "Try the demo").wait_for()
     assert Path(kept).exists()
-    (tmp_path / "mine.csv").write_text(ITEMS)
+    (tmp_path / "mine.xlsx").write_bytes(shapes.workbook(("Mail", [line.split(",") for line in ITEMS.splitlines()])))
     with page.expect_file_chooser() as chooser:
         button(page, "Upload").click()
-    chooser.value.set_files(tmp_path / "mine.csv")
+    chooser.value.set_files(tmp_path / "mine.xlsx")
     page.get_by_role("textbox", name="Name of the rare class").fill("About dogs")
     button(page, "Start labeling").click()
     expect(Card(page)("text")).to_contain_text("dog")
