@@ -95,9 +95,8 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
     )
     features = None
     if not text and peek.numeric:
-        features = left.multiselect(
-            "Columns of numbers", list(peek.numeric), list(guess.features or peek.numeric), key="features"
-        )
+        guessed = peek.numeric if guess.features is None else guess.features
+        features = left.multiselect("Columns of numbers", peek.numeric, guessed, key="features")
     missing = None
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
@@ -113,7 +112,7 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
         tuple(text),
         None if label == none else label,
         None if identity == none else identity,
-        tuple(features) if features else None,
+        None if features is None else tuple(features),
         missing=missing,
         guessed_id=identity == guess.id and guess.guessed_id,
         **rule,

@@ -22,7 +22,7 @@ Embed = Annotated[
     Path | None,
     Option(help="A folder of static token embeddings (model2vec, WordLlama), which make vectors beside the texts."),
 ]
-Texts = Annotated[bool, Option("--texts", help="Add the text of each item.")]
+Texts = Annotated[bool, Option("--texts", help="Add the text of each item, or the numbers of its file.")]
 
 
 @dataclass(frozen=True)

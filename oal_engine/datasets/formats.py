@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from ..output.tables import numbers_of
 from . import details
 from .columns import Columns
 from .guesses import Words, are_lists, gaps_of, guess_columns, numbers_in, numeric_columns, several_labels
@@ -36,7 +37,7 @@ from .parsed import (
     some,
     word_of,
 )
-from .readers import BINARY, READERS, check_reader, live_source, reader_for, record
+from .readers import BINARY, READERS, check_reader, exported, live_source, reader_for, record
 from .sources import (
     LIMITS,
     SAMPLE,
@@ -169,7 +170,7 @@ def _parsed(
     check_reader(reader)
     with open_source(path, name, encoding, limit, progress, limits, layout) as source:
         reader = reader_for(source, reader)
-        parsed = READERS[reader].parse(source)
+        parsed = exported(source, READERS[reader].parse(source))
         if reader not in BINARY:
             parsed = parsed._replace(said={"encoding": source.encoding, **parsed.said})
         rows = iter(parsed.rows)
@@ -219,7 +220,7 @@ def _peek(
     path: FileOrPath, rows: int, name: str | None, reader: str | None, encoding: str, limits: Limits, layout: Layout
 ) -> Peek:
     with _parsed(path, name, reader, encoding, limits, None, SAMPLE, layout) as (_, reader, parsed, words):
-        numeric = numeric_columns(words)
+        numeric = numeric_columns(words) if parsed.vectors is None else ()
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
@@ -463,6 +464,11 @@ def _with_details(columns: Columns, available: list[str], words: Words, name: st
 def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
     """DataError where nothing can be imported by these columns."""
     if parsed.vectors is None and not columns.text and not columns.features:
+        if numbers_of(parsed.columns) is not None:
+            raise DataError(
+                f"{name} was exported without its texts or numbers: export it again with them (--texts; on the page "
+                "With texts or numbers)."
+            )
         raise DataError(f"{name} has no columns of numbers: name its text among {some(parsed.columns)}.")
     if columns.missing not in (None, *MISSING):
         raise DataError(f"missing must be one of {', '.join(MISSING)}. Got {columns.missing}.")

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..output.tables import LABEL, TEXT, numbers_of
 from .columns import Columns
 from .delimited import counts_on
 from .labels import PAIRS, plain
@@ -66,7 +67,11 @@ def several_labels(cells: Sequence[str]) -> str | None:
 
 
 def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
-    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing."""
+    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing. What
+    was exported here is known."""
+    if (numbers := numbers_of([*words])) is not None:
+        text = (TEXT,) if any(words.get(TEXT, ())) else ()
+        return Columns(text, LABEL, "id", None if text else numbers, guessed_id=True)
     words = {column: cells for column, cells in words.items() if not are_lists(cells)}
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
     prose = [

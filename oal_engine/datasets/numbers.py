@@ -14,11 +14,11 @@ NAME = "numbers.npy"
 
 class Numbers(NamedTuple):
     """The numbers of a data set of vectors beside its rows: of dense rows all, row by row; of sparse ones those that
-    the rows hold, in their order; None where a version that kept none imported it. columns: how many its file has."""
+    the rows hold, in their order; None where a version that kept none imported it. names: those of its columns."""
 
     values: np.ndarray | None
     rows: Rows
-    columns: int
+    names: list[str]
 
     def of_item(self, position: int) -> tuple[np.ndarray, np.ndarray]:
         """The columns of an item and their numbers: all of a dense table, of a sparse one those that the file names.
@@ -28,7 +28,22 @@ class Numbers(NamedTuple):
         if isinstance(self.rows, SparseRows):
             span = slice(self.rows.indptr[position], self.rows.indptr[position + 1])
             return self.rows.indices[span].astype(np.int64), self.values[span]
-        return np.arange(self.columns), self.values[position * self.columns : (position + 1) * self.columns]
+        width = len(self.names)
+        return np.arange(width), self.values[position * width : (position + 1) * width]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only those of its many columns are kept in which an item has something."""
+        return isinstance(self.rows, SparseRows)
+
+    def cells(self, position: int) -> list[float] | list[str]:
+        """The numbers of an item as cells of a table: one each, or those of a sparse row in one, such as `1:0.0 3:0.5
+        9:0.0`. There the first and the last column always stand, for they say which there are."""
+        named = dict(zip(*(part.tolist() for part in self.of_item(position))))
+        if not self.sparse:
+            return [named.get(column, 0.0) for column in range(len(self.names))]
+        first, ends = int(self.names[:1] != ["0"]), {0: 0.0, len(self.names) - 1: 0.0}
+        return [" ".join(f"{first + column}:{value!r}" for column, value in sorted((ends | named).items()))]
 
 
 def flat(vectors: Matrix, made: Rows) -> np.ndarray:
