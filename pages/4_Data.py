@@ -107,7 +107,11 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
     identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
     with right:
         words = [str(row.get(label, "")) for row in peek.rows]
-        rule = {} if label == none else label_rule(words, label, peek.several.get(label))
+        rule: dict[str, Any] = {}
+        if label != none:
+            each_word = label == guess.label and guess.multiclass
+            rule = label_rule(words, label, peek.several.get(label), each_word)
+            rule["unknown"] = guess.unknown if label == guess.label else ()
     return formats.Columns(
         tuple(text),
         None if label == none else label,
@@ -157,11 +161,11 @@ def vectors_file(key: str) -> File | None:
     return (upload, upload.name) if upload else None
 
 
-def label_rule(words: list[str], label: str, several: str | None) -> dict[str, Any]:
+def label_rule(words: list[str], label: str, several: str | None, each_word: bool) -> dict[str, Any]:
     """How the words of the label column become classes, as arguments of `Columns`; several: a cell that seems to hold
-    several labels."""
+    several labels. each_word: at first each word is a class."""
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
-    kind = st.segmented_control("Labels mean", kinds, default=kinds[0], required=True, key=f"kind-{label}")
+    kind = st.segmented_control("Labels mean", kinds, default=kinds[each_word], required=True, key=f"kind-{label}")
     if kind == EACH_WORD:
         return {"multiclass": True}
     if kind == HEADINGS:

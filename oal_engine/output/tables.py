@@ -34,7 +34,9 @@ HEADS: dict[tuple[str, ...], str | None] = {
     ("rank", "id", "position", "round", "margin"): "asked",
     ("line", "id", "margin", "predicted", "predicted_class"): None,
 }
-TEXT, FEATURES, LABEL = "text", "features", "label"  # FEATURES holds the numbers of a sparse row in one cell
+TEXT, LABEL, CLASS = "text", "label", "class"
+FEATURES = "features"  # the column of the numbers of sparse rows, each in one cell
+SKIPPED, SCORE = "skipped", "score: "  # the class of an item that has no label; before the name of each of several
 
 
 class OutputTable(NamedTuple):

@@ -31,7 +31,7 @@ from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
 from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
-from ..output.tables import CHUNK, OutputTable, Part
+from ..output.tables import CHUNK, SCORE, OutputTable, Part
 from ..store import Row
 from . import calibration
 from .calibration import Calibration
@@ -160,7 +160,7 @@ class Model:
     @property
     def fields(self) -> dict[str, type]:
         """The names and types of what `predictions` gives of an item."""
-        scores: dict[str, type] = {f"score: {name}": float for name in self.classes.values()} if self.multiclass else {}
+        scores: dict[str, type] = {f"{SCORE}{name}": float for name in self.classes.values()} if self.multiclass else {}
         return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
 
     def predictions(self, scores: np.ndarray) -> Part:

@@ -265,7 +265,42 @@ def test_decisions_are_those_of_every_round(store):
     assert [f"i{row['position']}" for row in rows] == [row["id"] for row in rows]
 
 
-@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
+@pytest.mark.parametrize("kind", tables.FORMATS)
+def test_classes_come_back_by_their_names(store, tmp_path, kind):
+    """Each of several classes is imported again without a word; what was skipped or waits has none."""
+    opened = begin(store, "classes", "auto-classes")
+    for k in range(20):
+        say(opened, SKIP if k == 5 else 1 + k % 4)
+    expected = {opened.dataset.item(entry.item)["id"]: "-abcd"[entry.label or 0] for entry in opened.history}
+    for what in ("labels", "decisions", "predictions"):
+        export.export(store, opened.id, what, kind, tmp_path / f"out.{kind}", texts=True)
+        items = formats.read(tmp_path / f"out.{kind}")
+        assert tuple("abcd") == items.classes
+        made = {id: ("-", *items.classes)[y] for id, y in zip(items.ids, items.y.tolist())}
+        assert made == dict.fromkeys(items.ids, "-") | expected
+
+
+def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
+    """A cell of entries that cannot be read costs its line alone."""
+    opened = begin(store)
+    for _ in range(20):
+        say(opened, truth(opened))
+    export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    for line, cell in zip(lines[3:], (None, "", "1:2 3", "1:0 x:1", "1:0\n2:0 9:1", "1:0 2:nan", 5)):
+        line["features"] = cell
+    (tmp_path / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    items = formats.read(tmp_path / "out.jsonl")
+    assert {"broken line": (5, 4), "non-finite row": (1, 9)} == items.skipped
+    kept = [line["id"] for k, line in enumerate(lines) if k not in (3, 4, 5, 6, 8, 9)]
+    assert kept == items.ids
+    ends = items.vectors[[3]].toarray().ravel().tolist()
+    assert ([0] * 8 + [1], 9) == (ends, len(items.feature_names))
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [
+    ("sparse", "PAA-I"), ("classes", "MPAA-I"), ("classes", "auto-classes"), ("dense", "PAA-I"),
+])  # fmt: skip
 def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
     """Every item is listed once, by falling margin, pushed ones first, and with its label if it was answered."""
     opened = begin(store, data, algorithm, shuffled=True)
