@@ -20,7 +20,7 @@ from ..output.tables import numbers_of
 from . import details
 from .columns import Columns
 from .guesses import Words, are_lists, gaps_of, guess_columns, numbers_in, numeric_columns, several_labels
-from .labels import classes_of, meanings
+from .labels import are_clear, classes_of, meanings
 from .parsed import (
     BROKEN,
     NON_FINITE,
@@ -130,6 +130,13 @@ class Peek(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
+    unclear: bool = False  # what the label words mean
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether something must be said before it can be imported by the guess."""
+        gaps = self.gaps.keys() & set(self.guess.features or ())
+        return bool(self.doubts or self.unclear or self.guess.label in self.several or gaps)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -232,9 +239,11 @@ def _peek(
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
         gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         guess = guess_columns(words, numeric)
+        unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         return Peek(
-            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps
-        )
+            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps,
+            unclear,
+        )  # fmt: skip
 
 
 # ---- Entries: one row after the other

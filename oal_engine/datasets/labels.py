@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,6 +37,16 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
 
 def _telling(words: Skipped, columns: Columns) -> Skipped:
     return {word: came for word, came in words.items() if word not in columns.unknown}
+
+
+def are_clear(cells: Sequence[str], columns: Columns) -> bool:
+    """Whether it needs no more words to know what some labels mean."""
+    words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
+    try:
+        meanings(words, columns, classes_of(words, columns, "") if columns.multiclass else (), "")
+    except DataError:
+        return False
+    return True
 
 
 def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
