@@ -139,12 +139,16 @@ def append_form(store: Store) -> None:
     which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
     if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
         return
-    source, name = file
+    if not (described := describe(file, "more-")):
+        return
+    peek, *read = described
+    show_rows(peek)
     vectors = vectors_file("more-") if datasets.Dataset(store, which).beside else None
     if st.button("Add items", key="append") and (
-        taken := attempt(lambda bar: imports.append(store, source, name, which, bar, vectors))
+        taken := attempt(lambda bar: imports.append(store, *file, which, bar, vectors, *read))
     ):
         st.session_state["imported"] = f"{names[which]}: {taken}"
+        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()
 
 

@@ -578,6 +578,25 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     assert 21 == store.dataset("texts")["items"]
 
 
+def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
+    """As for an import, the format, the encoding and what is doubtful can be said, and the rows are shown."""
+    path = tmp_path / "years.csv"
+    path.write_text("c1,c2,c3\n" + YEARS.partition("\n")[2].replace("?", "0"))
+    datasets.import_file(store, path, "years")
+    path.write_text("3000,3001,3002\n" + "".join(f"{k + 3000},{k % 5},{k % 37}\n" for k in range(40)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="kind").set_value("Add to existing").run()
+    at.segmented_control(key="more-way").set_value(SERVER).run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    assert "append" not in [button.key for button in at.button]
+    at.radio(key="more-doubt-header").set_value("--no-header").run()
+    assert ["c1", "c2", "c3"] == list(at.dataframe[0].value.columns)
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "years: appended 41" in words(at)
+    assert at.text_input(key="more-path1").value == ""
+
+
 def test_a_data_set_in_use_cannot_be_removed(store, texts):
     """Only a data set that no session uses can be removed."""
     session = create(store, texts, "PAA-I")
