@@ -52,6 +52,16 @@ def usual(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(column for column in columns if any(_called(kind, column) for kind in (TITLE, FACTS, LINKS)))
 
 
+def named(columns: Iterable[str], taken: Collection[str]) -> list[str]:
+    """What columns of a file are called in a table beside its own, which are taken."""
+    names = dict.fromkeys(taken)
+    for column in columns:
+        while column in names:
+            column = f"item_{column}"
+        names[column] = None
+    return [*names][len(taken) :]
+
+
 def cells(values: Iterable[Any]) -> str | None:
     """The cells that are kept with an item as they are stored; None where all are empty."""
     words = [_word(value) for value in values]

@@ -261,9 +261,9 @@ def open_entries(
     vectors: Vectors | None = None,
     width: int = 0,
     layout: Layout = Layout(),
-) -> Iterator[tuple[ParsedFile, Iterator[tuple[int, Entry | str, int]]]]:
-    """A parsed file and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its
-    place among the vectors.
+) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Entry | str, int]]]]:
+    """A parsed file, its columns besides those that make items, and its rows one by one: the line, (id, text, label,
+    numbers, what the other columns hold) or the reason to skip it, and its place among the vectors.
 
     path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
     those texts are taken that the first rows suggest. width: how many numbers stand beside each text, in the features
@@ -283,9 +283,11 @@ def open_entries(
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
             if not text and not columns.features:
                 raise DataError(f"{source.name} has no text that is known by itself: name its column.")
+        columns = _with_details(columns, parsed.columns, words, source.name)
         if vectors:
             parsed = _beside(parsed, vectors, source.name)
-        yield parsed, _entries(parsed, _selector(parsed.columns, columns, source.name, str, width))
+        others = (*filter(None, columns.details or ()),)
+        yield parsed, others, _entries(parsed, _selector(parsed.columns, columns, source.name, str, width))
 
 
 def _parsed_live(

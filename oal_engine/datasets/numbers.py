@@ -37,13 +37,20 @@ class Numbers(NamedTuple):
         return isinstance(self.rows, SparseRows)
 
     def cells(self, position: int) -> list[float] | list[str]:
-        """The numbers of an item as cells of a table: one each, or those of a sparse row in one, such as `1:0.0 3:0.5
-        9:0.0`. There the first and the last column always stand, for they say which there are."""
-        named = dict(zip(*(part.tolist() for part in self.of_item(position))))
-        if not self.sparse:
-            return [named.get(column, 0.0) for column in range(len(self.names))]
-        first, ends = int(self.names[:1] != ["0"]), {0: 0.0, len(self.names) - 1: 0.0}
-        return [" ".join(f"{first + column}:{value!r}" for column, value in sorted((ends | named).items()))]
+        """The numbers of an item as cells of a table: one for each column, or those of a sparse row packed in one."""
+        columns, values = self.of_item(position)
+        if self.sparse:
+            return [packed_row(self.names, columns, values)]
+        named = dict(zip(columns.tolist(), values.tolist()))
+        return [named.get(column, 0.0) for column in range(len(self.names))]
+
+
+def packed_row(names: list[str], columns: np.ndarray, values: np.ndarray) -> str:
+    """The numbers of a sparse row in one cell, such as `1:0.0 3:0.5 9:0.0`, by the numbers that are the names of its
+    columns. The first and the last column always stand, for they say which there are."""
+    first, ends = int(names[:1] != ["0"]), {0: 0.0, len(names) - 1: 0.0}
+    row = ends | dict(zip(columns.tolist(), values.tolist()))
+    return " ".join(f"{first + column}:{row[column]!r}" for column in sorted(row))
 
 
 def flat(vectors: Matrix, made: Rows) -> np.ndarray:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Part: TypeAlias = tuple[Sequence[Any], ...]  # some rows, column by column
 Parts: TypeAlias = Iterator[Part]
 
-CHUNK = 2000  # rows that are in memory at a time
+CHUNK, MOST_NUMBERS = 2000, 2**20  # rows that are in memory at a time, and numbers in many columns of them
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
 # How the tables of sessions and models begin, by which an import knows them from other people's; and the column behind
 # which, up to the label, the text or the numbers of an item stand.
@@ -63,6 +63,11 @@ class OutputTable(NamedTuple):
 def chunks(size: int, lot: int = CHUNK) -> Iterator[range]:
     """Ranges that cut so many rows into parts."""
     return (range(start, min(start + lot, size)) for start in range(0, size, lot))
+
+
+def lot_of(columns: int) -> int:
+    """How many rows of so many numbers are in memory at a time."""
+    return max(1, min(CHUNK, MOST_NUMBERS // max(1, columns)))
 
 
 def guarded(cell: T) -> T | str:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, columns_of
+from ..datasets import Dataset, columns_of, details
 from ..datasets.sources import DataError
 from ..kernel import rows
-from ..output.tables import CHUNK, FEATURES, LABEL, TEXT, OutputTable, Part, chunks, whole, write
+from ..output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, chunks, lot_of, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
 from .log import read_entries
@@ -17,7 +17,6 @@ from .session import Session
 from .settings import SessionError, Settings
 
 TAGS = "tags"
-MOST_NUMBERS = 2**20  # in memory at a time
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
     "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
@@ -163,33 +162,26 @@ class _Shown:
         self.texts = wanted and record["kind"] == "text"
         self.tagged = {TAGS: str} if settings.tags or self.tags else dict[str, type]()
         taken = {*own, *self.tagged, TEXT, FEATURES}
-
-        def free(name: str) -> str:
-            while name in taken:
-                name = f"item_{name}"
-            taken.add(name)
-            return name
-
         self.file, self.numbers = None, list[str]()
         if wanted and not self.texts:
             self.file = Dataset(store, self.dataset).numbers
-            self.numbers = [FEATURES] if self.file.sparse else [*map(free, self.file.names)]
-        self.kept = [free(name) for name in columns_of(record).get("details", ())]
+            self.numbers = [FEATURES] if self.file.sparse else details.named(self.file.names, taken)
+        self.kept = details.named(columns_of(record).get("details", ()), taken | {*self.numbers})
         made_of = {TEXT: str} if self.texts else dict.fromkeys(self.numbers, str if FEATURES in self.numbers else float)
         columns = [(name, kind) for name, kind in own.items() if name != TEXT]
         before = [*(name for name, _ in columns), LABEL].index(LABEL)
         columns[before:before] = made_of.items()
         self.columns = dict(columns) | self.tagged | dict.fromkeys(self.kept, str)
-        self.lot = max(1, min(CHUNK, MOST_NUMBERS // max(1, len(made_of))))
+        self.lot = lot_of(len(made_of))
 
     def items(self, positions: Collection[int]) -> Iterator[Row]:
         """The items at some positions in their order, each with its cells of these columns by name."""
         by_position = self.store.items(self.dataset, positions, self.texts)
-        details = self.store.details(self.dataset, positions) if self.kept else {}
+        stored = self.store.details(self.dataset, positions) if self.kept else {}
         for position in positions:
             numbers = zip(self.numbers, self.file.cells(position)) if self.file else ()
             tags = dict.fromkeys(self.tagged, "|".join(self.tags.get(position, ())) or None)
-            kept = dict.fromkeys(self.kept) | dict(zip(self.kept, (word or None for word in details.get(position, ()))))
+            kept = dict.fromkeys(self.kept) | dict(zip(self.kept, (word or None for word in stored.get(position, ()))))
             yield by_position[position] | dict(numbers) | tags | kept
 
 
