@@ -42,9 +42,9 @@ def _called(pattern: str, column: str) -> bool:
     return re.fullmatch(pattern, column.strip().casefold()) is not None
 
 
-def left(columns: Iterable[str], used: Collection[str | None]) -> tuple[str, ...]:
+def left(columns: Iterable[str], used: Collection[str | None], most: int | None = MOST) -> tuple[str, ...]:
     """The columns of a file that are kept with its items: the first of those that nothing else uses."""
-    return tuple(column for column in columns if column not in used)[:MOST]
+    return tuple(column for column in columns if column not in used)[:most]
 
 
 def usual(columns: Iterable[str]) -> tuple[str, ...]:

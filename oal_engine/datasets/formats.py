@@ -227,7 +227,7 @@ def _peek(
     path: FileOrPath, rows: int, name: str | None, reader: str | None, encoding: str, limits: Limits, layout: Layout
 ) -> Peek:
     with _parsed(path, name, reader, encoding, limits, None, SAMPLE, layout) as (_, reader, parsed, words):
-        numeric = numeric_columns(words) if parsed.vectors is None else ()
+        numeric = numeric_columns(words)
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
@@ -237,8 +237,9 @@ def _peek(
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
-        gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         guess = guess_columns(words, numeric)
+        numeric = numeric if parsed.vectors is None else ()  # whose numbers are in no columns
+        gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps,
@@ -463,7 +464,8 @@ def _with_details(columns: Columns, available: list[str], words: Words, name: st
     used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
     kept = columns.details
     if kept is None:
-        kept = details.left((each for each in available if not are_lists(words.get(each, ()))), used)
+        most = details.MOST if numbers_of(available) is None else None  # what was exported here comes back whole
+        kept = details.left((each for each in available if not are_lists(words.get(each, ()))), used, most)
     shown = details.usual(filter(None, kept)) if columns.shown is None else columns.shown
     for column in shown:
         if column not in (*kept, *columns.text):
