@@ -227,13 +227,13 @@ with guarded():
         kinds = [NEW, MORE] if owns() and shown_datasets(store) else []
         kind = st.segmented_control("Import as", kinds, default=NEW, required=True, key="kind") if kinds else NEW
         st.header("Add items" if kind == MORE else "Import", anchor=False)
-        if done := st.session_state.pop("imported", None):
-            note(done)
-            st.page_link("home.py", label="Start a session with it →", query_params={"new": "session"})
         if kind == MORE:
             append_form(store)
         else:
             import_form(store)
+        if done := st.session_state.pop("imported", None):
+            note(done)
+            st.page_link("home.py", label="Start a session with it →", query_params={"new": "session"})
     with right:
         st.header("Data sets", anchor=False)
         if not shown_datasets(store):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from oal_engine.datasets import formats, imports, readers, sources
-from oal_engine.datasets.parsed import Doubt
+from oal_engine.datasets.parsed import Doubt, without_options
 
 from .access import files_folder, served_file
 from .page import complain, literal
@@ -199,7 +199,7 @@ def attempt(work: Callable[[Callable], Any]) -> Any:
         with progress_bar() as bar:
             return work(bar)
     except PROBLEMS as error:
-        complain(error)
+        complain(without_options(str(error)))
         return None
 
 

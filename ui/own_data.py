@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from oal_engine.datasets import Dataset, formats, imports, readers, sources
+from oal_engine.datasets.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
@@ -58,7 +59,7 @@ def bring(store: Store) -> None:
         try:
             dataset, report = _imported(store, file, *described)
         except PROBLEMS as error:
-            state["own-problem"] = file[0].file_id, str(error)
+            state["own-problem"] = file[0].file_id, without_options(str(error))
         else:
             state.update({"brought": brought + 1, "form": True, "new-dataset": dataset, "own-report": report})
         st.rerun()

@@ -372,7 +372,7 @@ def test_home_asks_what_is_doubtful_as_the_data_page_does(store):
     at.radio(key="own-doubt-header").set_value("--no-header").run()
     assert "header no" in words(at)
     at.button(key="own-import").click().run()
-    assert "say what becomes of them" in words(at)
+    assert "say what becomes of them." in words(at)
     at.radio(key="missing").set_value("zero").run()
     at.button(key="own-import").click().run()
     assert not at.exception
