@@ -1,20 +1,18 @@
 """Data: import a file of texts or vectors, add items to what is there, and remove what no session uses."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from oal_engine import datasets
-from oal_engine.datasets import details, duplicates, feeds, formats, imports, readers, sources
-from oal_engine.datasets.parsed import Doubt
+from oal_engine.datasets import details, duplicates, feeds, formats, imports, readers
 from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
-from ui.access import files_folder, served_file, served_folder
+from ui.access import files_folder, served_folder
+from ui.file_questions import AUTOMATIC, File, attempt, choose_columns, chosen_file, describe, show_rows
 from ui.page import (
     complain,
     counted,
@@ -31,8 +29,6 @@ from ui.page import (
 from ui.page import datasets as shown_datasets
 from ui.page import store as open_store
 
-UPLOAD, SERVER = "Upload", "File on the server"
-AUTOMATIC = "Detect automatically"
 LATEST = 20  # batches that are shown beside the import
 GROUPS, LONGEST = 10, 200  # of near-duplicates that are shown, and characters of each
 NEW, MORE = "New data set", "Add to existing"
@@ -50,74 +46,6 @@ NEAR_HELP = (
     "often it was seen, and estimates count it as one item."
 )
 SHOW_HELP = f"The first {details.MOST} other columns are kept with the items, and exported. These are also shown."
-File = tuple[Any, str]  # something to read, and its name
-PROBLEMS = (ValueError, OSError)
-ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
-PHASES = {
-    "reading": "Reading",
-    "vocabulary": "Finding the vocabulary",
-    "wording": "Finding similar wording",
-    "meaning": "Embedding texts",
-    "items": "Adding items",
-}
-
-
-def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
-    """A file, as something to read and its name, or None."""
-    folder, nth = files_folder(), st.session_state.get("imports", "")  # what is imported is not chosen any more
-    way: str | None = UPLOAD
-    if folder:
-        way = st.segmented_control(question, [UPLOAD, SERVER], default=UPLOAD, key=f"{key}way")
-    if folder is None or way == UPLOAD:
-        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
-        return (upload, upload.name) if upload else None
-    path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
-    try:
-        file = served_file(path) if path else None
-    except ValueError as error:
-        complain(error)
-        return None
-    return (file, file.name) if file else None
-
-
-def choose_columns(peek: formats.Peek) -> formats.Columns:
-    """The columns and the label rule, starting from what the file seems to hold."""
-    columns, guess = peek.columns, peek.guess
-    none = "none"
-    left, right = st.columns(2)
-    text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
-    label = right.selectbox(
-        "Label",
-        [none, *columns],
-        index=1 + columns.index(guess.label) if guess.label else 0,
-        format_func=lambda column: "none: nothing is labeled yet" if column == none else column,
-        key="label",
-    )
-    features = None
-    if not text and peek.numeric:
-        features = left.multiselect(
-            "Columns of numbers", list(peek.numeric), list(guess.features or peek.numeric), key="features"
-        )
-    missing = None
-    if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
-        cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
-        missing = left.radio(
-            f"Some cells hold no number ({cells}). What becomes of them?", formats.MISSING, index=None, key="missing",
-            format_func=lambda key: f"{key}: {formats.MISSING[key]}",
-        )  # fmt: skip
-    identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
-    with right:
-        words = [str(row.get(label, "")) for row in peek.rows]
-        rule = {} if label == none else label_rule(words, label, peek.several.get(label))
-    return formats.Columns(
-        tuple(text),
-        None if label == none else label,
-        None if identity == none else identity,
-        tuple(features) if features else None,
-        missing=missing,
-        guessed_id=identity == guess.id and guess.guessed_id,
-        **rule,
-    )
 
 
 def beside_texts(peek: formats.Peek, columns: formats.Columns) -> tuple[formats.Columns, dict[str, Any]]:
@@ -158,83 +86,16 @@ def vectors_file(key: str) -> File | None:
     return (upload, upload.name) if upload else None
 
 
-def label_rule(words: list[str], label: str, several: str | None) -> dict[str, Any]:
-    """How the words of the label column become classes, as arguments of `Columns`; several: a cell that seems to hold
-    several labels."""
-    kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
-    kind = st.segmented_control("Labels mean", kinds, default=kinds[0], required=True, key=f"kind-{label}")
-    if kind == EACH_WORD:
-        return {"multiclass": True}
-    if kind == HEADINGS:
-        return {"positive": mesh_terms(), "headings": True}
-    positive = st.text_input(
-        "Positive label words",
-        key="positive",
-        placeholder="e.g. " + ", ".join(sorted(set(words) - {""})[:2]),
-        help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
-    )
-    contains = st.checkbox(
-        f"Cells may hold several labels ({several or 'a|b'})", bool(several), key=f"contains-{label}"
-    )
-    return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
-
-
-def mesh_terms() -> tuple[str, ...]:
-    """The MeSH terms under a number of a tree file, none until both are given."""
-    tree = chosen_file("Where is the MeSH tree?", "lines such as Heart Diseases;C14.280", "tree-")
-    number = st.text_input("Positive at and below the tree number", placeholder="e.g. C14.280", key="number").strip()
-    if not (tree and number):
-        return ()
-    try:
-        return once("terms", tree, number, make=lambda: imports.mesh_terms(*tree, number))
-    except PROBLEMS as error:
-        complain(error)
-        return ()
-
-
-def look(file: File, reader: str | None, encoding: str, layout: sources.Layout) -> formats.Peek:
-    """The first rows of a file, and what it seems to hold."""
-    source, name = file
-    with st.spinner("Looking at the file…"):
-        settings = reader, encoding, layout
-        return once("peek", file, *settings, make=lambda: imports.peek(source, name, *settings))
-
-
-def settle(doubt: Doubt, layout: sources.Layout, encoding: str) -> tuple[sources.Layout, str] | None:
-    """Ask what is doubtful about a file; the layout and the encoding with the answer, None until there is one."""
-    names = {"header": {"--header": "It names the columns", "--no-header": "It is an item"}}.get(doubt.about, {})
-    answer = st.radio(doubt.on_a_page, doubt.answers, index=None, key=f"doubt-{doubt.about}",
-                      format_func=lambda option: names.get(option, option))  # fmt: skip
-    if answer is None:
-        return None
-    if doubt.about == "encoding":
-        return layout, answer
-    return replace(layout, **{doubt.about: answer == "--header" if doubt.about == "header" else answer}), encoding
-
-
 def import_form(store: Store) -> None:
     """Choose a file, look at it, name its columns, import it."""
     file = chosen_file("Where is the file?", ", ".join(readers.READERS))
     if not file:
         return
-    source, name = file
-    left, right = st.columns(2)
-    format = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key="reader")
-    encoding = right.selectbox("Encoding", sources.ENCODINGS, key="encoding")
-    reader = None if format == AUTOMATIC else format
-    layout = sources.Layout()
-    try:
-        peek = look(file, reader, encoding, layout)
-        while peek.doubts and (settled := settle(peek.doubts[0], layout, encoding)):
-            layout, encoding = settled
-            peek = look(file, reader, encoding, layout)
-    except PROBLEMS as error:
-        complain(error)
+    if not (described := describe(file)):
         return
+    peek, reader, encoding, layout = described
     note(formats.spoken(peek.description))
-    st.dataframe(peek.rows, hide_index=True, height=min(250, 38 + 35 * len(peek.rows)))
-    if peek.doubts:
-        return
+    show_rows(peek)
     columns, more = choose_columns(peek), {}
     if columns.text:
         columns, more = beside_texts(peek, columns)
@@ -244,7 +105,7 @@ def import_form(store: Store) -> None:
         )  # fmt: skip
     columns = shown_with(peek, columns)
     left, middle, right = st.columns(3)
-    title = left.text_input("Name of the data set", name.split(".")[0], max_chars=120, key="name")
+    title = left.text_input("Name of the data set", file[1].split(".")[0], max_chars=120, key="name")
     scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
     scale = middle.selectbox("Scaling", scalings, format_func=scalings.get, key="scale")
     kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
@@ -261,11 +122,11 @@ def import_form(store: Store) -> None:
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
-    described = source, name, columns, reader, encoding
+    read = *file, columns, reader, encoding
     more["layout"] = layout
-    if checked and (report := attempt(lambda bar: imports.check(*described, bar, more.get("vectors"), layout))):
+    if checked and (report := attempt(lambda bar: imports.check(*read, bar, more.get("vectors"), layout))):
         note(report)
-    work = partial(imports.import_file, store, *described, title, *made_of)
+    work = partial(imports.import_file, store, *read, title, *made_of)
     if sent and (report := attempt(lambda bar: work(bar, **more))):
         st.session_state["imported"] = f"{title}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
@@ -278,36 +139,17 @@ def append_form(store: Store) -> None:
     which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
     if not (file := chosen_file("Where are the new items?", ", ".join(readers.READERS), "more-")):
         return
-    source, name = file
+    if not (described := describe(file, "more-")):
+        return
+    peek, *read = described
+    show_rows(peek)
     vectors = vectors_file("more-") if datasets.Dataset(store, which).beside else None
     if st.button("Add items", key="append") and (
-        taken := attempt(lambda bar: imports.append(store, source, name, which, bar, vectors))
+        taken := attempt(lambda bar: imports.append(store, *file, which, bar, vectors, *read))
     ):
         st.session_state["imported"] = f"{names[which]}: {taken}"
+        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()
-
-
-def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
-    """What is made of a file, kept while the file and the settings stay the same."""
-    source, name = file
-    key: tuple = name, settings, getattr(source, "file_id", None)
-    if isinstance(source, Path):
-        key = *key, source, source.stat().st_mtime_ns, source.stat().st_size
-    if st.session_state.get(what, (None,))[0] != key:
-        st.session_state[what] = key, make()
-    return st.session_state[what][1]
-
-
-def attempt(work: Callable[[Callable], Any]) -> Any:
-    """Do something long under a progress bar; None, with a sentence on the page, where it fails."""
-    bar = st.progress(0.0, "Reading…")
-    try:
-        return work(lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…"))
-    except PROBLEMS as error:
-        complain(error)
-        return None
-    finally:
-        bar.empty()
 
 
 def show_dataset(row: dict[str, Any]) -> None:
@@ -385,13 +227,13 @@ with guarded():
         kinds = [NEW, MORE] if owns() and shown_datasets(store) else []
         kind = st.segmented_control("Import as", kinds, default=NEW, required=True, key="kind") if kinds else NEW
         st.header("Add items" if kind == MORE else "Import", anchor=False)
-        if done := st.session_state.pop("imported", None):
-            note(done)
-            st.page_link("home.py", label="Start a session with it →", query_params={"new": "session"})
         if kind == MORE:
             append_form(store)
         else:
             import_form(store)
+        if done := st.session_state.pop("imported", None):
+            note(done)
+            st.page_link("home.py", label="Start a session with it →", query_params={"new": "session"})
     with right:
         st.header("Data sets", anchor=False)
         if not shown_datasets(store):

@@ -36,7 +36,7 @@ def downloads(store: Store, session: int, multiclass: bool) -> None:
         if what not in SUFFIXES:
             kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
         if what in ("decisions", "predictions", "positives"):
-            texts = st.checkbox("With the texts", key="download-texts")
+            texts = st.checkbox("With texts or numbers", key="download-texts")
         suffix = SUFFIXES.get(what, kind)
         st.download_button(
             "Download",

@@ -2,17 +2,19 @@
 and a look at some of the items before labeling begins."""
 
 import html
-from dataclasses import replace
+from contextlib import suppress
 from io import BytesIO
 from random import Random
 from typing import Any
 
 import streamlit as st
 
-from oal_engine.datasets import Dataset, formats, imports, readers
+from oal_engine.datasets import Dataset, formats, imports, readers, sources
+from oal_engine.datasets.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
+from .file_questions import PROBLEMS, Described, File, choose_columns, describe, looked_at, progress_bar, show_rows
 from .page import complain, mail, note
 
 SHOWN = 10  # items
@@ -23,58 +25,79 @@ STYLE = """<style>
 </style>"""
 
 
+class _Pasted(BytesIO):
+    """Texts that were pasted, as an upload."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words.encode("utf-8", "replace"))
+        self.file_id = words
+
+
 def bring(store: Store) -> None:
-    """Let a file be dropped or texts be pasted, and open the form of a new session with what they hold."""
-    brought = st.session_state.get("brought", 0)  # what is imported is not chosen any more
+    """Let a file be dropped or texts be pasted, and open the form of a new session with what they hold. Where something
+    is doubtful, it is asked as on the Data page."""
+    state = st.session_state
+    brought = state.get("brought", 0)  # what is imported is not chosen any more
     left, right = st.columns([5, 1], vertical_alignment="bottom")
     kinds = ", ".join(readers.READERS)
-    file: Any = left.file_uploader("Or label your own: drop a file here", key=f"own-{brought}", help=f"{kinds}.")
-    name, said = (file.name, file.file_id) if file else ("", "")
+    upload: Any = left.file_uploader("Or label your own: drop a file here", key=f"own-{brought}", help=f"{kinds}.")
     with right.popover("Paste texts", width="stretch"):
         words = st.text_area("Texts, one a line", key=f"pasted-{brought}", height=200)
-        if st.button("Use these texts", type="primary", key="paste") and words.strip():
-            file, name, said = BytesIO(words.encode("utf-8", "replace")), "Pasted texts.txt", words
-    refused, problem = st.session_state.get("own-problem", ("", ""))
-    if file and said != refused:
+        if st.button("Use these texts", type="primary", key="paste"):
+            state["own-pasted"] = words
+    if upload:
+        file = upload, upload.name
+    elif words.strip() and words == state.get("own-pasted"):
+        file = _Pasted(words), "Pasted texts.txt"
+    else:
+        return
+    refused, problem = state.get("own-problem", ("", ""))
+    if file[0].file_id != refused:
+        problem = ""
+    described = None if problem else _clear(file)
+    if described := described or _asked(file, problem):
         try:
-            dataset, report = _imported(store, file, name)
-        except (ValueError, OSError) as error:
-            refused, problem = st.session_state["own-problem"] = said, str(error)
+            dataset, report = _imported(store, file, *described)
+        except PROBLEMS as error:
+            state["own-problem"] = file[0].file_id, without_options(str(error))
         else:
-            st.session_state.update({"brought": brought + 1, "form": True})
-            st.session_state.update({"new-dataset": dataset, "own-report": report})
-            st.rerun()
-    if file and said == refused:
-        complain(problem)
+            state.update({"brought": brought + 1, "form": True, "new-dataset": dataset, "own-report": report})
+        st.rerun()
 
 
-def _imported(store: Store, file: Any, name: str) -> tuple[int, str]:
-    """Keep a file as a data set with the columns that are guessed; its id, and a sentence on it. A label column whose
-    words could mean anything is left out."""
-    stem, taken = name.split(".")[0] or "My data", {row["name"] for row in store.datasets()}
+def _clear(file: File) -> tuple[formats.Columns, Described] | None:
+    """How a file is read, and what its columns are, if nothing about that is doubtful."""
+    plain = None, "utf-8", sources.Layout()
+    with suppress(*PROBLEMS):
+        peek = looked_at(file, *plain)
+        if not peek.doubtful:
+            return peek.guess, Described(peek, *plain)
+    return None
+
+
+def _asked(file: File, problem: str) -> tuple[formats.Columns, Described] | None:
+    """The same as a person says it, once it is said; problem: why it could not be imported as it was said before."""
+    with st.container(border=True):
+        st.text("Not everything about this file is clear: say how to read it, and what it holds.")
+        if not (described := describe(file, "own-")):
+            return None
+        note(formats.spoken(described.peek.description))
+        show_rows(described.peek)
+        columns = choose_columns(described.peek)
+        sent = st.button("Import", type="primary", key="own-import")
+        if problem:
+            complain(problem)
+        return (columns, described) if sent else None
+
+
+def _imported(store: Store, file: File, columns: formats.Columns, described: Described) -> tuple[int, str]:
+    """Keep a file as a data set; its id, and a sentence on it."""
+    stem, taken = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(taken) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in taken)
-    head = imports.peek(file, name)
-    for doubt in head.doubts:
-        raise formats.DataError(f"{doubt.on_a_page} The Data page asks for it.")
-    guess = head.guess
-    bar = st.progress(0.0, "Importing…")
-
-    def keep(columns: formats.Columns) -> str:
-        return imports.import_file(
-            store, file, name, columns, None, "utf-8", title, None, None,
-            lambda _, done, total: bar.progress(min(1.0, done / max(1, total)), "Importing…"), owner=mail(),
-        )  # fmt: skip
-
-    several = guess.label in head.several
-    try:
-        report = keep(replace(guess, label=None) if several else guess)
-    except formats.DataError:
-        if not guess.label or several:
-            raise
-        several, report = True, keep(replace(guess, label=None))
-    if several:
-        report += (
-            f" The column {guess.label} was left out: on the Data page you can say which of its words are positive."
+    _, reader, encoding, layout = described
+    with progress_bar() as bar:
+        report = imports.import_file(
+            store, *file, columns, reader, encoding, title, None, None, bar, owner=mail(), layout=layout
         )
     return store.dataset(title)["id"], f"{title}: {report}"
 

@@ -22,7 +22,7 @@ Embed = Annotated[
     Path | None,
     Option(help="A folder of static token embeddings (model2vec, WordLlama), which make vectors beside the texts."),
 ]
-Texts = Annotated[bool, Option("--texts", help="Add the text of each item.")]
+Texts = Annotated[bool, Option("--texts", help="Add the text of each item, or the numbers of its file.")]
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class Importing(_Options):
         if self.mesh_tree and (self.positive or self.contains or self.multiclass):
             raise ValueError("--mesh-tree cannot be combined with --positive, --contains or --multiclass.")
         head = formats.peek(path, **reading.arguments)
-        detected, label = head.guess, self.label
-        if label is None:
-            label = head.guess.label
+        detected = head.guess
+        label = detected.label if self.label is None else self.label
+        own_rule = bool(self.positive or self.contains or self.mesh_tree or label != detected.label)
         head.settle(label or None, True if self.multiclass or self.mesh_tree else self.contains)
         positive = tuple(self.positive or ())
         if self.mesh_tree and self.mesh_number:
@@ -162,6 +162,7 @@ class Importing(_Options):
             features=tuple(self.feature) if self.feature else detected.features,
             positive=positive,
             contains=bool(self.contains),
-            multiclass=self.multiclass,
+            multiclass=self.multiclass or (detected.multiclass and not own_rule),
+            unknown=detected.unknown if label == detected.label else (),
             headings=self.mesh_tree is not None,
         )

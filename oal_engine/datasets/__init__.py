@@ -602,7 +602,7 @@ class Dataset:
     @property
     def numbers(self) -> numbers.Numbers:
         """The numbers of its vectors as their file has them."""
-        return numbers.Numbers(self._numbers, self.rows, len(self.feature_names))
+        return numbers.Numbers(self._numbers, self.rows, self.feature_names)
 
     @cached_property
     def scaling(self) -> scaling.Scaling:

@@ -306,6 +306,7 @@ def titled(
         ((line, ABOVE if at in above else cells) for at, (line, cells) in enumerate(sample)), records
     )
     if tuple(columns[:5]) in HEADS:
+        columns = unguarded(columns)
         rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
     commas = _decimal_columns(fitting or [first], width) if decimals else []
     if commas:

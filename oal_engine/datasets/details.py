@@ -42,14 +42,24 @@ def _called(pattern: str, column: str) -> bool:
     return re.fullmatch(pattern, column.strip().casefold()) is not None
 
 
-def left(columns: Iterable[str], used: Collection[str | None]) -> tuple[str, ...]:
+def left(columns: Iterable[str], used: Collection[str | None], most: int | None = MOST) -> tuple[str, ...]:
     """The columns of a file that are kept with its items: the first of those that nothing else uses."""
-    return tuple(column for column in columns if column not in used)[:MOST]
+    return tuple(column for column in columns if column not in used)[:most]
 
 
 def usual(columns: Iterable[str]) -> tuple[str, ...]:
     """Those of some columns that are shown unless others are chosen: titles, years, sources, authors and links."""
     return tuple(column for column in columns if any(_called(kind, column) for kind in (TITLE, FACTS, LINKS)))
+
+
+def named(columns: Iterable[str], taken: Collection[str]) -> list[str]:
+    """What columns of a file are called in a table beside its own, which are taken."""
+    names = dict.fromkeys(taken)
+    for column in columns:
+        while column in names:
+            column = f"item_{column}"
+        names[column] = None
+    return [*names][len(taken) :]
 
 
 def cells(values: Iterable[Any]) -> str | None:

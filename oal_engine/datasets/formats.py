@@ -16,10 +16,11 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from ..output.tables import numbers_of
 from . import details
 from .columns import Columns
 from .guesses import Words, are_lists, gaps_of, guess_columns, numbers_in, numeric_columns, several_labels
-from .labels import classes_of, meanings
+from .labels import are_clear, classes_of, meanings
 from .parsed import (
     BROKEN,
     NON_FINITE,
@@ -36,7 +37,7 @@ from .parsed import (
     some,
     word_of,
 )
-from .readers import BINARY, READERS, check_reader, live_source, reader_for, record
+from .readers import BINARY, READERS, check_reader, exported, live_source, reader_for, record
 from .sources import (
     LIMITS,
     SAMPLE,
@@ -129,6 +130,13 @@ class Peek(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
+    unclear: bool = False  # what the label words mean
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether something must be said before it can be imported by the guess."""
+        gaps = self.gaps.keys() & set(self.guess.features or ())
+        return bool(self.doubts or self.unclear or self.guess.label in self.several or gaps)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -169,7 +177,7 @@ def _parsed(
     check_reader(reader)
     with open_source(path, name, encoding, limit, progress, limits, layout) as source:
         reader = reader_for(source, reader)
-        parsed = READERS[reader].parse(source)
+        parsed = exported(source, READERS[reader].parse(source))
         if reader not in BINARY:
             parsed = parsed._replace(said={"encoding": source.encoding, **parsed.said})
         rows = iter(parsed.rows)
@@ -229,11 +237,14 @@ def _peek(
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
-        gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         guess = guess_columns(words, numeric)
+        numeric = numeric if parsed.vectors is None else ()  # whose numbers are in no columns
+        gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
+        unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         return Peek(
-            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps
-        )
+            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps,
+            unclear,
+        )  # fmt: skip
 
 
 # ---- Entries: one row after the other
@@ -251,9 +262,9 @@ def open_entries(
     vectors: Vectors | None = None,
     width: int = 0,
     layout: Layout = Layout(),
-) -> Iterator[tuple[ParsedFile, Iterator[tuple[int, Entry | str, int]]]]:
-    """A parsed file and its rows one by one: the line, (id, text, label, numbers) or the reason to skip it, and its
-    place among the vectors.
+) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Entry | str, int]]]]:
+    """A parsed file, its columns besides those that make items, and its rows one by one: the line, (id, text, label,
+    numbers, what the other columns hold) or the reason to skip it, and its place among the vectors.
 
     path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
     those texts are taken that the first rows suggest. width: how many numbers stand beside each text, in the features
@@ -273,9 +284,11 @@ def open_entries(
             columns = replace(columns, text=text, id=guess.id if columns.id is None else columns.id or None)
             if not text and not columns.features:
                 raise DataError(f"{source.name} has no text that is known by itself: name its column.")
+        columns = _with_details(columns, parsed.columns, words, source.name)
         if vectors:
             parsed = _beside(parsed, vectors, source.name)
-        yield parsed, _entries(parsed, _selector(parsed.columns, columns, source.name, str, width))
+        others = (*filter(None, columns.details or ()),)
+        yield parsed, others, _entries(parsed, _selector(parsed.columns, columns, source.name, str, width))
 
 
 def _parsed_live(
@@ -451,7 +464,8 @@ def _with_details(columns: Columns, available: list[str], words: Words, name: st
     used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
     kept = columns.details
     if kept is None:
-        kept = details.left((each for each in available if not are_lists(words.get(each, ()))), used)
+        most = details.MOST if numbers_of(available) is None else None  # what was exported here comes back whole
+        kept = details.left((each for each in available if not are_lists(words.get(each, ()))), used, most)
     shown = details.usual(filter(None, kept)) if columns.shown is None else columns.shown
     for column in shown:
         if column not in (*kept, *columns.text):
@@ -463,6 +477,11 @@ def _with_details(columns: Columns, available: list[str], words: Words, name: st
 def _check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
     """DataError where nothing can be imported by these columns."""
     if parsed.vectors is None and not columns.text and not columns.features:
+        if numbers_of(parsed.columns) is not None:
+            raise DataError(
+                f"{name} was exported without its texts or numbers: export it again with them (--texts; on the page "
+                "With texts or numbers)."
+            )
         raise DataError(f"{name} has no columns of numbers: name its text among {some(parsed.columns)}.")
     if columns.missing not in (None, *MISSING):
         raise DataError(f"missing must be one of {', '.join(MISSING)}. Got {columns.missing}.")

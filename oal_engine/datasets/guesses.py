@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import isnan
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..output.tables import CLASS, LABEL, SCORE, SKIPPED, TEXT, numbers_of
 from .columns import Columns
 from .delimited import counts_on
 from .labels import PAIRS, plain
@@ -66,7 +68,14 @@ def several_labels(cells: Sequence[str]) -> str | None:
 
 
 def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
-    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing."""
+    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing. What
+    was exported here is known."""
+    if (numbers := numbers_of([*words])) is not None:
+        text = (TEXT,) if any(words.get(TEXT, ())) else ()
+        made = Columns(text, LABEL, "id", None if text else numbers, guessed_id=True)
+        # Where there are several classes, their names stand beside their numbers.
+        several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
+        return replace(made, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else made
     words = {column: cells for column, cells in words.items() if not are_lists(cells)}
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
     prose = [

@@ -117,13 +117,14 @@ def append(
     dataset: int,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
+    reader: str | None = None,
     encoding: str = "utf-8",
     layout: Layout = Layout(),
 ) -> str:
     """Append the items of a file to a data set, with the vectors of another; a sentence on what became of them."""
     return _run(
         "append", source, progress, vectors, name=name, dataset=dataset, database=str(store.path.resolve()),
-        encoding=encoding, layout=asdict(layout),
+        reader=reader, encoding=encoding, layout=asdict(layout),
     )  # fmt: skip
 
 
@@ -279,6 +280,7 @@ def _append(
     database: str,
     name: str,
     dataset: int,
+    reader: str | None,
     encoding: str,
     layout: Mapping[str, Any],
     vectors: tuple[int, str] | None = None,
@@ -289,7 +291,7 @@ def _append(
 
     grown = datasets.Dataset(Store(database), dataset)
     lots = feeds.append_file(
-        grown, file, name=name, encoding=encoding, layout=Layout(**layout), progress=progress,
+        grown, file, name=name, reader=reader, encoding=encoding, layout=Layout(**layout), progress=progress,
         vectors=_vectors(vectors),
     )  # fmt: skip
     return feeds.report(grown, sum(lots, feeds.Taken()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,16 +27,32 @@ CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
     """The y of each label word."""
+    words = _telling(words, columns)
+    nothing = dict.fromkeys(columns.unknown, 0)
     if not classes:
-        return _signs(words, columns, name)
+        return _signs(words, columns, name) | nothing
     numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
-    return {word: numbered[_written(word)] for word in words}
+    return {word: numbered[_written(word)] for word in words} | nothing
+
+
+def _telling(words: Skipped, columns: Columns) -> Skipped:
+    return {word: came for word, came in words.items() if word not in columns.unknown}
+
+
+def are_clear(cells: Sequence[str], columns: Columns) -> bool:
+    """Whether it needs no more words to know what some labels mean."""
+    words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
+    try:
+        meanings(words, columns, classes_of(words, columns, "") if columns.multiclass else (), "")
+    except DataError:
+        return False
+    return True
 
 
 def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
     """The names of the classes in order: numbers by value, then words, C2 before C10."""
     counts: dict[str, int] = {}
-    for word, (count, _) in words.items():
+    for word, (count, _) in _telling(words, columns).items():
         counts[_written(word)] = counts.get(_written(word), 0) + count
     counts.pop("", None)
     if len(counts) not in CLASSES:

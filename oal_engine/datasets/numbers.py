@@ -14,11 +14,11 @@ NAME = "numbers.npy"
 
 class Numbers(NamedTuple):
     """The numbers of a data set of vectors beside its rows: of dense rows all, row by row; of sparse ones those that
-    the rows hold, in their order; None where a version that kept none imported it. columns: how many its file has."""
+    the rows hold, in their order; None where a version that kept none imported it. names: those of its columns."""
 
     values: np.ndarray | None
     rows: Rows
-    columns: int
+    names: list[str]
 
     def of_item(self, position: int) -> tuple[np.ndarray, np.ndarray]:
         """The columns of an item and their numbers: all of a dense table, of a sparse one those that the file names.
@@ -28,7 +28,29 @@ class Numbers(NamedTuple):
         if isinstance(self.rows, SparseRows):
             span = slice(self.rows.indptr[position], self.rows.indptr[position + 1])
             return self.rows.indices[span].astype(np.int64), self.values[span]
-        return np.arange(self.columns), self.values[position * self.columns : (position + 1) * self.columns]
+        width = len(self.names)
+        return np.arange(width), self.values[position * width : (position + 1) * width]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only those of its many columns are kept in which an item has something."""
+        return isinstance(self.rows, SparseRows)
+
+    def cells(self, position: int) -> list[float] | list[str]:
+        """The numbers of an item as cells of a table: one for each column, or those of a sparse row packed in one."""
+        columns, values = self.of_item(position)
+        if self.sparse:
+            return [packed_row(self.names, columns, values)]
+        named = dict(zip(columns.tolist(), values.tolist()))
+        return [named.get(column, 0.0) for column in range(len(self.names))]
+
+
+def packed_row(names: list[str], columns: np.ndarray, values: np.ndarray) -> str:
+    """The numbers of a sparse row in one cell, such as `1:0.0 3:0.5 9:0.0`, by the numbers that are the names of its
+    columns. The first and the last column always stand, for they say which there are."""
+    first, ends = int(names[:1] != ["0"]), {0: 0.0, len(names) - 1: 0.0}
+    row = ends | dict(zip(columns.tolist(), values.tolist()))
+    return " ".join(f"{first + column}:{row[column]!r}" for column in sorted(row))
 
 
 def flat(vectors: Matrix, made: Rows) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isnan
@@ -24,6 +25,11 @@ Line: TypeAlias = tuple[int, Cells | str]  # its number, and its cells or the re
 Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
 
 
+def without_options(sentence: str) -> str:
+    """A sentence without the options of the command line that stand in brackets."""
+    return re.sub(r" \(--[^)]*\)", "", sentence)
+
+
 class Doubt(NamedTuple):
     """Something of a file that could be read in two ways: what it is about, a question with the options that settle
     it, and the answers there are, the likeliest first."""
@@ -35,7 +41,7 @@ class Doubt(NamedTuple):
     @property
     def on_a_page(self) -> str:
         """The question without the options of the command line."""
-        return self.question.partition(" (--")[0].rstrip(".") + "."
+        return without_options(self.question)
 
 
 class ParsedFile(NamedTuple):

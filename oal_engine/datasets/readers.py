@@ -17,10 +17,11 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 from scipy import sparse
 
+from ..output.tables import FEATURES, numbers_of
 from . import delimited, foreign, refusals
 from .delimited import looks_delimited, titled
 from .foreign import vectors_of
-from .parsed import BROKEN, Line, ParsedFile, first_rows, is_whole, some, word_of
+from .parsed import BROKEN, Cells, Line, ParsedFile, first_rows, is_whole, some, word_of
 from .sources import (
     CHUNK,
     COMPRESSIONS,
@@ -249,19 +250,52 @@ def mesh_terms(tree: FileOrPath, number: str, *, name: str | None = None, limits
 
 def _svmlight(source: Source) -> ParsedFile:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if line.partition("#")[0].strip())
+    sample = first_rows(lines, 1)
+    matrix, first, labels, numbers, broken = _sparse(source, chain(sample, lines))
+    if not labels and sample and re.match(r"[-+\d.]+,\S* +\d+:", some_line := sample[0][1]):
+        raise DataError(
+            f"{source.name} names several labels in a line ({some_line.split()[0]}): keep one of them in each line."
+        )
+    return vectors_of(source, matrix, ["label"], [[label] for label in labels], numbers, broken, first)
+
+
+def exported(source: Source, parsed: ParsedFile) -> ParsedFile:
+    """A table written here, with the numbers of each item in one cell, as sparse vectors; any other as it is."""
+    if numbers_of(parsed.columns) != (FEATURES,):
+        return parsed
+    at, cells, others = parsed.columns.index(FEATURES), dict[int, Cells](), list[Line]()
+    for line, row in islice(parsed.rows, source.limit):
+        if isinstance(row, str):
+            others.append((line, row))
+        else:
+            cells[line] = row
+    entries = ((line, f"0 {' '.join(word_of(row[at]).split()) or BROKEN}") for line, row in cells.items())
+    matrix, first, _, good, broken = _sparse(source, entries)
+    kept = [place for place in range(len(parsed.columns)) if place != at]
+    made = vectors_of(
+        source, matrix, [parsed.columns[place] for place in kept],
+        [[cells[line][place] for place in kept] for line in good], good, broken, first,
+    )  # fmt: skip
+    return made._replace(rows=chain(made.rows, others), said=parsed.said, doubts=parsed.doubts)
+
+
+def _sparse(
+    source: Source, lines: Iterator[tuple[int, str]]
+) -> tuple[sparse.csr_array, int, list[float], list[int], list[int]]:
+    """The rows of lines such as `1 3:0.5`, the number of their first column, the label and the number of each good
+    line, and the numbers of the others."""
     matrices: list[Any] = [sparse.csr_array((0, 0))]
-    labels: list[list[float]] = []
+    labels: list[float] = []
     numbers: list[int] = []
     broken: list[int] = []
-    limits, some_line = source.limits, ""
+    limits = source.limits
     while chunk := first_rows(lines, CHUNK):
-        some_line = some_line or chunk[0][1]
         for matrix, targets, good in _parsed(chunk, broken):
             if matrix.shape[1] - 1 > limits.features:
                 row = np.searchsorted(matrix.indptr, np.argmax(matrix.indices), "right") - 1
                 limits.check("features", matrix.shape[1] - 1, f"Line {good[row]:,} of {source.name}")
             matrices.append(matrix)
-            labels += [[target] for target in targets.tolist()]
+            labels += targets.tolist()
             numbers += good
         limits.check("items", len(labels) + len(broken), source.name)
     width = max(matrix.shape[1] for matrix in matrices)
@@ -272,11 +306,7 @@ def _svmlight(source: Source) -> ParsedFile:
     if first and width:
         whole.indices -= 1
         whole = sparse.csr_array((whole.data, whole.indices, whole.indptr), shape=(whole.shape[0], width - 1))
-    if not labels and re.match(r"[-+\d.]+,\S* +\d+:", some_line):
-        raise DataError(
-            f"{source.name} names several labels in a line ({some_line.split()[0]}): keep one of them in each line."
-        )
-    return vectors_of(source, whole, ["label"], labels, numbers, broken, first)
+    return whole, first, labels, numbers, broken
 
 
 def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[Any, ...]]:

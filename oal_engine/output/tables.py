@@ -23,15 +23,20 @@ T = TypeVar("T")
 Part: TypeAlias = tuple[Sequence[Any], ...]  # some rows, column by column
 Parts: TypeAlias = Iterator[Part]
 
-CHUNK = 2000  # rows that are in memory at a time
+CHUNK, MOST_NUMBERS = 2000, 2**20  # rows that are in memory at a time, and numbers in many columns of them
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
-HEADS = {  # how the tables of sessions and models begin, by which an import knows them from other people's
-    ("session", "number", "round", "position", "id"),
-    ("round", "id", "position", "margin", "predicted"),
-    ("number", "id", "kind", "annotator", "class"),
-    ("rank", "id", "position", "round", "margin"),
-    ("line", "id", "margin", "predicted", "predicted_class"),
+# How the tables of sessions and models begin, by which an import knows them from other people's; and the column behind
+# which, up to the label, the text or the numbers of an item stand.
+HEADS: dict[tuple[str, ...], str | None] = {
+    ("session", "number", "round", "position", "id"): "id",
+    ("round", "id", "position", "margin", "predicted"): "audit",
+    ("number", "id", "kind", "annotator", "class"): None,
+    ("rank", "id", "position", "round", "margin"): "asked",
+    ("line", "id", "margin", "predicted", "predicted_class"): None,
 }
+TEXT, LABEL, CLASS = "text", "label", "class"
+FEATURES = "features"  # the column of the numbers of sparse rows, each in one cell
+SKIPPED, SCORE = "skipped", "score: "  # the class of an item that has no label; before the name of each of several
 
 
 class OutputTable(NamedTuple):
@@ -55,9 +60,14 @@ class OutputTable(NamedTuple):
         return (row for part in self.parts for row in zip(*part))
 
 
-def chunks(size: int) -> Iterator[range]:
+def chunks(size: int, lot: int = CHUNK) -> Iterator[range]:
     """Ranges that cut so many rows into parts."""
-    return (range(start, min(start + CHUNK, size)) for start in range(0, size, CHUNK))
+    return (range(start, min(start + lot, size)) for start in range(0, size, lot))
+
+
+def lot_of(columns: int) -> int:
+    """How many rows of so many numbers are in memory at a time."""
+    return max(1, min(CHUNK, MOST_NUMBERS // max(1, columns)))
 
 
 def guarded(cell: T) -> T | str:
@@ -68,6 +78,15 @@ def guarded(cell: T) -> T | str:
 def unguarded(cells: Iterable[str]) -> list[str]:
     """Cells of a table that was written here, as they were."""
     return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
+
+
+def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns of a table that hold the numbers of its items; None where it is no table of items written here."""
+    behind = HEADS.get(tuple(columns[:5]))
+    if behind not in columns or LABEL not in columns:
+        return None
+    between = columns[columns.index(behind) + 1 : columns.index(LABEL)]
+    return tuple(column for column in between if column != TEXT)
 
 
 def _csv(table: OutputTable, parts: Parts, file: BinaryIO) -> None:

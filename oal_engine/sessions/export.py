@@ -1,20 +1,22 @@
 """What can be exported of a session: its labels, every decision of its stream, predictions, the model, a report."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..datasets import columns_of
+from ..datasets import Dataset, columns_of, details
+from ..datasets.sources import DataError
 from ..kernel import rows
-from ..output.tables import OutputTable, Part, chunks, whole, write
+from ..output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, chunks, lot_of, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
 from .log import read_entries
 from .session import Session
 from .settings import SessionError, Settings
 
+TAGS = "tags"
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
     "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
@@ -22,28 +24,32 @@ LABELS = {
 }  # fmt: skip
 
 
-def labels(store: Store, session: int) -> OutputTable:
-    """Every question of a session in order; rounds count from 1.
+def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
+    """Every question of a session in order, with the text or the numbers of its item; rounds count from 1.
 
     class and first are the names of the label that stands and of the one first given: "skipped", which has no label, or
     None, where the question waits. The log alone is needed, so that the labels of a session that does not open can be
-    exported too.
+    exported too; a sentence where its numbers cannot be read.
     """
     settings, log, notes = Settings.read(store, session), read_entries(store, session), store.notes(session)
-    words, more = settings.answers, _More(store, settings, LABELS)
+    words, missing = settings.answers, None
+    try:
+        shown = _Shown(store, settings, LABELS, True)
+    except DataError as error:
+        shown, missing = _Shown(store, settings, LABELS, False), f"Written without the numbers of the items: {error}"
 
     def each() -> Iterator[tuple[Any, ...]]:
-        for part in chunks(len(log)):
+        for part in chunks(len(log), shown.lot):
             entries = log[part.start : part.stop]
-            for entry, item in zip(entries, more.items([each.item for each in entries], True)):
+            for entry, item in zip(entries, shown.items([each.item for each in entries])):
                 row = vars(entry) | item | {
                     "session": session, "round": entry.round + 1, "label": entry.label or None,
                     "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
                     "note": notes.get(entry.item),
                 }  # fmt: skip
-                yield *(row[name] for name in LABELS), *item["more"]
+                yield tuple(row[name] for name in shown.columns)
 
-    return OutputTable.of_rows(LABELS | more.columns, each(), len(log))
+    return OutputTable.of_rows(shown.columns, each(), len(log), shown.lot), missing
 
 
 DECISIONS = {
@@ -57,13 +63,12 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     certain of these decisions."""
     decided, words = session.decided, session.settings.answers
     answers = {entry.round: (entry.audit, entry.label) for entry in session.log}
-    columns = DECISIONS | ({"text": str} if texts else {})
-    more = _More(session.store, session.settings, columns)
+    shown = _Shown(session.store, session.settings, DECISIONS, texts)
 
     def each() -> Iterator[tuple[Any, ...]]:
-        for t in chunks(decided[0].size):
+        for t in chunks(decided[0].size, shown.lot):
             part = slice(t.start, t.stop)
-            items = more.items(session.order[part].tolist(), texts)
+            items = shown.items(session.order[part].tolist())
             for k, item, *made in zip(t, items, *(values[part].tolist() for values in decided)):
                 margin, predicted, asked = made
                 audit, label = answers.get(k, (0, None))
@@ -71,9 +76,9 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
                     "round": k + 1, "margin": margin, "predicted": predicted, "asked": int(asked), "audit": audit,
                     "label": label or None, "class": words[label],
                 }  # fmt: skip
-                yield *(row[name] for name in columns), *item["more"]
+                yield tuple(row[name] for name in shown.columns)
 
-    return OutputTable.of_rows(columns | more.columns, each(), decided[0].size), certainty.of_session(session)
+    return OutputTable.of_rows(shown.columns, each(), decided[0].size, shown.lot), certainty.of_session(session)
 
 
 OPINIONS = {
@@ -87,19 +92,18 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     (again), or which came too late (late), beside the first answer and the one that stands."""
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
     rows = [(row, entry) for row in session.store.opinions(session.id) if (entry := log.get(row["question"]))]
-    columns = OPINIONS | ({"text": str} if texts else {})
-    more = _More(session.store, session.settings, columns)
+    shown = _Shown(session.store, session.settings, OPINIONS, texts)
 
     def each() -> Iterator[tuple[Any, ...]]:
-        items = more.items([entry.item for _, entry in rows], texts)
+        items = shown.items([entry.item for _, entry in rows])
         for (row, entry), item in zip(rows, items):
             values = row | item | {
                 "number": entry.number, "class": words[row["label"]], "first_annotator": entry.annotator,
                 "first": words[entry.first], "stands": words[entry.label], "probability": entry.probability,
             }  # fmt: skip
-            yield *(values[name] for name in columns), *item["more"]
+            yield tuple(values[name] for name in shown.columns)
 
-    return OutputTable.of_rows(columns | more.columns, each(), len(rows)), None
+    return OutputTable.of_rows(shown.columns, each(), len(rows), shown.lot), None
 
 
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
@@ -123,49 +127,62 @@ def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTabl
     ranking = ranking[kept[ranking]]
     answers, words = {entry.round: entry.label for entry in session.log}, session.settings.answers
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
-    columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
-    more = _More(session.store, session.settings, columns)
+    columns |= {"asked": int, "label": int, "class": str}
+    shown = _Shown(session.store, session.settings, columns, texts)
 
     def parts() -> Iterator[Part]:
         ids = session.store.ids(dataset.id)  # of all at once, as they are wanted in another order
-        for place in chunks(ranking.size):
+        for place in chunks(ranking.size, shown.lot):
             t = ranking[place.start : place.stop]
             predicted = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
             positions, rounds = order[t].tolist(), t.tolist()
             given = [answers.get(k) for k in rounds]
-            items = [*more.items(positions, texts)] if texts or more.columns else []
-            yield (
-                range(place.start + 1, place.stop + 1), [ids[k] for k in positions], positions, (t + 1).tolist(),
-                *predicted, [int(k in answers) for k in rounds], [label or None for label in given],
-                [words[label] for label in given], *([[item["text"] for item in items]] if texts else ()),
-                *zip(*(item["more"] for item in items)),
-            )  # fmt: skip
+            items = [*shown.items(positions)] if shown.columns.keys() - columns.keys() else []
+            cells = {
+                "rank": range(place.start + 1, place.stop + 1), "id": [ids[k] for k in positions],
+                "position": positions, "round": (t + 1).tolist(), **dict(zip(made.fields, predicted)),
+                "asked": [int(k in answers) for k in rounds], "label": [label or None for label in given],
+                "class": [words[label] for label in given],
+            }  # fmt: skip
+            yield tuple(cells.get(name) or [item[name] for item in items] for name in shown.columns)
 
-    return OutputTable(columns | more.columns, parts(), ranking.size), str(made.calibration)
+    return OutputTable(shown.columns, parts(), ranking.size), str(made.calibration)
 
 
-class _More:
-    """The last columns of every table: the tags of the items, where the session has any, and what is kept with them. A
-    column that the table has already gets another name."""
+class _Shown:
+    """What a table shows of items besides its own columns: before the label their texts, or the numbers of their file,
+    where these are wanted; last their tags, where the session has any, and what is kept with them.
 
-    def __init__(self, store: Store, settings: Settings, taken: Collection[str]):
+    columns: all of the table. lot: so many of its rows are in memory at a time.
+    """
+
+    def __init__(self, store: Store, settings: Settings, own: Mapping[str, type], wanted: bool) -> None:
         self.store, self.dataset, self.tags = store, settings.dataset, store.tags(settings.id)
-        self.kept = columns_of(store.dataset(settings.dataset)).get("details", ())
-        self.columns: dict[str, type] = {"tags": str} if settings.tags or self.tags else {}
-        for name in self.kept:
-            while name in taken or name in self.columns:
-                name = f"item_{name}"
-            self.columns[name] = str
+        record = store.dataset(self.dataset)
+        self.texts = wanted and record["kind"] == "text"
+        self.tagged = {TAGS: str} if settings.tags or self.tags else dict[str, type]()
+        taken = {*own, *self.tagged, TEXT, FEATURES}
+        self.file, self.numbers = None, list[str]()
+        if wanted and not self.texts:
+            self.file = Dataset(store, self.dataset).numbers
+            self.numbers = [FEATURES] if self.file.sparse else details.named(self.file.names, taken)
+        self.kept = details.named(columns_of(record).get("details", ()), taken | {*self.numbers})
+        made_of = {TEXT: str} if self.texts else dict.fromkeys(self.numbers, str if FEATURES in self.numbers else float)
+        columns = [(name, kind) for name, kind in own.items() if name != TEXT]
+        before = [*(name for name, _ in columns), LABEL].index(LABEL)
+        columns[before:before] = made_of.items()
+        self.columns = dict(columns) | self.tagged | dict.fromkeys(self.kept, str)
+        self.lot = lot_of(len(made_of))
 
-    def items(self, positions: Collection[int], texts: bool) -> Iterator[Row]:
-        """The items at some positions in their order, each with its cells of these columns as `more`."""
-        by_position = self.store.items(self.dataset, positions, texts)
-        details = self.store.details(self.dataset, positions) if self.kept else {}
-        nothing = [""] * len(self.kept)
+    def items(self, positions: Collection[int]) -> Iterator[Row]:
+        """The items at some positions in their order, each with its cells of these columns by name."""
+        by_position = self.store.items(self.dataset, positions, self.texts)
+        stored = self.store.details(self.dataset, positions) if self.kept else {}
         for position in positions:
-            tags = ["|".join(self.tags.get(position, ()))] if len(self.columns) > len(self.kept) else []
-            words = [*tags, *details.get(position, nothing)]
-            yield by_position[position] | {"more": [word or None for word in words]}
+            numbers = zip(self.numbers, self.file.cells(position)) if self.file else ()
+            tags = dict.fromkeys(self.tagged, "|".join(self.tags.get(position, ())) or None)
+            kept = dict.fromkeys(self.kept) | dict(zip(self.kept, (word or None for word in stored.get(position, ()))))
+            yield by_position[position] | dict(numbers) | tags | kept
 
 
 # Files
@@ -187,14 +204,12 @@ def export(
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
     opened = None if what == "labels" else Session(store, session)
     with whole(out) as file:
-        if opened is None:
-            write(labels(store, session), kind, file, progress)
-        elif what == "model":
+        if opened and what == "model":
             model.write(model.of_session(opened), file)
-        elif what == "report":
+        elif opened and what == "report":
             file.write(report.page(opened))
         else:
-            table, sentence = TABLES[what](opened, texts)
+            table, sentence = TABLES[what](opened, texts) if opened else labels(store, session)
             write(table, kind, file, progress)
             return str(sentence) if sentence else None
     return None

@@ -13,7 +13,7 @@ import base64
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -24,14 +24,15 @@ import numpy as np
 from scipy import sparse
 
 from .. import __version__
-from ..datasets import fourier, latent, made_rows, scaling, vectorizer
+from ..datasets import details, fourier, latent, made_rows, scaling, vectorizer
 from ..datasets.embeddings import Embedding
+from ..datasets.numbers import packed_row
 from ..datasets.readers import some
 from ..datasets.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
 from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
-from ..output.tables import CHUNK, OutputTable, Part
+from ..output.tables import CHUNK, FEATURES, SCORE, TEXT, OutputTable, Part, lot_of
 from ..store import Row
 from . import calibration
 from .calibration import Calibration
@@ -160,7 +161,7 @@ class Model:
     @property
     def fields(self) -> dict[str, type]:
         """The names and types of what `predictions` gives of an item."""
-        scores: dict[str, type] = {f"score: {name}": float for name in self.classes.values()} if self.multiclass else {}
+        scores: dict[str, type] = {f"{SCORE}{name}": float for name in self.classes.values()} if self.multiclass else {}
         return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
 
     def predictions(self, scores: np.ndarray) -> Part:
@@ -227,18 +228,27 @@ def calibrated(session: Session) -> Calibration:
 
 
 def predicted(
-    model: Model, table: Any, entries: Iterable[tuple[int, Any, int]], skipped: dict[str, tuple[int, int]],
-    texts: bool = False, lot: int = CHUNK,
+    model: Model, table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
+    skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = CHUNK,
 ) -> OutputTable:  # fmt: skip
-    """The predictions of entries as `formats.open_entries` gives them, so many worked on at a time; why some are
-    skipped is counted in `skipped`, {reason: (count, first line)}."""
+    """The predictions of entries as `formats.open_entries` gives them, so many worked on at a time, with their texts or
+    numbers where these are wanted and the cells of the other columns; why some are skipped is counted in `skipped`,
+    {reason: (count, first line)}."""
     if model.text and table.vectors is not None:
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
+    is_sparse, columns = bool(sparse.issparse(vectors)), {"line": int, "id": str} | model.fields
+    made_of: dict[str, type] = {}
+    if texts and (model.text or is_sparse):
+        made_of = {TEXT if model.text else FEATURES: str}
+    elif texts:
+        made_of = dict.fromkeys(details.named(model.names, columns), float)
+    kept = details.named(others, columns | made_of)
+    nothing = json.dumps([""] * len(kept))
 
     def parts() -> Iterator[Part]:
         left = iter(entries)
-        while part := list(islice(left, lot)):
+        while part := list(islice(left, min(lot, lot_of(len(made_of))))):
             for line, item, _ in part:
                 if isinstance(item, str):  # the reason why it is skipped
                     count, first = skipped.get(item, (0, line))
@@ -246,16 +256,26 @@ def predicted(
             good = [entry for entry in part if not isinstance(entry[1], str)]
             if not good:
                 continue
+            items: Any = [item[1 if model.text else 3] for _, item, _ in good]
             if vectors is not None:
                 items = vectors[[row for *_, row in good]]
-            else:
-                items = [item[1 if model.text else 3] for _, item, _ in good]
             given = np.array([item[3] for _, item, _ in good]) if model.beside else None
             scores = model.scores(model.rows(items, given))
-            ids, words = ([item[k] for _, item, _ in good] for k in (0, 1))
-            yield [line for line, *_ in good], ids, *model.predictions(scores), *([words] if texts else ())
+            shown: list[Any] = []
+            if texts and model.text:
+                shown = [items]
+            elif texts and is_sparse:
+                rows_of = (items[[k]] for k in range(items.shape[0]))
+                shown = [[packed_row(model.names, row.indices, row.data) for row in rows_of]]
+            elif texts:
+                shown = np.array(items).T.tolist()
+            cells = zip(*(json.loads(item[4] or nothing) for _, item, _ in good))
+            yield (
+                [line for line, *_ in good], [item[0] for _, item, _ in good], *model.predictions(scores), *shown,
+                *([word or None for word in column] for column in cells),
+            )  # fmt: skip
 
-    return OutputTable({"line": int, "id": str} | model.fields | ({"text": str} if texts else {}), parts())
+    return OutputTable(columns | made_of | dict.fromkeys(kept, str), parts())
 
 
 # Files

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel import metrics, stream
+from ..kernel import metrics, rows, stream
 from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
 from ..output.plots import METRICS, NAMES, TITLES
+from ..output.tables import chunks
 from . import certainty, estimates, model
 from .estimates import Estimates
 from .fold import Run
@@ -117,6 +118,10 @@ def of_session(session: Session) -> Outcome:
 def margins(session: Session) -> np.ndarray:
     """The margin of each round's item under the model as it is now, of K classes the gap between the two best."""
     made, order = model.of_session(session), session.order
+    if made.multiclass:  # which are the best depends on the offset of each class
+        parts = [order[part.start : part.stop] for part in chunks(order.size)]
+        table = session.dataset.rows
+        return np.concatenate([np.empty(0), *(made.decided(made.scores(rows.take(table, t)))[0] for t in parts)])
     margins, predicted = np.empty(order.size), np.empty(order.size, np.int8)
     stream.predict_rounds(
         session.dataset.rows, order, made.learner, made.head["theta"], 0, order.size, margins, predicted

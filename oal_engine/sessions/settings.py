@@ -14,6 +14,7 @@ from ..datasets.prior import Prior
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy, strategy
 from ..kernel.parameters import Values
+from ..output.tables import SKIPPED
 from ..store import Row, Store
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
@@ -92,7 +93,7 @@ class Settings:
     @cached_property
     def answers(self) -> dict[int | None, str | None]:
         """The name of every possible answer, of a skip, and of no answer yet (None)."""
-        return self.names | {SKIP: "skipped", None: None}
+        return self.names | {SKIP: SKIPPED, None: None}
 
     @cached_property
     def weights(self) -> metrics.Weights:

@@ -271,12 +271,14 @@ def labelled(ok, numbers):
 
 
 def test_export(ok, labelled, tmp_path):
-    """Every question with its label, margin, probability, times and annotator, the same in both formats."""
+    """Every question with its numbers, label, margin, probability, times and annotator, the same in both formats, which
+    are imported again without options."""
     for kind in ("csv", "jsonl"):
         assert "" == ok("export", labelled.id, "--format", kind, "--out", tmp_path / f"out.{kind}")
         assert (tmp_path / f"out.{kind}").read_bytes().decode() == ok("export", labelled.id, "--format", kind)
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert list(LABELS) == list(lines[0])
+    own = [name for name in LABELS if name != "text"]
+    assert [*own[:5], *labelled.dataset.feature_names, *own[5:]] == list(lines[0])
     assert [(1, 1, "Yes"), (2, None, "skipped"), (3, None, None)] == [
         (line["number"], line["label"], line["class"]) for line in lines
     ]
@@ -306,6 +308,9 @@ def test_export(ok, labelled, tmp_path):
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     assert [{key: "" if value is None else str(value) for key, value in line.items()} for line in lines] == table
+    for kind in ("csv", "jsonl"):
+        said = ok("import", tmp_path / f"out.{kind}", "--name", f"again {kind}")
+        assert f"again {kind}: 3 items (1 positive, 0 negative, 2 unlabelled).\n" in said
 
 
 def test_labels_are_added_to_a_budget(ok, run, labelled):

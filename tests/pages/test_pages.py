@@ -350,6 +350,49 @@ def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
     assert [] == store.datasets()
 
 
+YEARS = "1999,2000,2001\n" + "".join(f"{k},{'?' if k == 7 else k % 5},{k % 37}\n" for k in range(40))
+MESSAGES = "id,text,label\n" + "".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}\n" for k in range(40))
+
+
+def pasted(content):
+    """Home, where a table is pasted."""
+    at = run("home.py")
+    at.text_area(key="pasted-0").set_value(content)
+    at.button(key="paste").click().run()
+    assert not at.exception
+    return at
+
+
+def test_home_asks_what_is_doubtful_as_the_data_page_does(store):
+    """Nothing is kept before the layout is said; then cells without numbers are asked about, and the form of a new
+    session opens with the file."""
+    at = pasted(YEARS)
+    question = "The first row of Pasted texts.txt counts from 1999 to 2001: say whether it names the columns."
+    assert (question, []) == (at.radio(key="own-doubt-header").label, store.datasets())
+    at.radio(key="own-doubt-header").set_value("--no-header").run()
+    assert "header no" in words(at)
+    at.button(key="own-import").click().run()
+    assert "say what becomes of them." in words(at)
+    at.radio(key="missing").set_value("zero").run()
+    at.button(key="own-import").click().run()
+    assert not at.exception
+    (row,) = store.datasets()
+    assert (41, 3, row["id"]) == (
+        row["items"], datasets.Dataset(store, row["id"]).named, at.selectbox(key="new-dataset").value
+    )  # fmt: skip
+
+
+def test_home_asks_what_labels_mean(store):
+    """Words that could mean anything are asked about, and are labels by the answer; known ones are not asked about."""
+    at = pasted(MESSAGES)
+    assert [] == store.datasets()
+    at.text_input(key="positive").set_value("spam").run()
+    at.button(key="own-import").click().run()
+    assert not at.exception
+    pasted(MESSAGES.replace("spam", "1").replace("ham", "0"))
+    assert [(10, 30)] * 2 == [(row["positives"], row["negatives"]) for row in store.datasets()]
+
+
 def test_names_are_never_markup(store, texts):
     """A name that holds HTML is shown as it is written."""
     create(store, texts, "PAA-I", name="<script>alert(1)</script>")
@@ -362,9 +405,7 @@ def test_names_are_never_markup(store, texts):
 def test_data_is_imported_from_a_path(store, tmp_path):
     """The columns of a file are guessed, and it becomes a data set."""
     path = tmp_path / "messages.csv"
-    path.write_text(
-        "id,text,label\n" + "\n".join(f"{k},hello word{k % 3},{'spam' if k % 4 == 0 else 'ham'}" for k in range(40))
-    )
+    path.write_text(MESSAGES)
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -380,7 +421,7 @@ def test_data_is_imported_from_a_path(store, tmp_path):
 def test_what_is_doubtful_about_a_file_is_asked(store, tmp_path):
     """Nothing can be imported before the answer; then cells without numbers are asked about, and both are kept."""
     path = tmp_path / "years.csv"
-    path.write_text("1999,2000,2001\n" + "".join(f"{k},{'?' if k == 7 else k % 5},{k % 37}\n" for k in range(40)))
+    path.write_text(YEARS)
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -535,6 +576,25 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     assert "Added last: 100.0% of the words are new to the vocabulary; 16.7% at the import." == said
     assert ["items 21 to 21, 100.0% new words", "items 1 to 20, 16.7% new words"] == [each[12:] for each in listed]
     assert 21 == store.dataset("texts")["items"]
+
+
+def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
+    """As for an import, the format, the encoding and what is doubtful can be said, and the rows are shown."""
+    path = tmp_path / "years.csv"
+    path.write_text("c1,c2,c3\n" + YEARS.partition("\n")[2].replace("?", "0"))
+    datasets.import_file(store, path, "years")
+    path.write_text("3000,3001,3002\n" + "".join(f"{k + 3000},{k % 5},{k % 37}\n" for k in range(40)))
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="kind").set_value("Add to existing").run()
+    at.segmented_control(key="more-way").set_value(SERVER).run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    assert "append" not in [button.key for button in at.button]
+    at.radio(key="more-doubt-header").set_value("--no-header").run()
+    assert ["c1", "c2", "c3"] == list(at.dataframe[0].value.columns)
+    at.button(key="append").click().run()
+    assert not at.exception
+    assert "years: appended 41" in words(at)
+    assert at.text_input(key="more-path1").value == ""
 
 
 def test_a_data_set_in_use_cannot_be_removed(store, texts):

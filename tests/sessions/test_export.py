@@ -66,7 +66,7 @@ def written(table, kind):
 
 def table(opened, what):
     if what == "labels":
-        return export.labels(opened.store, opened.id)
+        return export.labels(opened.store, opened.id)[0]
     return export.TABLES[what](opened, True)[0]
 
 
@@ -89,6 +89,102 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
     assert {} == items.skipped
 
 
+def table_file(path):
+    """A table of numbers with names that an export has, or a spreadsheet computes, and with further columns."""
+    lines = ["margin,=1+1,height,text,features,label,year,title", *(
+        f"{k / 7!r},{-k},{1e100 / (k + 1)!r},{k % 3},{-1 / (k + 3)!r},{k % 2},{2000 + k},=A {k}" for k in range(30)
+    )]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n")
+    return formats.Columns(label="label", features=("margin", "=1+1", "height", "text", "features"))
+
+
+def sparse_file(path):
+    """Lines of numbered columns from 0 on, of which only the first and the last item have the ends."""
+    middle = [f"{(k % 2) * 2 - 1} {k}:{k / 3!r} {k + 7}:-{k / 9!r}" for k in range(1, 29)]
+    path.write_text("\n".join(["1 0:0.5 3:2", *middle, "-1 1:1 400:1e-300"]) + "\n")
+
+
+def array_file(path):
+    """A table without names, and without labels."""
+    with path.open("wb") as file:
+        np.save(file, np.random.default_rng(1).normal(size=(30, 300)))
+
+
+FILES = {"a.csv": table_file, "a.svmlight": sparse_file, "a.npy": array_file}
+
+
+@pytest.mark.parametrize("kind", tables.FORMATS)
+@pytest.mark.parametrize("name", FILES)
+def test_numbers_come_back_as_they_are(tmp_path, name, kind):
+    """What is exported of a session over numbers is imported again without a word: ids, labels and every bit of the
+    numbers under their names, and what is kept with the items."""
+    store, file = Store(tmp_path / "studio.db"), tmp_path / name
+    columns = FILES[name](file)
+    data = datasets.Dataset(store, datasets.import_file(store, file, "numbers", columns)[0])
+    opened = Session(store, create(store, "numbers", learner="pa-i", rule="all", budget=100, shuffled=True))
+    for k in range(20):
+        say(opened, SKIP if k == 5 else 1 - 2 * (k % 2))
+    renamed = {each: f"item_{each}" for each in ("margin", "text", "features")}
+    for what in ("labels", "decisions", "predictions", "positives"):
+        out = tmp_path / f"{what}.{kind}"
+        export.export(store, opened.id, what, kind, out, texts=True)
+        again = datasets.Dataset(store, datasets.import_file(store, out, what)[0])
+        order = [int(row["position"]) for row in read(kind, out.read_bytes())]
+        assert [renamed.get(each, each) for each in data.feature_names] == again.feature_names
+        numbers = [data.numbers.of_item(position) for position in order]
+        assert [[*map(bytes, each)] for each in numbers] == [
+            [*map(bytes, again.numbers.of_item(k))] for k in range(len(order))
+        ]
+        assert type(data.rows) is type(again.rows)
+        items = [again.item(k) for k in range(len(order))]
+        assert [data.item(position)["id"] for position in order] == [item["id"] for item in items]
+        answers = {entry.item: entry.label for entry in opened.history}
+        assert [answers.get(position) or 0 for position in order] == [item["y"] for item in items]
+        kept = [store.details(data.id, [position]).get(position) for position in order]
+        assert data.details == again.details[len(again.details) - len(data.details) :]
+        for k, words in enumerate(kept):
+            assert words is None or words == store.details(again.id, [k])[k][-len(words) :]
+
+
+def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
+    """Decisions of a whole stream in its order are imported as the file was: each bit of each row is the same."""
+    store = Store(tmp_path / "studio.db")
+    for name, make in FILES.items():
+        columns = make(tmp_path / name)
+        data = datasets.Dataset(store, datasets.import_file(store, tmp_path / name, name, columns)[0])
+        opened = Session(store, create(store, name, learner="pa-i", rule="all", budget=100))
+        while opened.place.asked:
+            say(opened, 1)
+        for kind in tables.FORMATS:
+            out = tmp_path / f"out.{kind}"
+            export.export(store, opened.id, "decisions", kind, out, texts=True)
+            again = datasets.Dataset(store, datasets.import_file(store, out, f"{name} {kind}")[0])
+            same = [datasets.fingerprint(each.rows, np.zeros(0), ()) for each in (data, again)]
+            assert same[0] == same[1]
+
+
+def test_an_export_without_its_items_says_so(store, tmp_path):
+    """Decisions without texts or numbers are no items, whatever numbers they have."""
+    opened = begin(store)
+    say(opened, 1)
+    export.export(store, opened.id, "decisions", "csv", tmp_path / "out.csv")
+    with pytest.raises(formats.DataError, match=r"^out\.csv was exported without its texts or numbers: .*--texts"):
+        formats.read(tmp_path / "out.csv")
+
+
+def test_labels_are_exported_where_the_numbers_cannot_be_read(tmp_path):
+    """A session whose rows are lost keeps its labels, and the export says what it lacks."""
+    store = Store(tmp_path / "studio.db")
+    array_file(tmp_path / "a.npy")
+    datasets.import_file(store, tmp_path / "a.npy", "lost")
+    opened = Session(store, create(store, "lost", learner="pa-i", rule="all", budget=100))
+    say(opened, 1)
+    (opened.dataset.folder / "numbers.npy").unlink()
+    sentence = export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")
+    assert sentence.startswith("Written without the numbers of the items: the rows of the data set lost cannot be read")
+    assert [1, None] == [row["label"] for row in read("jsonl", (tmp_path / "out.jsonl").read_bytes())]
+
+
 @pytest.mark.parametrize("what", export.TABLES)
 def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
     """No text begins with a character that starts a formula in a spreadsheet, and numbers stay numbers."""
@@ -106,7 +202,7 @@ def test_an_import_knows_every_table_that_is_written_here(store, data):
     """Each table begins with columns by which an import recognises it, to remove the apostrophes before formulas."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
     exported = [table(opened, what) for what in export.TABLES if not (opened.multiclass and what == "positives")]
-    exported.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], {}))
+    exported.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], [], {}))
     assert [] == [list(each.columns) for each in exported if tuple(each.columns)[:5] not in tables.HEADS]
 
 
@@ -169,7 +265,42 @@ def test_decisions_are_those_of_every_round(store):
     assert [f"i{row['position']}" for row in rows] == [row["id"] for row in rows]
 
 
-@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
+@pytest.mark.parametrize("kind", tables.FORMATS)
+def test_classes_come_back_by_their_names(store, tmp_path, kind):
+    """Each of several classes is imported again without a word; what was skipped or waits has none."""
+    opened = begin(store, "classes", "auto-classes")
+    for k in range(20):
+        say(opened, SKIP if k == 5 else 1 + k % 4)
+    expected = {opened.dataset.item(entry.item)["id"]: "-abcd"[entry.label or 0] for entry in opened.history}
+    for what in ("labels", "decisions", "predictions"):
+        export.export(store, opened.id, what, kind, tmp_path / f"out.{kind}", texts=True)
+        items = formats.read(tmp_path / f"out.{kind}")
+        assert tuple("abcd") == items.classes
+        made = {id: ("-", *items.classes)[y] for id, y in zip(items.ids, items.y.tolist())}
+        assert made == dict.fromkeys(items.ids, "-") | expected
+
+
+def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
+    """A cell of entries that cannot be read costs its line alone."""
+    opened = begin(store)
+    for _ in range(20):
+        say(opened, truth(opened))
+    export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    for line, cell in zip(lines[3:], (None, "", "1:2 3", "1:0 x:1", "1:0\n2:0 9:1", "1:0 2:nan", 5)):
+        line["features"] = cell
+    (tmp_path / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    items = formats.read(tmp_path / "out.jsonl")
+    assert {"broken line": (5, 4), "non-finite row": (1, 9)} == items.skipped
+    kept = [line["id"] for k, line in enumerate(lines) if k not in (3, 4, 5, 6, 8, 9)]
+    assert kept == items.ids
+    ends = items.vectors[[3]].toarray().ravel().tolist()
+    assert ([0] * 8 + [1], 9) == (ends, len(items.feature_names))
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [
+    ("sparse", "PAA-I"), ("classes", "MPAA-I"), ("classes", "auto-classes"), ("dense", "PAA-I"),
+])  # fmt: skip
 def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
     """Every item is listed once, by falling margin, pushed ones first, and with its label if it was answered."""
     opened = begin(store, data, algorithm, shuffled=True)

@@ -175,6 +175,8 @@ def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp
     for kind, reader in read.items():
         assert [row["margin"] for row in predictions] == reader(tmp_path / f"out.{kind}")["margin"].tolist()
     assert stdout == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+    others = [None if suffix == "txt" else str(k) for k in range(50)]
+    assert others == [row.get("other") for row in predictions]
 
 
 @pytest.mark.slow
@@ -186,9 +188,10 @@ def test_predict_follows_a_pipe_line_by_line(tweets, file):
     ) as process:
         own = margins(tweets, tweets.dataset.rows)
         for k, text in enumerate(texts_of(tweets, 3)):
-            process.stdin.write(json.dumps({"text": text}).encode() + b"\n")
+            process.stdin.write(json.dumps({"text": text, "year": k}).encode() + b"\n")
             process.stdin.flush()
-            assert own[k, 0] == json.loads(process.stdout.readline())["margin"]
+            row = json.loads(process.stdout.readline())
+            assert (own[k, 0], str(k)) == (row["margin"], row["year"])
         stdout, stderr = process.communicate(b'{"text": ""}\nno json\n')
     assert (0, b"") == (process.returncode, stdout)
     assert b"skipped 1 empty text (line 4), 1 broken line (line 5)\n" == stderr
@@ -287,6 +290,26 @@ def test_columns_are_matched_by_name(table, predict):
     assert "error: short.csv has no column 'age, years'; its columns are id, b, c, d.\n" == stderr
 
 
+def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, predict):
+    """Words, numbers and links come out as they do in other exports, what is called like a prediction with another
+    name; on request the numbers of the model stand before them."""
+    _, folder = table
+    rows = [
+        {"id": "a", "age, years": 1, "b": 2.5, "c": -3, "d": 0, "margin": "=1+1", "url": "https://x.org", "year": 2019},
+        {"id": "b", "age, years": 1, "b": 2, "c": 3, "d": 0.125, "margin": "", "year": None, "more": "x"},
+    ]
+    (folder / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, stdout, stderr = predict(folder / "new.jsonl", "--json", "--texts", using=folder / "m.gz")
+    assert (0, "") == (code, stderr)
+    made = [json.loads(line) for line in stdout.splitlines()]
+    own = ["line", "id", "margin", "predicted", "predicted_class", "probability"]
+    assert [*own, "age, years", "b", "c", "d", "item_margin", "url", "year", "more"] == list(made[0])
+    assert [["=1+1", "https://x.org", "2019", None], [None, None, None, "x"]] == [[*row.values()][-4:] for row in made]
+    assert [[1, 2.5, -3, 0], [1, 2, 3, 0.125]] == [[*row.values()][6:10] for row in made]
+    code, stdout, _ = predict(folder / "new.jsonl", using=folder / "m.gz")
+    assert ["a", "'=1+1"] == [next(csv.DictReader(io.StringIO(stdout)))[name] for name in ("id", "item_margin")]
+
+
 def test_waves_are_kept(table, tmp_path):
     """A file names the columns alone, gives rows their waves, and is the same file when it is read and written."""
     opened, folder = table
@@ -324,11 +347,16 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
 
     expected = margins(opened, rows.as_rows(datasets.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
     for name, matrix in (("same", X), ("wide", wide)):
-        code, stdout, stderr = predict(written(name, matrix), using=tmp_path / "m.gz")
+        code, stdout, stderr = predict(written(name, matrix), "--texts", using=tmp_path / "m.gz")
         assert (0, "") == (code, stderr)
-        assert expected == pytest.approx(
-            [float(row["margin"]) for row in csv.DictReader(io.StringIO(stdout))], rel=1e-12
-        )
+        made = [*csv.DictReader(io.StringIO(stdout))]
+        assert expected == pytest.approx([float(row["margin"]) for row in made], rel=1e-12)
+        if suffix == "npy":
+            numbers = [[float(row[column]) for column in fitted.names] for row in made]
+        else:
+            cells = [[each.split(":") for each in row["features"].split()] for row in made]
+            numbers = [[dict(row).get(column, 0) for column in fitted.names] for row in cells]
+        assert np.array_equal(X, np.array(numbers, float))
     code, stdout, stderr = predict(written("short", short), using=tmp_path / "m.gz")
     if suffix == "npy":
         assert (1, "", f"error: the model needs {len(fitted.names)} columns. Got 3.\n") == (code, stdout, stderr)

@@ -519,7 +519,7 @@ def test_an_answer_is_one_of_the_classes(store):
     for label in (3, SKIP, 1):
         say(opened, label)
     place = list(export.LABELS).index("class")
-    assert ["c", "skipped", "a", None] == [row[place] for row in export.labels(store, opened.id).rows]
+    assert ["c", "skipped", "a", None] == [row[place] for row in export.labels(store, opened.id)[0].rows]
 
 
 def test_the_learner_never_sees_the_labels_of_the_data(store):

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import details, formats
 from oal_engine.output import tables
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import bundle, export, look_back
@@ -176,11 +176,26 @@ def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_pa
     assert (tmp_path / "out.csv").read_text().splitlines()[0].endswith(",annotator,'=1+1")
 
 
+def test_many_further_columns_come_back(store, tmp_path):
+    """As many columns as are kept with an item are imported again from an export, beside those of the session."""
+    names = [f"more {k}" for k in range(details.MOST)]
+    lines = [",".join(["id", "text", "label", *names])]
+    lines += [",".join([f"i{k}", f"word{k % 2} some", str(k % 2), *(f"{k} {n}" for n in names)]) for k in range(6)]
+    (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")
+    dataset = datasets.import_file(store, tmp_path / "many.csv", "many", min_df=1)[0]
+    opened = Session(store, create(store, dataset, learner="pa-i", rule="all"))
+    export.export(store, opened.id, "labels", "csv", tmp_path / "out.csv")
+    again = formats.read(tmp_path / "out.csv")
+    assert tuple(names) == again.columns.details[-len(names) :]
+    assert [f"0 {name}" for name in names] == json.loads(again.details[0])[-len(names) :]
+
+
 def test_an_export_without_tags_or_further_columns_is_as_before(store):
     """No table gets a column that has nothing to say."""
     opened = begin(store)
     say(opened, POSITIVE)
-    assert list(export.LABELS) == list(export.labels(store, opened.id).columns)
+    own = ["features" if name == "text" else name for name in export.LABELS]
+    assert own == list(export.labels(store, opened.id)[0].columns)
     assert list(export.DECISIONS) == list(export.decisions(opened)[0].columns)
 
 
