@@ -202,7 +202,7 @@ class Row(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """A row whose squared norm is known: several learn it."""
+    """A row whose squared norm is known, for several settings to learn it."""
 
     rows: Rows
     i: int

@@ -68,7 +68,7 @@ class Question(NamedTuple):
     predicted: int
 
 
-MOST_COLUMNS = 2**17  # of rows that settings pass over together: each of their arrays takes 32 MB or less
+MOST_COLUMNS = 2**17  # of rows that settings share a pass over: an array of 32 settings takes 32 MB
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # of a Question that there is not
 
 
@@ -324,7 +324,7 @@ def replay(
     """
     visits = checked_order(order, rows)
     rounds = visits.size
-    budget = plan.budget if plan else _labels(budget, rounds)
+    budget = _labels(plan.budget if plan else budget, rounds)
     truth = _checked_labels(y, learner)
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
     curve = np.array([empty(classes(learner))] * marks.size)
@@ -389,7 +389,7 @@ class Pass(NamedTuple):
 
 @njit(**COMPILE)
 def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, variances, asked, counts):
-    is_open = budget > 0
+    asking = budget > 0
     for t in range(order.size):
         prefetch(rows, order, t)
         i = order[t]
@@ -397,32 +397,29 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, varian
         for s in range(0, margins.size, LANES):
             some = lanes(parts.learner, s)
             write_lanes(margins, s, margin(some, x))
-            if is_open and needs_variance(parts.rule):
+            if asking and needs_variance(parts.rule):
                 write_lanes(variances, s, variance(some, x))
         waiting = False
         for s in range(spent.size):
             one = setting(parts, s)
             theta = one.objective.theta
             asked[s] = 0
-            if is_open and spent[s] < budget:
+            if asking and spent[s] < budget:
                 rho = _rho(one.objective)
                 asked[s] = u < probability(one.rule, one.learner, x, margins[s], variances[s], rho, theta, t + 1)
                 waiting |= asked[s] > 0
             a, b = count_index(one.learner, 1 if margins[s] >= theta else -1, y[i])
             counts[s, a, b, asked[s]] += 1
         if waiting:
-            is_open = False
+            asking = False
             for s in range(spent.size):
                 if asked[s]:
                     one, p = setting(parts, s), margins[s]
-                    spent[s] += 1
-                    v = variances[s] if needs_variance(one.rule) else variance(one.learner, x)
                     predicted = 1 if p >= one.objective.theta else -1
-                    _learn(
-                        x, t, p, predicted, one.learner, one.rule, one.objective, one.average, v, float(y[i]),
-                        spent[s] == budget,
-                    )  # fmt: skip
-                is_open |= spent[s] < budget
+                    v = variances[s] if needs_variance(one.rule) else variance(one.learner, x)
+                    spent[s] += 1
+                    _learn(x, t, p, predicted, *one, v, float(y[i]), spent[s] == budget)
+                asking |= spent[s] < budget
 
 
 def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
