@@ -414,11 +414,12 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, varian
             asking = False
             for s in range(spent.size):
                 if asked[s]:
-                    one, p = setting(parts, s), margins[s]
-                    predicted = 1 if p >= one.objective.theta else -1
-                    v = variances[s] if needs_variance(one.rule) else variance(one.learner, x)
+                    learner, rule, objective, average = setting(parts, s)
+                    p, predicted = margins[s], 1 if margins[s] >= objective.theta else -1
+                    v = variances[s] if needs_variance(rule) else variance(learner, x)
                     spent[s] += 1
-                    _learn(x, t, p, predicted, *one, v, float(y[i]), spent[s] == budget)
+                    last = spent[s] == budget
+                    _learn(x, t, p, predicted, learner, rule, objective, average, v, float(y[i]), last)
                 asking |= spent[s] < budget
 
 
