@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -287,6 +288,27 @@ def compared(job, workers, aim, folder, count):
                seconds * workers / kernel, aim, f"{seconds:.1f} s, {kernel:.1f} s")  # fmt: skip
 
 
+def tunes(folder, count, _):
+    if not comparisons.A9A.exists():
+        return
+    permutations = 20 if count >= 1_000_000 else 2
+    values = comparisons.SPECIFICATION | {"permutations": permutations, "tune": "hindsight", "points": 1}
+    spec, store = experiments.specification(values), Store(folder / "tuning.db")
+    lines, seconds = {}, {}
+    for how, pays in (("one by one", inf), ("together", 0)):
+        experiments.PAYS = pays
+        lines[how], seconds[how] = comparisons.timed(spec, store, "threads", 1)
+    if not np.array_equal(*(each.counts for (each,) in lines.values())) or not all(
+        one.trials == other.trials for one, other in zip(*lines.values())
+    ):
+        raise SystemExit("settings together and one by one do not agree.")
+    yield Line(
+        f"tuning: 121 settings x {permutations} orders of a9a", f"{121 * permutations:,} single replays",
+        seconds["one by one"] / seconds["together"], 3,
+        f"{seconds['together']:.1f} s, {seconds['one by one']:.1f} s", True,
+    )  # fmt: skip
+
+
 # Rounds on real rows
 
 
@@ -334,6 +356,7 @@ JOBS: dict[str, Callable] = {
     "append": appends,
     "acknowledged": acknowledged,
     "compare": compares,
+    "tuning": tunes,
     "rounds": rounds,
 }
 

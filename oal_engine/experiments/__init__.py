@@ -9,9 +9,11 @@ import hashlib
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -37,7 +39,20 @@ from .specifications import (
     settings,
     specification,
 )
-from .tuned_runs import FOLDS, Result, RowSource, TunedRun, asked_of, evaluate, job_key, replayed, weights_of
+from .tuned_runs import (
+    FOLDS,
+    Job,
+    Result,
+    RowSource,
+    TunedRun,
+    asked_of,
+    evaluate,
+    job_key,
+    replayed,
+    replayed_together,
+    streamed,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -48,6 +63,8 @@ Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]
 Show: TypeAlias = Callable[[list[Result]], object]
 
 CHUNK = 16  # replays that are sent to a worker together, at most
+PASS = 32  # settings of one pass over the rows, at most
+PAYS = 50_000_000  # rounds of an algorithm that take as long as compiling what runs several settings in one pass
 KEEP_EVERY = 1.0  # seconds between two writes of what is finished: a kill loses the work of two at most
 AHEAD = 128  # chunks that are with the workers before another run begins
 
@@ -236,6 +253,9 @@ def _drive(
     workers: dict[Future[list[np.ndarray]], tuple[int, list[str]]] = {}  # what is out
     finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()  # what is back
     total, done = sum(each.work() for each in planned), 0
+    rounds: Counter[str] = Counter()
+    for each in planned:
+        rounds[each.algorithm] += each.work() * each.source.rounds
 
     def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
         """Send a run the counts that it waits for, and hand what it asks for next to the workers."""
@@ -251,10 +271,10 @@ def _drive(
         new = {key: job for key, job in zip(keys[number], jobs) if key not in known}
         done += len(jobs) - len(new)
         missing[number] = set(new)
-        size = min(CHUNK, 1 + len(new) // CHUNK)  # few replays are spread over all workers
-        for start in range(0, len(new), size):
-            chunk = list(new)[start : start + size]
-            future = executor.submit(replayed, source, [new[key] for key in chunk])
+        together = jobs[0].points == 1 and rounds[planned[number].algorithm] >= PAYS and planned[number].together
+        work, chunks = (replayed_together, _passes) if together else (replayed, _chunks)
+        for chunk in chunks(new):
+            future = executor.submit(work, source, [new[key] for key in chunk])
             workers[future] = number, chunk
             future.add_done_callback(finished.put)
         if not new:
@@ -288,6 +308,21 @@ def _drive(
         for future in workers:
             future.cancel()
     return [results[number] for number in range(len(planned))]
+
+
+def _chunks(jobs: Mapping[str, Job]) -> list[list[str]]:
+    """The keys of replays that are sent to a worker together; few are spread over all workers."""
+    return _cut(list(jobs), min(CHUNK, 1 + len(jobs) // CHUNK))
+
+
+def _passes(jobs: Mapping[str, Job]) -> list[list[str]]:
+    """The same, of those that share a pass over the rows."""
+    streams = groupby(jobs, lambda key: streamed(jobs[key]))
+    return [some for _, keys in streams for some in _cut(list(keys), PASS)]
+
+
+def _cut(keys: list[str], size: int) -> list[list[str]]:
+    return [keys[start : start + size] for start in range(0, len(keys), size)]
 
 
 # ---- Comparisons that are kept

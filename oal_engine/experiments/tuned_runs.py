@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import inf, prod
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -19,7 +19,9 @@ from .. import __version__
 from ..datasets import mapped, relabelled
 from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import Strategy
+from ..kernel.learners import LEARNERS
 from ..kernel.parameters import Parameter
+from ..kernel.query_rules import spreads
 from ..kernel.rows import Rows
 from .replays import certain
 from .specifications import ESTIMATES, FREE, Grid, Setting, Specification, chosen, outlined, settings, smoothing
@@ -31,6 +33,7 @@ Trial: TypeAlias = list[Any]  # a setting and its criterion
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
 STEPS = 12  # of the bisection that scales it
+FEWEST = 4  # settings of a pass: fewer are as fast one by one
 
 
 # ---- Replays, wherever they run
@@ -128,17 +131,38 @@ def replayed(source: RowSource, jobs: Iterable[Job]) -> list[np.ndarray]:
     return [_replayed(*opened(source), len(source.distinct_classes), known, job) for job in jobs]
 
 
+def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
+    """As `replayed`, in one pass over the rows; the jobs are of settings that share one, with their last counts."""
+    if len(jobs) < FEWEST:
+        return replayed(source, jobs)
+    (table, y), (kind, seed), first = opened(source), jobs[0].part, jobs[0]
+    done = stream.replay_settings(
+        table, y, order(y.size, first.part), [_fresh(table, 0, dict(source.prior), job) for job in jobs],
+        budget=first.budget, seed=seed, averaged=first.average,
+        held=folds(y.size, seed)[1] if kind == "held" else None,
+    )  # fmt: skip
+    return list(done.counts[:, None])
+
+
+def streamed(job: Job) -> Job:
+    """What the settings of one pass have in common."""
+    return job._replace(learner_parameters={}, rule_parameters={}, rho=0.0, ratio=0.0, theta=0.0)
+
+
+def _fresh(table: Rows, classes: int, prior: Mapping[int, float], job: Job) -> tuple[Any, Any, stream.Objective]:
+    """The learner, the rule and the objective that a job begins with."""
+    strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
+    learner, rule = strategy.build(table.columns, classes)
+    if prior:
+        stream.begin_with(learner, prior)
+    return learner, rule, stream.objective(job.theta, job.rho, job.ratio)
+
+
 def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, float], job: Job) -> np.ndarray:
     visits, seed = order(y.size, job.part), job.part[1]
-    strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
     points = min(job.points, visits.size)
     marks = np.linspace(0, visits.size, points + 1).astype(np.int64)[1:]
-
-    def fresh() -> tuple[Any, ...]:
-        learner, rule = strategy.build(table.columns, classes)
-        if prior:
-            stream.begin_with(learner, prior)
-        return learner, rule, stream.objective(job.theta, job.rho, job.ratio)
+    fresh = partial(_fresh, table, classes, prior, job)
 
     def plan() -> spending.Plan | None:
         return spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters, floor=job.floor)
@@ -274,6 +298,13 @@ class TunedRun:
         scaled = max(1, tried) * STEPS if self.spec.hit else 0
         floors = self.spec.floor > 0 and not self.spec.held_out
         return (tried + scaled) * len(self.tried) + (1 + floors) * len(self.shown)
+
+    @cached_property
+    def together(self) -> bool:
+        """Whether the settings that it tries share a pass over the rows."""
+        strategy = chosen(self.algorithm)
+        tries = self.spec.tune != "none" and not self.spec.floor and not spreads(strategy.rule)
+        return tries and stream.share_a_pass(LEARNERS[strategy.learner], opened(self.source)[0])
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
         """The replay of a setting over a part, with the counts at so many marks; without a limit of labels if asked."""

@@ -201,6 +201,17 @@ class Row(NamedTuple):
     i: int
 
 
+class MeasuredRow(NamedTuple):
+    """A row whose squared norm is known, for several settings to learn it."""
+
+    rows: Rows
+    i: int
+    xx: float
+
+    def squared(self):
+        return self.xx
+
+
 @njit(**INLINE)
 def _term(w, rows, i, k, squares):
     j, x_j = entry(rows, i, k)
@@ -274,10 +285,7 @@ def add(w, a, x):
     row_add(x.rows, x.i, w, a)
 
 
-@njit(**INLINE)
-def squared(x):
-    """x.x, the squared norm of a row."""
-    return row_squared(x.rows, x.i)
+squared = method("squared", lambda x: row_squared(x.rows, x.i))  # x.x, the squared norm of a row
 
 
 def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:

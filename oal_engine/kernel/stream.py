@@ -4,7 +4,7 @@ A session with a person, a replay and a grid of replays all run these functions.
 of (seed, t): a run can be resumed anywhere, and every rule sees the same chances.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from .learners import (
     classes,
     count_index,
     dense_update,
+    margin,
     predict,
     put,
     score,
@@ -30,8 +31,9 @@ from .learners import (
 )
 from .metrics import empty
 from .query_rules import needs_variance, observe, probability
-from .rows import Row, Rows, add, entry, length, prefetch, read_only, span
+from .rows import MeasuredRow, MixedRows, Row, Rows, add, entry, length, prefetch, read_only, span, squared
 from .spending import Plan, chances, is_open, spend, teaches
+from .stacks import LANES, lanes, setting, stacked, write_lanes
 
 COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
 
@@ -66,6 +68,7 @@ class Question(NamedTuple):
     predicted: int
 
 
+MOST_COLUMNS = 2**17  # of rows that settings share a pass over: an array of 32 settings takes 32 MB
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # of a Question that there is not
 
 
@@ -321,21 +324,15 @@ def replay(
     """
     visits = checked_order(order, rows)
     rounds = visits.size
-    budget = plan.budget if plan else rounds if budget is None else int(budget)
-    if budget < 0:
-        raise ValueError(f"budget must be >= 0. Got {budget}.")
-    known, given = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
-    whole = (given >= known[0]) & (given <= known[-1]) & (given == given.astype(np.int8)) & (given != 0)
-    if not whole.all():
-        allowed = f"{known[0]} {'to' if classes(learner) else 'or'} {known[-1]}"
-        raise ValueError(f"a replay needs a label {allowed} for every row. Got {given[~whole].min()}.")
+    budget = _labels(plan.budget if plan else budget, rounds)
+    truth = _checked_labels(y, learner)
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
     curve = np.array([empty(classes(learner))] * marks.size)
     questions = np.zeros((min(budget, rounds) if log else 0, 3))
     decided = np.zeros((len(questions), 2), np.int8)
     start = perf_counter()
     queried = _replay(
-        rows, read_only(y, np.int8), visits, learner, rule, objective,
+        rows, truth, visits, learner, rule, objective,
         average(learner, averaged), seed, budget, plan or True, marks, questions, decided, curve,
     )  # fmt: skip
     seconds = perf_counter() - start
@@ -350,3 +347,114 @@ def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
             f"an order must hold row numbers from 0 to {length(rows) - 1}. Got {order.min()} to {order.max()}."
         )
     return order
+
+
+def _labels(budget: int | None, rounds: int) -> int:
+    """How many labels may be asked."""
+    if budget is not None and budget < 0:
+        raise ValueError(f"budget must be >= 0. Got {budget}.")
+    return rounds if budget is None else int(budget)
+
+
+def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
+    """Labels as the kernel takes them: one that the learner knows for every row."""
+    known, given = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
+    whole = (given >= known[0]) & (given <= known[-1]) & (given == given.astype(np.int8)) & (given != 0)
+    if not whole.all():
+        allowed = f"{known[0]} {'to' if classes(learner) else 'or'} {known[-1]}"
+        raise ValueError(f"a replay needs a label {allowed} for every row. Got {given[~whole].min()}.")
+    return read_only(y, np.int8)
+
+
+# ---- Several settings in one pass over the rows
+
+
+class Parts(NamedTuple):
+    """What changes in a replay, or, stacked, in those of several settings."""
+
+    learner: Learner
+    rule: NamedTuple
+    objective: Objective
+    average: Average
+
+
+class Pass(NamedTuple):
+    """What a pass gives of each setting: the table of counts (settings, ...), the labels spent, and the parts as they
+    ended, stacked."""
+
+    counts: np.ndarray
+    queried: np.ndarray
+    parts: Parts
+
+
+@njit(**COMPILE)
+def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, variances, asked, counts):
+    asking = budget > 0
+    for t in range(order.size):
+        prefetch(rows, order, t)
+        i = order[t]
+        x, u = MeasuredRow(rows, i, squared(Row(rows, i))), draw(seed, t)
+        for s in range(0, margins.size, LANES):
+            some = lanes(parts.learner, s)
+            write_lanes(margins, s, margin(some, x))
+            if asking and needs_variance(parts.rule):
+                write_lanes(variances, s, variance(some, x))
+        waiting = False
+        for s in range(spent.size):
+            one = setting(parts, s)
+            theta = one.objective.theta
+            asked[s] = 0
+            if asking and spent[s] < budget:
+                rho = _rho(one.objective)
+                asked[s] = u < probability(one.rule, one.learner, x, margins[s], variances[s], rho, theta, t + 1)
+                waiting |= asked[s] > 0
+            a, b = count_index(one.learner, 1 if margins[s] >= theta else -1, y[i])
+            counts[s, a, b, asked[s]] += 1
+        if waiting:
+            asking = False
+            for s in range(spent.size):
+                if asked[s]:
+                    learner, rule, objective, average = setting(parts, s)
+                    p, predicted = margins[s], 1 if margins[s] >= objective.theta else -1
+                    v = variances[s] if needs_variance(rule) else variance(learner, x)
+                    spent[s] += 1
+                    last = spent[s] == budget
+                    _learn(x, t, p, predicted, learner, rule, objective, average, v, float(y[i]), last)
+                asking |= spent[s] < budget
+
+
+def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
+    """Whether settings of a learner can share a pass over the rows: its margin is the inner product of a row and its
+    weights, an update changes only those of the row, and the weights of many settings fit into memory."""
+    own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update"))
+    return not own and not isinstance(rows, MixedRows) and rows.columns <= MOST_COLUMNS
+
+
+def replay_settings(
+    rows: Rows,
+    y: ArrayLike,
+    order: ArrayLike,
+    settings: Sequence[tuple[Learner, NamedTuple, Objective]],
+    *,
+    budget: int | None = None,
+    seed: int = 0,
+    averaged: bool = False,
+    held: ArrayLike | None = None,
+) -> Pass:
+    """Run a whole stream once for several settings of a learner, a rule and an objective: the bits of a replay of each.
+
+    held: rows that are held out; the counts are those of what is then predicted of them. The others are as in `replay`.
+    """
+    visits, truth = checked_order(order, rows), _checked_labels(y, settings[0][0])
+    parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])
+    numbers = parts.learner.w.shape[1]
+    work = np.zeros(numbers), np.zeros(numbers), np.zeros(numbers, np.int64)
+    spent = np.zeros(len(settings), np.int64)
+
+    def run(visits: np.ndarray, budget: int) -> np.ndarray:
+        counts = np.zeros((len(settings), *empty(0).shape), np.int64)
+        _replay_settings(rows, truth, visits, parts, seed, budget, spent, *work, counts)
+        return counts
+
+    counts = run(visits, _labels(budget, visits.size))
+    return Pass(counts if held is None else run(checked_order(held, rows), 0), spent, parts)

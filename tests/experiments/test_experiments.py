@@ -16,7 +16,7 @@ from oal_engine.cli import main as cli
 from oal_engine.datasets import prior
 from oal_engine.experiments import replays, specifications, tuned_runs
 from oal_engine.experiments.specifications import Specification, specification
-from oal_engine.kernel import metrics
+from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.store import Store
 from tests.harness import ROOT
@@ -29,6 +29,12 @@ SEVERAL = {
     "algorithms": {"OAAL": {"delta_plus": [0.1, 1], "delta_minus": "10^-1..10^0"}, "CSOAL": {"C": [0.1, 1, 10]}},
     "budgets": [8, 20],
     "tune": "2:1",
+}
+GRIDS = {
+    "PAA-I": {"C": "10^-2..10^1", "delta": [0.1, 1, 10]},
+    "CSOAL": {"C": [0.1, 1, 10], "rho": [1, 4, "laplace"]},
+    "OA3-diag": {"eta": [0.1, 1], "alpha_p": [0.2, 0.8], "theta": [0, 0.05]},
+    "auto": {},
 }
 
 
@@ -43,6 +49,21 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(experiments, "replayed", noted)
     return keys
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Every run is large enough to share passes, of 5 settings at most; a list of how many each had."""
+    sizes, replay_settings = [], stream.replay_settings
+
+    def noted(rows, y, order, settings, **options):
+        sizes.append(len(settings))
+        return replay_settings(rows, y, order, settings, **options)
+
+    monkeypatch.setattr(stream, "replay_settings", noted)
+    monkeypatch.setattr(experiments, "PAYS", 0)
+    monkeypatch.setattr(experiments, "PASS", 5)
+    return sizes
 
 
 # The same numbers
@@ -90,6 +111,52 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
     counted.clear()
     assert never == experiments.compare(wanted, store, "stopped").as_json()
     assert [] == counted
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"tune": "2:1", "budgets": [20]},
+        {"tune": "cv", "held_out": True, "budgets": [None], "average": True},
+        {"tune": "hindsight", "budgets": [15], "average": True, "metric": "cost"},
+        {"tune": "cv", "hit": 0.3, "algorithms": {"PAA-I": {"C": "10^-2..10^2"}}},
+    ],
+)
+def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatch, values):
+    """Settings of one order share passes over the rows where the learner and the rule allow it; the result is the same
+    as that of replays one by one, which few rounds are."""
+    wanted = specification({"data": ["a", "b"], "algorithms": GRIDS, "permutations": 2, "points": 5} | values)
+    shared = experiments.compare(wanted, store, "shared").as_json()
+    assert {5} <= set(passes) <= {4, 5}
+    passes.clear()
+    monkeypatch.setattr(experiments, "PAYS", 10**9)
+    assert shared == experiments.compare(wanted, store, "one by one").as_json()
+    assert [] == passes
+
+
+def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
+    """What is known beforehand is where each setting of a pass begins."""
+    known = spec(algorithms={"PAA-I": GRIDS["PAA-I"]}, tune="2:1")
+    (run,) = experiments.planned_runs(known, experiments.sources(known, store))
+    source = run.source._replace(prior=((0, 0.5), (3, -2.0)))
+    jobs = [run.job(setting, ("tune", 1)) for setting in specifications.settings(run.grid)]
+    together, one_by_one = tuned_runs.replayed_together(source, jobs), tuned_runs.replayed(source, jobs)
+    assert [len(jobs)] == passes
+    assert np.array_equal(together, one_by_one)
+    assert not np.array_equal(together, tuned_runs.replayed(run.source, jobs))
+
+
+def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
+    """Settings that a finished pass had are kept and not run again, and the result equals that of one never stopped."""
+    wanted = specification(SEVERAL)
+    never = experiments.compare(wanted, store, "never stopped").as_json()
+    tried = sum(passes)
+    passes.clear()
+    with pytest.raises(KeyboardInterrupt):
+        experiments.compare(wanted, store, "stopped", progress=stopping(30))
+    passes.clear()
+    assert never == experiments.compare(wanted, store, "stopped").as_json()
+    assert 0 < sum(passes) < tried
 
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):

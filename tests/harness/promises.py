@@ -224,11 +224,46 @@ def replay(chosen, rho=2.0):
     return stream.replay(table, y, np.arange(80), *chosen.build(4, classes), goal, budget=30, log=True)
 
 
+def settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix=csr_array):
+    """Where several settings can share a pass over the rows, each counts, asks and learns as in a replay of its own."""
+    X, y, order = data_for(learner, seed=4)
+    table = rows.as_rows(matrix(X))
+    if not stream.share_a_pass(LEARNERS[learner], table):
+        return
+    for options in ({"budget": 30, "averaged": True}, {}):
+        done = stream.replay_settings(
+            table, y, order, [_setting(learner, rule, table.columns, k) for k in range(9)], seed=11, **options
+        )
+        for k in range(9):
+            parts = _setting(learner, rule, table.columns, k)
+            alone = stream.replay(table, y, order, *parts, seed=11, **options)
+            assert alone.counts.tolist() == done.counts[k].tolist()
+            assert alone.queried == done.queried[k]
+            for part, stacked in zip(parts, done.parts):
+                for array, several in zip(part, stacked):
+                    assert np.asarray(array).tobytes() == several[..., k].tobytes()
+
+
+def _setting(learner, rule, features, k):
+    """The parts of setting k: parameters, the threshold and what positives weigh differ."""
+
+    def values(kind):
+        numbers = {name: spec.default * 0.95**k for name, spec in parameters(kind).items()}
+        return {name: int(value) if parameters(kind)[name].whole else value for name, value in numbers.items()}
+
+    return (
+        built(learner, features, values(LEARNERS[learner])),
+        query_rules.build(rule, learner, values(QUERY_RULES[rule])),
+        stream.objective(theta=0.05 * (k % 2), rho=float(k % 3), ratio=1 + 0.1 * k),
+    )
+
+
 PROMISES = [
     it_equals_its_dense_twin,
     rows_of_one_feature_equal_the_twin,
     threads_give_the_same_bits,
     another_process_gives_the_same_bits,
+    settings_that_share_a_pass_have_the_bits_of_replays_of_each,
 ]
 
 

@@ -6,9 +6,9 @@ import pytest
 from numba import config
 from scipy.sparse import csr_array
 
-from oal_engine.kernel import query_rules, rows, spending
+from oal_engine.kernel import query_rules, rows, spending, stacks, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
-from oal_engine.kernel.learners import LEARNERS
+from oal_engine.kernel.learners import LEARNERS, adaptive
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness.promises import (
@@ -19,6 +19,7 @@ from tests.harness.promises import (
     mixed,
     replay,
     run,
+    settings_that_share_a_pass_have_the_bits_of_replays_of_each,
 )
 
 assert config.DISABLE_JIT
@@ -27,6 +28,17 @@ rows.prefetch_line = lambda array, index: None
 rows.lane_sum = lambda w, first, x, start, count, squares: sum(
     w[first + k] * float(x[start + k]) ** (1 + squares) for k in range(count)
 )
+
+
+def taken(stack, place):
+    """What is taken out of a stack: its tuples, with some settings of each array."""
+    return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
+
+
+stream.setting = taken
+stream.lanes = lambda stack, s: taken(stack, slice(s, s + stacks.LANES))
+stream.write_lanes = lambda array, s, numbers: array.__setitem__(slice(s, s + stacks.LANES), numbers)
+adaptive.sqrt = np.sqrt  # of the numbers of every lane
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 FITTING = [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
@@ -54,6 +66,14 @@ def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
 def test_steps_give_the_bits_of_a_replay(learner, rule):
     """Whoever stops at every question, and saves and loads all state, asks and learns as a replay does."""
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "learner", "rule"), [(csr_array, *pair) for pair in PAIRS] + [(np.asarray, *pair) for pair in EVERY]
+)
+def test_settings_that_share_a_pass_have_the_bits_of_replays_of_each(matrix, learner, rule):
+    """Each of several settings that share a pass over sparse or dense rows counts, asks and learns as one alone."""
+    settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)
 
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)

@@ -13,7 +13,7 @@ from oal_engine.kernel import draws, learners, query_rules, rows, stream
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import ROOT, naive
-from tests.harness.promises import assert_twins, built, data, data_for, run
+from tests.harness.promises import assert_twins, built, data, data_for, mixed, run
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +85,17 @@ def test_marks_cut_the_stream_without_changing_it():
     assert whole.counts.tolist() == parts.counts.tolist()
     assert parts.curve.sum((1, 2, 3)).tolist() == [1, 10, 50, 110, 120]
     assert parts.log.tolist() == whole.log.tolist()
+
+
+def test_learners_of_sparse_updates_share_a_pass():
+    """Settings share a pass where a margin is w.x and an update changes the weights of the row alone, on rows of a kind
+    and not of very many columns."""
+    table = rows.as_rows(np.eye(4))
+    sharing = {name for name, kind in LEARNERS.items() if stream.share_a_pass(kind, table)}
+    assert {"perceptron", "pa-i", "cspaa", "cw", "acog-ii-diag", "ada-da"} <= sharing
+    assert not sharing & {"romma", "arow", "sop", "acog-ii", "sacog-ii", "ssacog-ii", "dual", "pool", "m-pa"}
+    wide = rows.as_rows(csr_array((1, stream.MOST_COLUMNS + 1)))
+    assert not any(stream.share_a_pass(LEARNERS["pa-i"], others) for others in (mixed(np.eye(4)), wide))
 
 
 def test_a_budget_is_never_exceeded():
