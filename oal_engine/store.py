@@ -161,7 +161,10 @@ class Store(Database):
 
     def ids(self, dataset: int) -> list[str]:
         """The ids of all items of a data set, in their order."""
-        return [row["id"] for row in self.query("SELECT id FROM items WHERE dataset = ? ORDER BY position", dataset)]
+        return json.loads(self.query(
+            "SELECT json_group_array(id) AS ids FROM (SELECT id FROM items WHERE dataset = ? ORDER BY position)",
+            dataset,
+        )[0]["ids"])  # fmt: skip
 
     def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that a data set has, by their ids."""

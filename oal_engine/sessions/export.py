@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..datasets import columns_of
-from ..kernel import rows
 from ..output.tables import OutputTable, Part, chunks, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
@@ -118,27 +117,29 @@ def positives(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
 
 def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTable, str]:
     """The predictions of the rounds that are kept, the highest margins first."""
-    made, dataset, order = model.of_session(session), session.dataset, session.order
-    ranking = np.argsort(-outcome.margins(session), kind="stable")
+    import pyarrow as pa
+
+    made, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
+    scores = made.scores(dataset.rows)[order]
+    ranking = np.argsort(-made.decided(scores)[0], kind="stable")
     ranking = ranking[kept[ranking]]
-    answers, words = {entry.round: entry.label for entry in session.log}, session.settings.answers
+    words, rounds = session.settings.answers, [entry.round for entry in log]
+    asked, labels, classes = np.zeros(order.size, int), np.full(order.size, None), np.full(order.size, None)
+    asked[rounds] = 1
+    labels[rounds], classes[rounds] = [each.label or None for each in log], [words[each.label] for each in log]
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str} | ({"text": str} if texts else {})
     more = _More(session.store, session.settings, columns)
 
     def parts() -> Iterator[Part]:
-        ids = session.store.ids(dataset.id)  # of all at once, as they are wanted in another order
+        ids = pa.array(session.store.ids(dataset.id))  # of all at once, as they are wanted in another order
         for place in chunks(ranking.size):
             t = ranking[place.start : place.stop]
-            predicted = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
-            positions, rounds = order[t].tolist(), t.tolist()
-            given = [answers.get(k) for k in rounds]
-            items = [*more.items(positions, texts)] if texts or more.columns else []
+            items = [*more.items(order[t].tolist(), texts)] if texts or more.columns else []
             yield (
-                range(place.start + 1, place.stop + 1), [ids[k] for k in positions], positions, (t + 1).tolist(),
-                *predicted, [int(k in answers) for k in rounds], [label or None for label in given],
-                [words[label] for label in given], *([[item["text"] for item in items]] if texts else ()),
-                *zip(*(item["more"] for item in items)),
+                range(place.start + 1, place.stop + 1), ids.take(order[t]), order[t], t + 1,
+                *made.predictions(scores[t]), asked[t], labels[t], classes[t],
+                *([[item["text"] for item in items]] if texts else ()), *zip(*(item["more"] for item in items)),
             )  # fmt: skip
 
     return OutputTable(columns | more.columns, parts(), ranking.size), str(made.calibration)

@@ -83,7 +83,7 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
     assert np.any(own)
     assert opened.names == loaded.classes
     predicted = own.argmax(1) + 1 if opened.multiclass else np.where(own[:, 0] >= opened.settings.theta, 1, -1)
-    assert predicted.tolist() == loaded.predictions(own)[1]
+    assert predicted.tolist() == loaded.predictions(own)[1].tolist()
     assert (loaded.text, loaded.rows(vectors).columns) == (False, vectors.shape[1])
 
 
