@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 FeedLine: TypeAlias = tuple[int, str]  # its number and its text
 
-BATCH, WEIGHT, AHEAD = 1000, 2**22, 16  # lines of a feed and their characters, and lines read while some are stored
-CHUNK = 10_000  # items of a file: others who write wait while so many are stored
+CHUNK = 10_000  # items of a file or lines of a feed: others who write wait while so many are stored
+WEIGHT, AHEAD = 2**22, 64  # characters of these lines, and lines read while some are stored
+BATCH = 1000  # items of a feed that are told of together, at least
 PAUSE, LONGEST = 0.1, 0.4  # seconds without a line, and since the first, after which a feed's lines are appended
 
 
@@ -363,7 +364,8 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
 
 
 def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]]:
-    """Lists of the lines (number, text) of a feed: what came until it paused, or in half a second, or a thousand."""
+    """Lists of the lines (number, text) of a feed: what came until it paused, or in half a second, or some
+    thousands."""
     lines: Queue[FeedLine | None] = Queue(AHEAD)
     batch: list[FeedLine] = []
     failures: list[Exception] = []
@@ -379,7 +381,7 @@ def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]
             begun = begun if batch else time.monotonic()
             batch.append(line)
             weight += len(line[1])
-        if batch and (not line or len(batch) == BATCH or weight > WEIGHT or time.monotonic() > begun + LONGEST):
+        if batch and (not line or len(batch) == CHUNK or weight > WEIGHT or time.monotonic() > begun + LONGEST):
             yield batch
             batch, weight = [], 0
     if failures:
