@@ -152,7 +152,9 @@ class Session(Run):
             self.dataset.rows, self.order, self.learner, state.objective.theta, state.since, rounds,
             made.margins, made.predicted,
         )  # fmt: skip
-        made.asked[state.since : rounds] = np.arange(state.since, rounds) == state.question.t
+        made.asked[state.since : rounds] = False
+        if state.since <= state.question.t < rounds:
+            made.asked[state.question.t] = True
         self._decisions = replace(made, rounds=rounds)
 
     def _ahead(self) -> dict[int, State]:
