@@ -538,7 +538,7 @@ class _Kept:
     labels: list[str] = field(default_factory=list)
     numbers: array[float] = field(default_factory=lambda: array("d"))
     details: list[str | None] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
+    rows: array[int] = field(default_factory=lambda: array("q"))
     lines: array[int] = field(default_factory=lambda: array("q"))
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
