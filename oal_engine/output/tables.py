@@ -65,9 +65,9 @@ def _rows(part: Part) -> Iterator[tuple[Any, ...]]:
     return zip(*(cells if isinstance(cells, Sequence) else cells.tolist() for cells in part))
 
 
-def chunks(size: int) -> Iterator[range]:
+def chunks(size: int, lot: int = CHUNK) -> Iterator[range]:
     """Ranges that cut so many rows into parts."""
-    return (range(start, min(start + CHUNK, size)) for start in range(0, size, CHUNK))
+    return (range(start, min(start + lot, size)) for start in range(0, size, lot))
 
 
 def guarded(cell: T) -> T | str:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..datasets import columns_of
-from ..output.tables import OutputTable, Part, chunks, whole, write
+from ..output.tables import CHUNK, OutputTable, Part, chunks, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
 from .log import read_entries
 from .session import Session
 from .settings import SessionError, Settings
 
+LOT = 50_000  # predictions without texts that are in memory at a time
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
     "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
@@ -133,7 +134,7 @@ def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTabl
 
     def parts() -> Iterator[Part]:
         ids = pa.array(session.store.ids(dataset.id))  # of all at once, as they are wanted in another order
-        for place in chunks(ranking.size):
+        for place in chunks(ranking.size, CHUNK if texts or more.columns else LOT):
             t = ranking[place.start : place.stop]
             items = [*more.items(order[t].tolist(), texts)] if texts or more.columns else []
             yield (

@@ -155,7 +155,7 @@ class Session(Run):
         made.asked[state.since : rounds] = False
         if state.since <= state.question.t < rounds:
             made.asked[state.question.t] = True
-        self._decisions = replace(made, rounds=rounds)
+        self._decisions = Decisions(made.margins, made.predicted, made.asked, rounds)
 
     def _ahead(self) -> dict[int, State]:
         """The state after each possible answer to the waiting question, where there is memory for them."""
