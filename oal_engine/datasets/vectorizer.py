@@ -272,8 +272,9 @@ def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> spa
     """Counts whose columns are others, which may be the same for several; -1 leaves them out."""
     places = columns[counts.indices]
     kept = places >= 0
-    ends = np.append(0, np.cumsum(kept))[counts.indptr].astype(counts.indptr.dtype)
-    made = sparse.csr_array((counts.data[kept], places[kept], ends), (counts.shape[0], width))
+    before = np.zeros(kept.size + 1, counts.indptr.dtype)
+    np.cumsum(kept, out=before[1:])
+    made = sparse.csr_array((counts.data[kept], places[kept], before[counts.indptr]), (counts.shape[0], width))
     made.sum_duplicates()  # and sorts
     return made
 
