@@ -5,7 +5,7 @@ All SQL about them is here. Rows of numbers lie beside the file, in a folder nam
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -262,17 +262,13 @@ class Store(Database):
     def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
         """Store texts that are no near-duplicates of an earlier one: item, number of words, bits of the words, number
         of near-duplicates, and the words that it begins with."""
-        begins: list[tuple[int, int, int]] = []
-
-        def rows() -> Iterator[tuple[Any, ...]]:
-            for item, size, bits, copies, beginning in firsts:
-                begins.extend((dataset, word, item) for word in beginning)
-                yield dataset, item, size, bits, copies
-
-        self.db.conn.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows())
-        self.db.conn.executemany(
-            "INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins)
-        )  # many times as fast in order
+        rows, begins = [], []
+        for item, size, bits, copies, beginning in firsts:
+            rows.append((dataset, item, size, bits, copies))
+            begins += [(dataset, word, item) for word in beginning]
+        if rows:
+            self.db.conn.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows)
+            self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
         """The texts that are no near-duplicates and begin with some words: word, item, size, bits."""

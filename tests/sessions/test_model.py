@@ -444,7 +444,7 @@ def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
 
 
 def test_probabilities_are_those_that_made_the_answers():
-    """Answers drawn with known probabilities give these back, by the best line; a weight of three equals three answers."""
+    """Answers drawn with known probabilities give these back, by the best line; a weight of 3 is 3 answers."""
     rng = np.random.default_rng(1)
     p = rng.normal(size=20_000)
     hits = rng.random(p.size) < 1 / (1 + np.exp(-(2 * p - 1)))
