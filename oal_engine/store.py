@@ -161,7 +161,10 @@ class Store(Database):
 
     def ids(self, dataset: int) -> list[str]:
         """The ids of all items of a data set, in their order."""
-        return [row["id"] for row in self.query("SELECT id FROM items WHERE dataset = ? ORDER BY position", dataset)]
+        return json.loads(self.query(
+            "SELECT json_group_array(id) AS ids FROM (SELECT id FROM items WHERE dataset = ? ORDER BY position)",
+            dataset,
+        )[0]["ids"])  # fmt: skip
 
     def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
         """The positions of those items that a data set has, by their ids."""
@@ -259,11 +262,13 @@ class Store(Database):
     def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
         """Store texts that are no near-duplicates of an earlier one: item, number of words, bits of the words, number
         of near-duplicates, and the words that it begins with."""
+        rows, begins = [], []
         for item, size, bits, copies, beginning in firsts:
-            self.db.conn.execute("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", (dataset, item, size, bits, copies))
-            self.db.conn.executemany(
-                "INSERT INTO beginnings VALUES (?, ?, ?)", ((dataset, word, item) for word in beginning)
-            )
+            rows.append((dataset, item, size, bits, copies))
+            begins += [(dataset, word, item) for word in beginning]
+        if rows:
+            self.db.conn.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows)
+            self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
         """The texts that are no near-duplicates and begin with some words: word, item, size, bits."""

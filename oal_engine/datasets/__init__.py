@@ -128,6 +128,7 @@ def table(
             counted = vectorizer.count(items.texts, vocabulary.settings, _phase(progress, "vocabulary"))
         matrix: Matrix
         matrix, words = vocabulary.rows(counted)
+        del counted  # as large as the rows
         if near_duplicates == duplicates.ONCE:
             kept, copies = duplicates.counted(words)
             matrix, words, items = matrix[kept], words.take(kept), items.take(kept)

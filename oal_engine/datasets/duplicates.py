@@ -18,7 +18,7 @@ from .vectorizer import WordSets
 KINDS = KEEP, ONCE = "keep", "once"  # what becomes of near-duplicates
 MOST = 100_000  # texts that are compared where all are kept: four times as many take ten times as long
 BITS = 256  # of a text, one for each of its words; several words may share one
-
+CHUNK = 10_000  # texts whose bits are found at a time
 
 Entry: TypeAlias = tuple[int, int, bytes, int, list[int]]  # position, size, bits, near-duplicates, first words
 
@@ -42,9 +42,9 @@ class Firsts:
     def __init__(self, words: Callable[[int], np.ndarray], held: Held | None = None):
         self._words, self._held = words, {} if held is None else held
 
-    def find(self, words: np.ndarray) -> int | None:
+    def find(self, words: np.ndarray, text: Text) -> int | None:
         """The position of the first text of which one with these words is a near-duplicate; None if there is none."""
-        size, bits = text_of(words)
+        size, bits = text
         seen = set[int]()
         for word in beginning(words):
             for position, other in self._held.get(word, {}).items():
@@ -57,9 +57,8 @@ class Firsts:
                     return position
         return None
 
-    def add(self, position: int, words: np.ndarray) -> None:
+    def add(self, position: int, words: np.ndarray, text: Text) -> None:
         """Hold a text that is no near-duplicate."""
-        text = text_of(words)
         for word in beginning(words):
             self._held.setdefault(word, {})[position] = text
 
@@ -69,23 +68,24 @@ def beginning(words: np.ndarray) -> list[int]:
     return words[: words.size // 5 + 1].tolist()
 
 
-def text_of(words: np.ndarray) -> Text:
-    """A text by its words."""
-    bits = 0
-    for word in (words % BITS).tolist():
-        bits |= 1 << word
-    return Text(words.size, bits)
+def texts_of(words: WordSets) -> Iterator[tuple[np.ndarray, Text]]:
+    """The words of texts, and the texts."""
+    sets = words.sets()
+    for first in range(0, len(sets), CHUNK):
+        some = sets[first : first + CHUNK]
+        bits = np.zeros((len(some), BITS), bool)
+        bits[np.repeat(np.arange(len(some)), [own.size for own in some]), np.concatenate(some) % BITS] = True
+        for own, line in zip(some, np.packbits(bits, axis=1, bitorder="little")):
+            yield own, Text(own.size, int.from_bytes(line.tobytes(), "little"))
 
 
 def counted(words: WordSets) -> tuple[np.ndarray, np.ndarray]:
     """The positions of texts that are no near-duplicates of an earlier one, and how many each of them has."""
-    sets = words.sets()
-    firsts = Firsts(sets.__getitem__)
-    first = np.arange(len(sets))
-    for position, own in enumerate(sets):
-        found = firsts.find(own)
+    firsts, first = Firsts(words.sets().__getitem__), np.arange(words.ends.size - 1)
+    for position, (own, text) in enumerate(texts_of(words)):
+        found = firsts.find(own, text)
         if found is None:
-            firsts.add(position, own)
+            firsts.add(position, own, text)
         else:
             first[position] = found
     positions, counts = np.unique(first, return_counts=True)
@@ -95,14 +95,14 @@ def counted(words: WordSets) -> tuple[np.ndarray, np.ndarray]:
 def stored(words: WordSets, copies: np.ndarray | None = None) -> Iterator[Entry]:
     """What is stored of texts; copies: how many near-duplicates each had, where these were left out."""
     positions, counts = counted(words) if copies is None else (np.arange(copies.size), copies)
-    sets = words.sets()
-    for position, count in zip(positions.tolist(), counts.tolist()):
-        yield entry(position, sets[position], count)
+    found = dict(zip(positions.tolist(), counts.tolist()))
+    for position, (own, text) in enumerate(texts_of(words)):
+        if position in found:
+            yield entry(position, own, text, found[position])
 
 
-def entry(position: int, words: np.ndarray, copies: int = 0) -> Entry:
+def entry(position: int, words: np.ndarray, text: Text, copies: int = 0) -> Entry:
     """What is stored of a text that is no near-duplicate."""
-    text = text_of(words)
     return position, text.size, text.bits.to_bytes(BITS // 8, "little"), copies, beginning(words)
 
 

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 FeedLine: TypeAlias = tuple[int, str]  # its number and its text
 
-BATCH, WEIGHT, AHEAD = 1000, 2**22, 16  # lines of a feed and their characters, and lines read while some are stored
-CHUNK = 10_000  # items of a file: others who write wait while so many are stored
+CHUNK = 10_000  # items of a file or lines of a feed: others who write wait while so many are stored
+WEIGHT, AHEAD = 2**22, 64  # characters of these lines, and lines read while some are stored
+BATCH = 1000  # items of a feed that are told of together, at least
 PAUSE, LONGEST = 0.1, 0.4  # seconds without a line, and since the first, after which a feed's lines are appended
 
 
@@ -111,7 +112,7 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
         fresh = np.array(store.put_contents(dataset.id, _digests(items.texts, made, range(len(texts)))))
         kind, near = dataset.record["near_duplicates"], np.zeros(fresh.size, bool)
         if held and duplicates.compared(kind, dataset.record["items"]):
-            near = _near_duplicates(dataset, held.sets(), fresh)
+            near = _near_duplicates(dataset, held, fresh)
         once = kind == duplicates.ONCE
         kept = np.flatnonzero(fresh & ~near) if once else np.flatnonzero(fresh)
         written = rows.extend(rows.take(made, kept), dataset.folder, first)
@@ -136,32 +137,33 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
     return Taken(kept.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words)
 
 
-def _near_duplicates(dataset: Dataset, sets: list[np.ndarray], fresh: np.ndarray) -> np.ndarray:
+def _near_duplicates(dataset: Dataset, held: WordSets, fresh: np.ndarray) -> np.ndarray:
     """Which of the fresh among later texts are near-duplicates of an earlier one; these are counted with it, and where
     they are left out exact duplicates, too. The others are stored, to be found."""
     store, once = dataset.store, dataset.record["near_duplicates"] == duplicates.ONCE
-    position, near, new = dataset.record["items"], np.zeros(fresh.size, bool), dict[int, np.ndarray]()
+    position, near = dataset.record["items"], np.zeros(fresh.size, bool)
+    new = dict[int, tuple[np.ndarray, duplicates.Text]]()
 
     def words(position: int) -> np.ndarray:
         if position in new:
-            return new[position]
+            return new[position][0]
         return cast(Vocabulary, dataset.vocabulary).read([dataset.item(position)["text"]])[1].numbers
 
-    rows = store.firsts(dataset.id, {word for own in sets for word in duplicates.beginning(own)})
+    rows = store.firsts(dataset.id, {word for own in held.sets() for word in duplicates.beginning(own)})
     firsts = duplicates.Firsts(words, duplicates.held(rows))
     copies = Counter[int]()
-    for k, own in enumerate(sets):
+    for k, (own, text) in enumerate(duplicates.texts_of(held)):
         if not (fresh[k] or once):
             continue
-        found = firsts.find(own)
+        found = firsts.find(own, text)
         if found is not None:
             copies[found] += 1
             near[k] = fresh[k]
         elif fresh[k]:
-            firsts.add(position, own)
-            new[position] = own
+            firsts.add(position, own, text)
+            new[position] = own, text
         position += bool(fresh[k] and not (once and near[k]))
-    store.put_firsts(dataset.id, (duplicates.entry(place, own) for place, own in new.items()))
+    store.put_firsts(dataset.id, (duplicates.entry(place, *text) for place, text in new.items()))
     store.add_copies(dataset.id, copies)
     return near
 
@@ -363,7 +365,8 @@ def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> 
 
 
 def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]]:
-    """Lists of the lines (number, text) of a feed: what came until it paused, or in half a second, or a thousand."""
+    """Lists of the lines (number, text) of a feed: what came until it paused, or in half a second, or some
+    thousands."""
     lines: Queue[FeedLine | None] = Queue(AHEAD)
     batch: list[FeedLine] = []
     failures: list[Exception] = []
@@ -379,7 +382,7 @@ def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]
             begun = begun if batch else time.monotonic()
             batch.append(line)
             weight += len(line[1])
-        if batch and (not line or len(batch) == BATCH or weight > WEIGHT or time.monotonic() > begun + LONGEST):
+        if batch and (not line or len(batch) == CHUNK or weight > WEIGHT or time.monotonic() > begun + LONGEST):
             yield batch
             batch, weight = [], 0
     if failures:

@@ -557,7 +557,7 @@ class _Kept:
     labels: list[str] = field(default_factory=list)
     numbers: array[float] = field(default_factory=lambda: array("d"))
     details: list[str | None] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
+    rows: array[int] = field(default_factory=lambda: array("q"))
     lines: array[int] = field(default_factory=lambda: array("q"))
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
@@ -600,7 +600,7 @@ def _items(
                 kept.add(line, entry, row)
             else:
                 kept.skip(line, DUPLICATE)
-        elif (columns.text or known is not None) and any(abs(value) > LARGEST for value in entry[3]):
+        elif entry[3] and (columns.text or known is not None) and any(abs(value) > LARGEST for value in entry[3]):
             kept.skip(line, NON_FINITE)
         else:
             seen.add(entry[0])
@@ -688,15 +688,15 @@ def _selector(
         if isinstance(cells, str):
             return cells
         try:
-            text = "\n".join(part for at in text_at if (part := word_of(cells[at])).strip())
-            id, label = ("" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at))
-            beside = details.cells("" if at is None else cells[at] for at in details_at)
+            text = "\n".join([part for at in text_at if (part := word_of(cells[at])).strip()])
+            id, label = ["" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at)]
+            beside = details.cells("" if at is None else cells[at] for at in details_at) if details_at else None
         except RecursionError:  # an object in an object in an object
             return BROKEN
         if text_at and not text:
             return EMPTY
         numbers = _flat([cells[at] for at in features_at], lists=bool(text_at)) if features_at else []
-        if isinstance(numbers, str) or not all(map(isfinite, numbers)):
+        if numbers and (isinstance(numbers, str) or not all(map(isfinite, numbers))):
             if text_at or gaps is None:
                 return numbers if isinstance(numbers, str) else NON_FINITE
             numbers = gaps.numbers(line, features, [cells[at] for at in features_at])

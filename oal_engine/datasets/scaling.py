@@ -67,8 +67,10 @@ def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
     if scaling["name"] == "standardize+l2":
         matrix = _standardized(scaling, _dense(matrix, scaling["name"]))
     if sparse.issparse(matrix):
-        norms = np.sqrt(matrix.multiply(matrix).sum(axis=1))
-        return sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix)
+        norms = np.sqrt(matrix.power(2).sum(axis=1))
+        scaled = sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix)
+        scaled.sum_duplicates()  # sorts them in place: rows need not copy them for it
+        return scaled
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(norms > 0, norms, 1)
 

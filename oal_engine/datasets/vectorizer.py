@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -26,7 +26,7 @@ TOKENIZERS: dict[str, str] = {
 RICH_MAX_DF = 0.5  # share of the texts: what is in more of them says little of each
 NEW = 4096  # columns of rich texts that all terms share which the vocabulary lacks
 _DIGIT = re.compile(r"\d")
-CHUNK = 2000  # texts between two reports of progress
+CHUNK = 10_000  # texts that are cut into words at a time
 
 
 class WordSets(NamedTuple):
@@ -234,28 +234,37 @@ def fit_count(
 
 def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None) -> TermCounts:
     """The terms of texts, under the settings of a vocabulary."""
-    tokenizer, lowercase, single = settings["tokenizer"], settings["lowercase"], settings["ngrams"] == 1
-    find = re.compile(settings["pattern"]).findall if single else partial(_terms, settings=settings)
-    of_token = _of_token if single else lambda token, *_: (token,)
-    tokens, terms = _Numbers(), _Numbers()
-    found, sizes = [np.zeros(0, np.int32)], list[int]()
+    import pyarrow as pa
+    from pyarrow import compute
+
+    find, of_token = re.compile(settings["pattern"]).findall, (settings["tokenizer"], settings["lowercase"])
+    single, different, terms = settings["ngrams"] == 1, _Numbers(), _Numbers()
+    found, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for start in range(0, len(texts), CHUNK):
-        lists = [*map(find, texts[start : start + CHUNK])]
-        found.append(np.fromiter(map(tokens.__getitem__, chain.from_iterable(lists)), np.int32))
-        sizes += map(len, lists)
+        some = texts[start : start + CHUNK]
+        if single:  # no word goes beyond a blank, and many come again with what stands around them
+            lists = compute.ascii_split_whitespace(pa.array(some, pa.large_string()))
+        else:
+            lists = pa.array([_terms(text, settings) for text in some], pa.list_(pa.large_string()))
+        encoded = lists.values.dictionary_encode()
+        numbers = np.fromiter(map(different.__getitem__, encoded.dictionary.to_pylist()), np.int32)
+        found.append(numbers[encoded.indices.to_numpy()])
+        sizes.append(np.diff(lists.offsets.to_numpy()))
         if progress:
             progress(min(start + CHUNK, len(texts)), len(texts))
-    parts = [of_token(token, tokenizer, lowercase) for token in tokens]
+    if single:
+        parts = [[term for token in find(part) for term in _of_token(token, *of_token)] for part in different]
+    else:
+        parts = [[term] for term in different]
     numbers = np.fromiter(map(terms.__getitem__, chain.from_iterable(parts)), np.int32)
-    of_texts, of_tokens = _holding(np.concatenate(found), sizes), _holding(numbers, [*map(len, parts)])
-    counts = of_texts @ of_tokens
+    counts = _holding(np.concatenate(found), np.concatenate(sizes)) @ _holding(numbers, [*map(len, parts)])
     counts.sum_duplicates()
     return TermCounts([*terms], counts)
 
 
-def _holding(numbers: np.ndarray, sizes: list[int]) -> sparse.csr_array:
+def _holding(numbers: np.ndarray, sizes: np.ndarray | list[int]) -> sparse.csr_array:
     """How often each row holds each number, of rows that have so many."""
-    ends = np.cumsum([0, *sizes], dtype=sparse.get_index_dtype(maxval=numbers.size))
+    ends = np.append(0, np.cumsum(sizes)).astype(sparse.get_index_dtype(maxval=numbers.size))
     return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), numbers.max(initial=-1) + 1))
 
 
@@ -263,8 +272,9 @@ def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> spa
     """Counts whose columns are others, which may be the same for several; -1 leaves them out."""
     places = columns[counts.indices]
     kept = places >= 0
-    ends = np.append(0, np.cumsum(kept))[counts.indptr].astype(counts.indptr.dtype)
-    made = sparse.csr_array((counts.data[kept], places[kept], ends), (counts.shape[0], width))
+    before = np.zeros(kept.size + 1, counts.indptr.dtype)
+    np.cumsum(kept, out=before[1:])
+    made = sparse.csr_array((counts.data[kept], places[kept], before[counts.indptr]), (counts.shape[0], width))
     made.sum_duplicates()  # and sorts
     return made
 

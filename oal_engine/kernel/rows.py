@@ -300,8 +300,10 @@ def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:
     if isinstance(matrix, Rows):
         return matrix
     if hasattr(matrix, "tocsr"):
-        csr = matrix.tocsr(copy=True)
-        csr.sum_duplicates()
+        csr = matrix.tocsr()
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
         rows: Rows = _sparse(csr.indptr, csr.indices, csr.data, csr.shape[1])
     else:
         array = np.asarray(matrix, dtype=np.float64)

@@ -4,7 +4,6 @@ In CSV an apostrophe stands before a text that a spreadsheet program would take 
 of such a table takes it away again.
 """
 
-import csv
 import io
 import json
 import os
@@ -17,14 +16,21 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
-Part: TypeAlias = tuple[Sequence[Any], ...]  # some rows, column by column
+Cells: TypeAlias = "Sequence[Any] | np.ndarray | pa.Array"
+Part: TypeAlias = tuple[Cells, ...]  # some rows, column by column
 Parts: TypeAlias = Iterator[Part]
 
 CHUNK, MOST_NUMBERS = 2000, 2**20  # rows that are in memory at a time, and numbers in many columns of them
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
+QUOTED = '[,"\\r\\n]'  # what is in quotes in CSV has one of these
 # How the tables of sessions and models begin, by which an import knows them from other people's; and the column behind
 # which, up to the label, the text or the numbers of an item stand.
 HEADS: dict[tuple[str, ...], str | None] = {
@@ -57,7 +63,11 @@ class OutputTable(NamedTuple):
     @property
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """The rows as tuples, one by one."""
-        return (row for part in self.parts for row in zip(*part))
+        return (row for part in self.parts for row in _rows(part))
+
+
+def _rows(part: Part) -> Iterator[tuple[Any, ...]]:
+    return zip(*(cells if isinstance(cells, Sequence) else cells.tolist() for cells in part))
 
 
 def chunks(size: int, lot: int = CHUNK) -> Iterator[range]:
@@ -90,19 +100,54 @@ def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _csv(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
-    with text(file) as words:
-        writer = csv.writer(words)
-        writer.writerow(map(guarded, table.columns))
-        kinds = table.columns.values()
-        for part in parts:
-            writer.writerows(zip(*(map(guarded, cells) if kind is str else cells for kind, cells in zip(kinds, part))))
-            words.flush()
+    import pyarrow as pa
+
+    file.write(_lines([pa.array([name]) for name in table.columns]))
+    for part in parts:
+        file.write(_lines(_arrays(table, part)))
+        file.flush()
+
+
+def _lines(columns: "list[pa.Array]") -> "pa.Buffer":
+    """Rows as lines of CSV."""
+    from pyarrow import compute
+
+    lines = compute.binary_join_element_wise(*map(_words, columns), ",", null_handling="replace")
+    return compute.binary_join_element_wise(lines, "", "\r\n").buffers()[2]
+
+
+def _words(cells: "pa.Array") -> "pa.Array":
+    """Cells of a CSV file: texts as `guarded`, and in quotes where that is needed."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not pa.types.is_string(cells.type):
+        return _numbers(cells)
+    if not compute.any(compute.match_substring_regex(cells, f"^{FORMULA.pattern}|{QUOTED}")).as_py():
+        return cells
+    cells = compute.replace_substring_regex(cells, f"^{FORMULA.pattern}", r"'\0")
+    cells = compute.replace_substring(cells, '"', '""')
+    return compute.replace_substring_regex(cells, f"(?s)^.*{QUOTED}.*$", r'"\0"')
+
+
+def _numbers(cells: "pa.Array") -> "pa.Array":
+    """Numbers as Python writes them."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    words = cells.cast(pa.string())
+    if not pa.types.is_floating(cells.type):
+        return words
+    values = cells.to_numpy(zero_copy_only=False)
+    size = np.abs(values)
+    others = (size < 1e-4) | (size >= 1e15) | (values == np.floor(values))  # which Arrow writes in its own way
+    return compute.replace_with_mask(words, others, pa.array(map(repr, values[others].tolist()), words.type))
 
 
 def _jsonl(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
     with text(file) as words:
         for part in parts:
-            rows = (dict(zip(table.columns, row)) for row in zip(*part))
+            rows = (dict(zip(table.columns, row)) for row in _rows(part))
             words.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             words.flush()
 
@@ -121,11 +166,22 @@ def _parquet(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    kinds = {int: pa.int64(), float: pa.float64(), str: pa.string()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in table.columns.items()])
+    schema = pa.schema([(name, _types()[kind]) for name, kind in table.columns.items()])
     with parquet.ParquetWriter(file, schema) as writer:
         for part in parts:
-            writer.write_batch(pa.record_batch([pa.array(*each) for each in zip(part, schema.types)], schema))
+            writer.write_batch(pa.record_batch(_arrays(table, part), schema))
+
+
+def _arrays(table: OutputTable, part: Part) -> "list[pa.Array]":
+    import pyarrow as pa
+
+    return [pa.array(cells, _types()[kind]) for cells, kind in zip(part, table.columns.values())]
+
+
+def _types() -> "dict[type, pa.DataType]":
+    import pyarrow as pa
+
+    return {int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
 FORMATS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}

@@ -46,17 +46,19 @@ def fit(margins: Sequence[float], hits: Sequence[bool], weights: Sequence[float]
     labels, good = is_hit.size, int(is_hit.sum())
     if min(good, labels - good) < FEWEST:
         return Calibration(None, None, labels, good, hit, f"it takes {FEWEST} that are {hit} and {FEWEST} that are not")
-    from sklearn.linear_model import LogisticRegression
+    from scipy.optimize import minimize
+    from scipy.special import expit
 
-    w = w / w.mean()
     size = float(x.std()) or 1.0
+    x, w = np.column_stack([x / size, np.ones(labels)]), w / w.sum()
     # Platt's targets: with 1 and 0 the slope diverges where a threshold separates the hits from the rest.
     targets = np.where(is_hit, (good + 1) / (good + 2), 1 / (labels - good + 2))
-    twice = np.tile(x / size, 2)[:, None]
-    model = LogisticRegression(C=1e6).fit(
-        twice, np.repeat([1, 0], labels), np.concatenate([w * targets, w * (1 - targets)])
-    )
-    slope, intercept = float(model.coef_[0, 0] / size), float(model.intercept_[0])
+
+    def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
+        z = x @ line
+        return w @ (np.logaddexp(0, z) - targets * z), (w * (expit(z) - targets)) @ x
+
+    slope, intercept = (minimize(loss, [0, 0], jac=True, method="BFGS", tol=1e-8).x / [size, 1]).tolist()
     if not slope > 0:
         return Calibration(None, None, labels, good, hit, "the margins do not tell them apart")
     return Calibration(slope, intercept, labels, good, hit)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..datasets import Dataset, columns_of, details
 from ..datasets.sources import DataError
-from ..kernel import rows
 from ..output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, chunks, lot_of, whole, write
 from ..store import Row, Store
 from . import certainty, model, outcome, report
@@ -16,6 +15,7 @@ from .log import read_entries
 from .session import Session
 from .settings import SessionError, Settings
 
+LOT = 50_000  # predictions without texts that are in memory at a time
 TAGS = "tags"
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
@@ -122,29 +122,32 @@ def positives(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
 
 def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTable, str]:
     """The predictions of the rounds that are kept, the highest margins first."""
-    made, dataset, order = model.of_session(session), session.dataset, session.order
-    ranking = np.argsort(-outcome.margins(session), kind="stable")
+    import pyarrow as pa
+
+    made, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
+    scores = made.scores(dataset.rows)[order]
+    ranking = np.argsort(-made.decided(scores)[0], kind="stable")
     ranking = ranking[kept[ranking]]
-    answers, words = {entry.round: entry.label for entry in session.log}, session.settings.answers
+    words, rounds = session.settings.answers, [entry.round for entry in log]
+    asked, labels, classes = np.zeros(order.size, int), np.full(order.size, None), np.full(order.size, None)
+    asked[rounds] = 1
+    labels[rounds], classes[rounds] = [each.label or None for each in log], [words[each.label] for each in log]
     columns = {"rank": int, "id": str, "position": int, "round": int} | made.fields
     columns |= {"asked": int, "label": int, "class": str}
     shown = _Shown(session.store, session.settings, columns, texts)
 
     def parts() -> Iterator[Part]:
-        ids = session.store.ids(dataset.id)  # of all at once, as they are wanted in another order
-        for place in chunks(ranking.size, shown.lot):
+        ids = pa.array(session.store.ids(dataset.id))  # of all at once, as they are wanted in another order
+        beside = shown.columns.keys() - columns.keys()
+        for place in chunks(ranking.size, shown.lot if beside else LOT):
             t = ranking[place.start : place.stop]
-            predicted = made.predictions(made.scores(rows.take(dataset.rows, order[t])))
-            positions, rounds = order[t].tolist(), t.tolist()
-            given = [answers.get(k) for k in rounds]
-            items = [*shown.items(positions)] if shown.columns.keys() - columns.keys() else []
-            cells = {
-                "rank": range(place.start + 1, place.stop + 1), "id": [ids[k] for k in positions],
-                "position": positions, "round": (t + 1).tolist(), **dict(zip(made.fields, predicted)),
-                "asked": [int(k in answers) for k in rounds], "label": [label or None for label in given],
-                "class": [words[label] for label in given],
+            items = [*shown.items(order[t].tolist())] if beside else []
+            cells: dict[str, Any] = {
+                "rank": range(place.start + 1, place.stop + 1), "id": ids.take(order[t]), "position": order[t],
+                "round": t + 1, **dict(zip(made.fields, made.predictions(scores[t]))),
+                "asked": asked[t], "label": labels[t], "class": classes[t],
             }  # fmt: skip
-            yield tuple(cells.get(name) or [item[name] for item in items] for name in shown.columns)
+            yield tuple(cells[name] if name in cells else [item[name] for item in items] for name in shown.columns)
 
     return OutputTable(shown.columns, parts(), ranking.size), str(made.calibration)
 

@@ -5,11 +5,11 @@ the data and the events, and on nothing else: the same ones give the same bits.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose
-from operator import eq
+from operator import attrgetter, itemgetter
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
 
@@ -38,6 +38,7 @@ from .log import (
 from .settings import SKIP, SessionError, Settings
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
+FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
 SAFE = "its labels are safe and can be exported."
 POINTS = 200  # of the curves along a stream, besides every question
@@ -103,7 +104,7 @@ class State:
         question = self.question[:-2]  # the class predicted, and whether it is an audit, follow from the rest
         digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
-            digest.update(array.tobytes())
+            digest.update(array.reshape(-1).data)
         for number, (other, _) in self.outstanding.items():
             if number != self.number:
                 digest.update(repr((number, *map(float, other[:-2]))).encode())
@@ -441,8 +442,8 @@ class Run:
     def _check_question(self, state: State, log: Log, answers: int, questions: int) -> None:
         """Compare the question asked last with that of the log."""
         entry, waiting = log.entries[state.number - 1], self.facts(state.question)
-        equal: Callable[[float, float], bool] = eq if self.settings.exact else NEAR
-        if not all(equal(waiting[fact], getattr(entry, fact)) for fact in FACTS):
+        asked, stored = FACTS_OF_ROW(waiting), FACTS_OF_ENTRY(entry)
+        if not (asked == stored if self.settings.exact else all(map(NEAR, asked, stored))):
             self._differs(log, answers, questions, entry, waiting)
 
     def _differs(self, log: Log, answers: int, questions: int, entry: Entry, waiting: Row | None = None) -> NoReturn:

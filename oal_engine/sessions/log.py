@@ -316,4 +316,5 @@ def _joined(changes: Iterable[Change | LabelsAdded]) -> list[Event]:
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
     """The questions of a session after one of a number in order, with their answers."""
-    return [Entry(*(row[column] for column in COLUMNS)) for row in store.answers(session, after)]
+    values = itemgetter(*COLUMNS)
+    return [Entry(*values(row)) for row in store.answers(session, after)]

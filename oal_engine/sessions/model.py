@@ -169,10 +169,9 @@ class Model:
         K classes, every score."""
         margins, predicted = self.decided(scores)
         chances = self.calibration(margins)
-        given = [None] * margins.size if chances is None else chances.tolist()
-        names = [self.classes[label] for label in predicted.tolist()]
-        more = scores.T.tolist() if self.multiclass else ()
-        return margins.tolist(), predicted.tolist(), names, given, *more
+        given = [None] * margins.size if chances is None else chances
+        names = np.array([None, *self.classes.values()])[predicted]  # -1 is the last one
+        return margins, predicted, names, given, *(scores.T if self.multiclass else ())
 
 
 def of_session(session: Session) -> Model:

@@ -152,8 +152,10 @@ class Session(Run):
             self.dataset.rows, self.order, self.learner, state.objective.theta, state.since, rounds,
             made.margins, made.predicted,
         )  # fmt: skip
-        made.asked[state.since : rounds] = np.arange(state.since, rounds) == state.question.t
-        self._decisions = replace(made, rounds=rounds)
+        made.asked[state.since : rounds] = False
+        if state.since <= state.question.t < rounds:
+            made.asked[state.question.t] = True
+        self._decisions = Decisions(made.margins, made.predicted, made.asked, rounds)
 
     def _ahead(self) -> dict[int, State]:
         """The state after each possible answer to the waiting question, where there is memory for them."""

@@ -150,8 +150,8 @@ def test_unknown_tokenizer():
 
 
 def test_progress():
-    """Both passes report every 2,000 texts and the last one."""
+    """Both passes report every 10,000 texts and the last one."""
     calls = []
-    texts = ["same words"] * 4001
+    texts = ["same words"] * 20_001
     fit(texts, progress=lambda *call: calls.append(call)).transform(texts, progress=lambda *call: calls.append(call))
-    assert calls == [(2000, 4001), (4000, 4001), (4001, 4001)] * 2
+    assert calls == [(10_000, 20_001), (20_000, 20_001), (20_001, 20_001)] * 2
