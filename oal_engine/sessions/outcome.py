@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel import metrics, rows, stream
+from ..kernel import metrics, stream
 from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
 from ..output.plots import METRICS, NAMES, TITLES
-from ..output.tables import chunks
 from . import certainty, estimates, model
 from .estimates import Estimates
 from .fold import Run
@@ -107,7 +106,7 @@ def of_session(session: Session) -> Outcome:
     """The outcome of a session as it is now; ModelError where its learner is not linear."""
     labels = np.array([(entry.round, entry.label, entry.probability) for entry in session.log if entry.label])
     asked, answers, chances = labels.reshape(-1, 3).T
-    listed = margins(session) >= session.settings.theta
+    listed = _margins(session) >= session.settings.theta
     listed[asked.astype(int)] = answers > 0
     positives, share = int((answers > 0).sum()), None
     if positives >= FEWEST and session.settings.rule in paceable():
@@ -115,13 +114,9 @@ def of_session(session: Session) -> Outcome:
     return Outcome(answers.size, positives, share, listed)
 
 
-def margins(session: Session) -> np.ndarray:
-    """The margin of each round's item under the model as it is now, of K classes the gap between the two best."""
+def _margins(session: Session) -> np.ndarray:
+    """The margin of each round's item under the model as it is now."""
     made, order = model.of_session(session), session.order
-    if made.multiclass:  # which are the best depends on the offset of each class
-        parts = [order[part.start : part.stop] for part in chunks(order.size)]
-        table = session.dataset.rows
-        return np.concatenate([np.empty(0), *(made.decided(made.scores(rows.take(table, t)))[0] for t in parts)])
     margins, predicted = np.empty(order.size), np.empty(order.size, np.int8)
     stream.predict_rounds(
         session.dataset.rows, order, made.learner, made.head["theta"], 0, order.size, margins, predicted
