@@ -263,7 +263,6 @@ PROMISES = [
     rows_of_one_feature_equal_the_twin,
     threads_give_the_same_bits,
     another_process_gives_the_same_bits,
-    settings_that_share_a_pass_have_the_bits_of_replays_of_each,
 ]
 
 

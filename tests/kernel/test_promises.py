@@ -1,6 +1,8 @@
 """Every registered learner and rule keeps every promise."""
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
@@ -10,6 +12,7 @@ from tests.harness.promises import (
     RULE_PROMISES,
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits,
     fitting,
+    settings_that_share_a_pass_have_the_bits_of_replays_of_each,
 )
 
 pytestmark = pytest.mark.slow
@@ -49,3 +52,20 @@ def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
     """The steps of a session, compiled, equal a replay for each kind of state; in plain Python for every learner and
     every rule (interpreted.py)."""
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "learner", "rule"),
+    [
+        (csr_array, "pa-i", "asymmetric"),
+        (csr_array, "cw", "variance"),
+        (csr_array, "acog-ii-diag", "variance"),
+        (csr_array, "ada-da", "discriminative"),
+        (csr_array, "ada-md", "error-adaptive"),
+        (np.asarray, "acog-i-diag", "variance"),
+    ],
+)
+def test_compiled_passes_give_the_bits_of_replays(matrix, learner, rule):
+    """Several settings in one pass, compiled, equal a replay of each for each kind of formula; in plain Python for
+    every learner and every rule (interpreted.py)."""
+    settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)
