@@ -140,7 +140,7 @@ def _numbers(cells: "pa.Array") -> "pa.Array":
         return words
     values = cells.to_numpy(zero_copy_only=False)
     size = np.abs(values)
-    others = (size < 1e-4) | (size >= 1e15) | (values == np.floor(values))  # which Arrow writes in its own way
+    others = (size < 1e-4) | (size >= 1e10) | (values == np.floor(values))  # which Arrow writes in its own way
     return compute.replace_with_mask(words, others, pa.array(map(repr, values[others].tolist()), words.type))
 
 
