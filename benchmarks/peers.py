@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -184,6 +185,36 @@ def scikit_activeml(data, strategy):
     return run
 
 
+def capymoa(data):
+    """The randomised variable uncertainty strategy of MOA over its linear hinge loss, through CapyMOA; it takes dense
+    rows only."""
+    if not which("java"):
+        raise ImportError("CapyMOA needs Java.")
+    from capymoa.base import MOAClassifier
+    from capymoa.core import LabeledInstance
+    from capymoa.stream import Schema
+    from moa.classifiers.active import ALUncertainty
+
+    columns = [f"x{k}" for k in range(data.shape.features)]
+    schema = Schema.from_custom([*columns, "y"], "y", {"y": ["-1", "1"]})
+    dense = ((x.toarray() if isinstance(x, csr_array) else x)[0] for x in tables(data))
+    labels = (data.y[data.order] > 0).astype(int).tolist()
+    items = [LabeledInstance.from_array(schema, x, y) for x, y in zip(dense, labels)]
+
+    def run():
+        learner = ALUncertainty()
+        learner.getOptions().setViaCLIString(f"-l (functions.SGD -o HINGE) -d RandVarUncertainty -b {BUDGET}")
+        learner.prepareForUse()
+        model = MOAClassifier(moa_learner=learner, schema=schema, random_seed=SEED)
+        for item in items:
+            model.predict(item)
+            model.train(item)
+        figures = {figure.getName(): figure.getValue() for figure in learner.getModelMeasurements()}
+        return Result(int(figures["labeling cost"]))
+
+    return run
+
+
 def vowpal_wabbit(data, flags=()):
     """Vowpal Wabbit's simulation of active learning on the hinge loss, from its own cache file."""
     from vowpalwabbit import Workspace
@@ -230,6 +261,7 @@ PEERS = [
     Peer("river", river, 40_000, 40_000, 100),
     Peer("Vowpal Wabbit", vowpal_wabbit, 40_000, 40_000, 30, "its loop is compiled too."),
     Peer("Vowpal Wabbit --sgd", partial(vowpal_wabbit, flags=["--sgd"]), 40_000, 40_000, 30, SGD),
+    Peer("CapyMOA RandVarUncertainty", capymoa, 40_000, 200),
     Peer("scikit-learn", scikit_learn, 4_000, 1_000, 2_000),
     *(Peer(f"scikit-activeml {name}", partial(scikit_activeml, strategy=name), 200, 50, 10_000) for name in STRATEGIES),
 ]

@@ -26,8 +26,8 @@ ORDERS = ("stored", "permuted")
 PROTOCOL = """
 The C loops, the numpy loop, river and scikit-learn run the very same PA-I: the same questions, counts and weights.
 Vowpal Wabbit simulates its own active learning with the hinge loss; the time is that of both its threads (on sparse
-rows its clock time is about half of it). scikit-activeml takes dense rows only and learns by logistic regression. Slow
-peers run the first rounds only, where more is asked.
+rows its clock time is about half of it). scikit-activeml and CapyMOA take dense rows only, and learn by logistic
+regression and by MOA's hinge loss. Slow peers run the first rounds only, where more is asked.
 """
 PROBE = 100  # rounds that say how many the rest can be
 OURS, PREFETCHING = "OAL Studio", "C loop, prefetching"
