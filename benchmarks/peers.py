@@ -205,12 +205,12 @@ def capymoa(data):
         learner = ALUncertainty()
         learner.getOptions().setViaCLIString(f"-l (functions.SGD -o HINGE) -d RandVarUncertainty -b {BUDGET}")
         learner.prepareForUse()
-        model = MOAClassifier(moa_learner=learner, schema=schema, random_seed=SEED)
+        model, queried = MOAClassifier(moa_learner=learner, schema=schema, random_seed=SEED), 0
         for item in items:
             model.predict(item)
             model.train(item)
-        figures = {figure.getName(): figure.getValue() for figure in learner.getModelMeasurements()}
-        return Result(int(figures["labeling cost"]))
+            queried += learner.getLastLabelAcqReport()
+        return Result(queried)
 
     return run
 
