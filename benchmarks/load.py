@@ -105,8 +105,8 @@ class Annotator:
 
     @property
     def ended(self):
-        """Whether there is nothing left to ask."""
-        return not self.pending and self.payload["place"]["question"] is None
+        """Whether there is nothing left to ask; while others have the questions there may be one later."""
+        return not self.pending and self.payload["place"]["end"] in ("budget", "stream")
 
     def keys(self):
         """The events at an item: an undo, or an answer, perhaps after a note or a preference."""
