@@ -12,7 +12,7 @@ from oal_engine.datasets import details, duplicates, feeds, formats, imports
 from oal_engine.datasets.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.store import Store
 from ui.access import files_folder, served_folder
-from ui.file_questions import AUTOMATIC, TABLES, File, attempt, choose_columns, chosen_file, describe, show_rows
+from ui.file_questions import AUTOMATIC, USUAL_FORMATS, File, attempt, choose_columns, chosen_file, describe, show_rows
 from ui.page import (
     complain,
     counted,
@@ -88,7 +88,7 @@ def vectors_file(key: str) -> File | None:
 
 def import_form(store: Store) -> None:
     """Choose a file, look at it, name its columns, import it."""
-    file = chosen_file("Where is the file?", TABLES)
+    file = chosen_file("Where is the file?", USUAL_FORMATS)
     if not file:
         return
     if not (described := describe(file)):
@@ -137,7 +137,7 @@ def append_form(store: Store) -> None:
     """Choose a file, and add its items to a data set."""
     names = {row["id"]: row["name"] for row in shown_datasets(store)}
     which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
-    if not (file := chosen_file("Where are the new items?", TABLES, "more-")):
+    if not (file := chosen_file("Where are the new items?", USUAL_FORMATS, "more-")):
         return
     if not (described := describe(file, "more-")):
         return

@@ -16,7 +16,7 @@ from .page import complain, literal
 
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
-TABLES = "text, CSV, Excel, JSON, Parquet, svmlight and others"
+USUAL_FORMATS = "text, CSV, Excel, JSON, Parquet, svmlight and others"
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PROBLEMS = (ValueError, OSError)
 PHASES = {
