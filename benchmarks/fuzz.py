@@ -1,16 +1,16 @@
-"""Valid files damaged at random, in large numbers: what is neither read nor refused in one sentence, takes too long or
-too much memory, or ends the process, is a finding.
+"""Damaged files in large numbers, chosen by what they reach in the code (atheris): what is neither read nor refused in
+one sentence, takes too long or too much memory, or ends the process, is a finding.
 
 The damages and what reads the files stand in tests/harness/mutations.py; the tests try a few of each.
 """
 
+import re
 import resource
+import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from itertools import count
-from multiprocessing import get_context
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import walk_packages
 from random import Random
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -19,78 +19,89 @@ from typing import Annotated
 import typer
 from common import SEED, table
 
-from tests.harness.mutations import ALONE, MAKERS, MEMORY, SECONDS, mutated, refusal, target
+FOLLOWED = ["oal_engine", "arff", "openpyxl", "rispy"]
+KERNEL = find_spec("oal_engine.kernel").submodule_search_locations
+COMPILED = {module.name for module in walk_packages(KERNEL, "oal_engine.kernel.")} | {"oal_engine.datasets.fourier"}
+HANGS = 60  # seconds after which a file that is still read ends the process
+EXECUTIONS, COVERAGE, ERROR = r"stat::number_of_executed_units: (\d+)", r" cov: (\d+)", r"exception: ===\n(.+)"
+HEADS = ("target", "executions", "branches reached", "ended the process", "findings")
 
-SLICE = 5.0  # seconds between two words of the process that reads
-HEADS = ("target", "executions", "refused", "slowest (ms)", "ended the process", "findings")
 
+def follow(name, folder, seconds, seed):
+    """Read damaged files of one kind for so many seconds, or until a finding, which is written into the folder."""
+    import atheris
 
-def begin(name, folder):
-    """Make what a process of its own reads, and limit its memory."""
-    global reader
-    reader = target(name, folder)
+    with atheris.instrument_imports(include=FOLLOWED, exclude=COMPILED):
+        from tests.harness.mutations import MEMORY, SECONDS, mutated, refusal, target
+
+    made = folder / "made"
+    made.mkdir(parents=True)
+    reader = target(name, made)
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
+    def tried(content):
+        start = process_time()
+        refusal(reader, content)
+        assert process_time() - start < SECONDS, f"it took more than {SECONDS:g} seconds"
 
-def tried(seconds, seed, last):
-    """Read damaged files for so many seconds: how many there were, how many of them were refused, the slowest in
-    seconds, and the findings, {problem: file}. `last` has the file that was read when the process ended."""
-    random, executions, refused, slowest, findings = Random(seed), 0, 0, 0.0, {}
-    end = perf_counter() + seconds
-    while perf_counter() < end:
-        content = mutated(random.choice(reader.files), reader.files, random)
-        last.write_bytes(content)
-        start, problem = process_time(), None
-        try:
-            refused += refusal(reader, content) is not None
-        except Exception as error:
-            problem = f"{type(error).__name__}: {str(error)[:200]}"
-        took = process_time() - start
-        if took > SECONDS:
-            problem = f"it took more than {SECONDS:g} seconds"
-        if problem:
-            findings.setdefault(problem, content)
-        executions, slowest = executions + 1, max(slowest, took)
-    return executions, refused, slowest, findings
+    def damaged(content, size, number):
+        random = Random(number)
+        if random.random() < 0.5:
+            return atheris.Mutate(content, size)
+        return mutated(content, reader.files, random)[:size]
+
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for number, content in enumerate(reader.files):
+        (corpus / str(number)).write_bytes(content)
+    options = {"max_total_time": seconds, "seed": seed, "timeout": HANGS, "rss_limit_mb": 0, "print_final_stats": 1}
+    written = [f"-{option}={value}" for option, value in options.items()]
+    atheris.Setup([name, str(corpus), *written, f"-artifact_prefix={folder}/"], tried, custom_mutator=damaged)
+    atheris.Fuzz()
 
 
-def all_tried(name, seconds, seed, last):
-    """The same over many slices, and how often the process ended."""
-    executions, refused, slowest, findings, ended = 0, 0, 0.0, {}, 0
-    end, numbers = perf_counter() + seconds, count()
-    while perf_counter() < end:
-        with TemporaryDirectory(prefix="oal-fuzz-") as folder:
-            pool = ProcessPoolExecutor(1, get_context("spawn"), begin, (name, folder))
-            try:
-                while (left := end - perf_counter()) > 0:
-                    part = pool.submit(tried, min(SLICE, left), f"{seed} {name} {next(numbers)}", last).result()
-                    executions, refused, slowest = executions + part[0], refused + part[1], max(slowest, part[2])
-                    findings = part[3] | findings
-            except BrokenProcessPool:
-                ended += 1
-                findings |= {} if name in ALONE else {"it ended the process": last.read_bytes()}
-            finally:
-                pool.shutdown()
-    return executions, refused, round(1000 * slowest), ended, findings
+def followed(name, seconds, seed, folder):
+    """The same in processes of their own until the time is over or a file is a finding: how many files were read, how
+    many branches they reached, how often a process was ended by a library that may, and the finding, if any."""
+    from tests.harness.mutations import ALONE
+
+    executions, reached, ended, end = 0, 0, 0, perf_counter() + seconds
+    while (left := end - perf_counter()) > 1:
+        with TemporaryDirectory(prefix="oal-fuzz-") as place:
+            command = [sys.executable, __file__, "follow", name, place, str(int(left)), str(seed + ended)]
+            said = subprocess.run(command, capture_output=True, text=True, errors="replace").stderr
+            executions += sum(map(int, re.findall(EXECUTIONS, said)))
+            reached = max([reached, *map(int, re.findall(COVERAGE, said))])
+            problems = re.findall(ERROR, said)
+            files = [path for path in Path(place).iterdir() if path.is_file()]
+            if problems or (files and name not in ALONE):
+                for path in files:
+                    (folder / f"{name}-{path.name}").write_bytes(path.read_bytes())
+                return executions, reached, ended, problems[0] if problems else "it ended the process"
+            if not files and not executions and not problems:
+                raise RuntimeError(said)
+            ended += bool(files)
+    return executions, reached, ended, None
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=1, help="How long each target is tried.")] = 60.0,
-    target: Annotated[list[str] | None, typer.Option(help=f"What to read: {', '.join(MAKERS)}.")] = None,
+    seconds: Annotated[int, typer.Option(min=5, help="How long each target is tried.")] = 60,
+    target: Annotated[list[str] | None, typer.Option(help="What to read; everything without it.")] = None,
     seed: Annotated[int, typer.Option(help="Of the damages.")] = SEED,
     folder: Annotated[Path, typer.Option(help="Where the files of findings are written.")] = Path("findings"),
 ):
     """Read damaged files of every kind, print how many, and write those that are findings; exit code 1 if any are."""
+    from tests.harness.mutations import MAKERS
+
     folder.mkdir(exist_ok=True)
     lines = []
     for name in target or MAKERS:
-        *numbers, findings = all_tried(name, seconds, seed, folder / f"{name}-last")
-        for number, (problem, content) in enumerate(findings.items(), 1):
-            (folder / f"{name}-{number}").write_bytes(content)
-            print(f"{name}-{number}: {problem}", file=sys.stderr, flush=True)
-        lines.append((name, *numbers, len(findings)))
+        *numbers, problem = followed(name, seconds, seed, folder)
+        if problem:
+            print(f"{name}: {problem}", file=sys.stderr, flush=True)
+        lines.append((name, *numbers, int(problem is not None)))
     print("\n".join(table(HEADS, lines)))
     executions, found = (sum(line[k] for line in lines) for k in (1, -1))
     print(f"{executions:,} executions, {found:,} findings.")
@@ -98,4 +109,8 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    if sys.argv[1:2] == ["follow"]:
+        name, folder, seconds, seed = sys.argv[2:]
+        follow(name, Path(folder), seconds, seed)
+    else:
+        typer.run(main)

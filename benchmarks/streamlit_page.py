@@ -101,6 +101,8 @@ class Page:
             case "new_session":
                 self.script = message.new_session.page_script_hash
                 self.longest = message.new_session.config.max_cached_message_age
+            case "navigation":  # a page that is opened by its address begins under the hash of the first page
+                self.script = message.navigation.page_script_hash
             case "delta":
                 self._draw(message.delta)
             case "auto_rerun":

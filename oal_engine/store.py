@@ -681,7 +681,8 @@ class Store(Database):
     def leases(self, session: int) -> list[Row]:
         """Who has which question of a session now: question, annotator, leased_at; the oldest first."""
         return self.query(
-            "SELECT question, annotator, leased_at FROM leases JOIN questions ON questions.id = question"
+            "SELECT question, annotator, leased_at FROM leases INDEXED BY leases_now"
+            " CROSS JOIN questions ON questions.id = question"  # from the few leases, not from all questions
             " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL ORDER BY leases.id",
             session,
         )
@@ -702,7 +703,7 @@ class Store(Database):
         """What an annotator has of a session is theirs for a whole lease from now on."""
         self.db.execute(
             "UPDATE leases SET leased_at = ? WHERE annotator = ? AND ended_at IS NULL"
-            " AND question IN (SELECT id FROM questions WHERE session = ?)",
+            " AND EXISTS (SELECT 1 FROM questions WHERE id = question AND session = ?)",
             [now(), annotator, session],
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from itertools import islice
+from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import streamlit as st
@@ -28,6 +29,7 @@ STREAMLIT = "cr"  # the keys that Streamlit uses, wherever the focus is
 JOINING = "It takes a few seconds: until now one person had this session alone."
 MORE = "New items will appear here automatically."
 PATIENCE = 1.0  # seconds that a page waits for what was never made before
+REST, LONGEST_REST = 20, 2.0  # times as long as something took to make it lasts, and at most so many seconds
 SKIPPED_AHEAD = 6  # items shown once more that the browser gets at a time
 
 BACKGROUND = ThreadPoolExecutor(1, "background")
@@ -78,6 +80,7 @@ class CardServer:
         self._looking = threading.RLock()
         self._made: dict[str, tuple] = {}
         self._making: dict[str, tuple[tuple, Future]] = {}
+        self._due: dict[str, float] = {}  # when it may be made anew
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is given once more
         self.idle: set[str] = set()  # the annotators whose card had no question last
 
@@ -186,9 +189,9 @@ class CardServer:
     def _held(self, annotator: str) -> tuple[Place, dict[int, dict[int, Place]]]:
         """The place of an annotator, and what follows each possible answer there, by the question."""
         session, held = self.session, self.session.held(annotator)
-        if again := session.answered(self._reopened.get(annotator, 0)):
+        if (reopened := self._reopened.get(annotator)) and (again := session.answered(reopened)):
             held = [again, *held[:1]]
-        place, current = session.place_at(held[0] if held else None), session.place.asked
+        place, current = session.place_at(held[0] if held else None), session.current
         ahead = {held[0].id: session.places_after(*held[:2])} if len(held) > 1 else {}
         if held and current and held[-1].id == current.id:
             ahead[current.id] = session.branches
@@ -237,6 +240,16 @@ class CardServer:
             now = (self.session.version, self.session.rounds, *beside)
             if self._made.get(name, (None,))[0] != now:
                 self._made[name] = now, make()
+            return self._made[name][1]
+
+    def lately(self, name: str, make: Callable[[], Any]) -> Any:
+        """The same, or what was made some moments ago: the answers of many would have it made all the time."""
+        with self._looking:
+            if perf_counter() >= self._due.get(name, 0):
+                start = perf_counter()
+                self.once(name, make)
+                end = perf_counter()
+                self._due[name] = end + min(REST * (end - start), LONGEST_REST)
             return self._made[name][1]
 
     def behind(self, name: str, make: Callable[[], Any]) -> Any:

@@ -1,4 +1,5 @@
-"""The gate before Streamlit: it ends the connections of who may no longer enter, and keeps others from the files."""
+"""The gate before Streamlit: it ends the connections of who may no longer enter, keeps others from the files, and stops
+what a page sends that was already left."""
 
 import hashlib
 import json
@@ -6,11 +7,14 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import streamlit as st
+from google.protobuf.message import DecodeError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.url_util import make_url_path
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -86,11 +90,13 @@ class Gate:
         cookies = HTTPConnection(scope).cookies
         if _signed_part(cookies) in self.ended:
             scope = {**scope, "headers": [header for header in scope["headers"] if header[0] != b"cookie"]}
-        before, ended = self._standing(cookies), False
+        before, ended, pages = self._standing(cookies), False, _Pages()
 
         async def checked() -> Message:
             nonlocal ended
             message = await receive()
+            while pages.left(message.get("bytes") or b""):
+                message = await receive()
             if message["type"] == "websocket.receive" and self._standing(cookies) != before:
                 ended = True
                 await send({"type": "websocket.close", "code": POLICY_VIOLATION})
@@ -98,12 +104,41 @@ class Gate:
 
         async def open_only(message: Message) -> None:
             if not ended:
+                pages.hear(message.get("bytes") or b"")
                 await send(message)
 
         await self.app(scope, checked, open_only)
 
     def _standing(self, cookies: dict[str, str]) -> access.Standing:
         return access.standing({} if _signed_part(cookies) in self.ended else _person(cookies))
+
+
+class _Pages:
+    """The page that a browser shows, and the one that it waits for.
+
+    Until that one has come, the old one can still ask for a part of itself. Streamlit would then empty the new page."""
+
+    def __init__(self) -> None:
+        self.last, self.awaited = "", ""
+
+    def hear(self, data: bytes) -> None:
+        """Learn from the app which page the address of the first one leads to."""
+        if not self.last:
+            self.last = ForwardMsg.FromString(data).navigation.page_script_hash
+
+    def left(self, data: bytes) -> bool:
+        """Whether a message is of the page that was left."""
+        try:
+            asked = BackMsg.FromString(data).rerun_script
+        except DecodeError:
+            return False  # Streamlit says so
+        page = asked.page_script_hash
+        if asked.fragment_id and self.awaited not in ("", page):
+            return True
+        if page:
+            self.awaited = page if page != self.last and not asked.fragment_id else ""
+            self.last = page
+        return False
 
 
 def _person(cookies: dict[str, str]) -> dict[str, Any]:

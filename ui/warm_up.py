@@ -62,7 +62,7 @@ def practise() -> None:
             drift.noticed(sessions[0])
             _warm.set()
             for session in (*sessions, Session(store, create(store, _own_texts(store, dataset), "auto"))):
-                if asked := session.place.asked:
+                if asked := session.current:
                     session.answer("answer", asked.id, POSITIVE)
                     session.correct("correction", asked.id, NEGATIVE)
             store.close()

@@ -41,7 +41,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
         except (DataError, MemoryError, GeneratorExit):
             raise
         except Exception as error:  # the libraries' parsers fail on a damaged file in any way
-            raise ValueError(error) from error
+            raise ValueError(_words(error)) from error
 
     def rows(parsed: ParsedFile) -> Iterator[Line]:
         with refused():
@@ -53,6 +53,14 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
         return parsed._replace(rows=rows(parsed))
 
     return parse
+
+
+def _words(error: Exception) -> str:
+    """What an error says; those of liac-arff fail to say it where the file's own words hold a %."""
+    try:
+        return str(error)
+    except (TypeError, ValueError):
+        return type(error).__name__
 
 
 @foreign

@@ -96,7 +96,7 @@ def of_session(session: Session) -> AnswerChecks:
     every = -(-order.size // SAMPLE)
     if names.size < 2:
         return AnswerChecks([], [], len(latest), len(answered) - len(latest), order.size)
-    waiting = session.place.asked
+    waiting = session.current
     sampled = order[::every]
     if waiting:  # nothing may tell what a model thinks of it
         sampled = sampled[sampled != waiting.item]

@@ -505,10 +505,10 @@ class Run:
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
         """Rounds and tables of counts along the stream, thinned to so many points, without the items that are asked."""
         trail, state = self.state.trail, self.state
-        if state.outstanding:
-            first = min(each.question.t for each in state.outstanding.values())
-            trail = [(t, _without(state, t, counts) if t > first else counts) for t, counts in trail]
-            if state.question.predicted:
-                trail[-1] = state.question.t, trail[-1][1]
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
-        return np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
+        rounds, counts = np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
+        for question, cell in state.outstanding.values():
+            counts[:, *cell, 1] -= question.t < rounds
+        if state.outstanding and state.question.predicted:
+            rounds[-1] = state.question.t
+        return rounds, counts

@@ -268,6 +268,12 @@ class Session(Run):
         with self._lock:
             return self.place_of(self.state, self._current)
 
+    @property
+    def current(self) -> StoredQuestion | None:
+        """The waiting question, or None at the end."""
+        with self._lock:
+            return self._current
+
     def place_at(self, question: StoredQuestion | None) -> Place:
         """The place with a question that somebody has, or (None) with none for them."""
         with self._lock:

@@ -3,6 +3,7 @@ answers that surprised it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -35,8 +36,8 @@ def common(run: Run) -> np.ndarray:
     texts = run.dataset.vocabulary.document_frequency
     often = np.flatnonzero(texts > COMMON * texts.sum())
     often = often[np.argsort(-texts[often], kind="stable")][: int(MOST_COMMON * texts.size)]
-    answered = [(lesson.item, lesson.label) for lesson in run.state.lessons if lesson.label][-RECENT:]
-    items, labels = np.array(answered, int).reshape(-1, 2).T
+    answered = ((lesson.item, lesson.label) for lesson in reversed(run.state.lessons) if lesson.label)
+    items, labels = np.array([*islice(answered, RECENT)], int).reshape(-1, 2).T
     which, columns = rows.entries(run.dataset.rows, items)
     telling = np.zeros(often.size, bool)
     for label in set(labels.tolist()):

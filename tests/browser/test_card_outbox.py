@@ -160,21 +160,6 @@ def test_leaving_the_page_warns_while_something_is_unsaved(script):
     assert script.page.evaluate(leave) is True
 
 
-def test_a_page_that_is_being_left_sends_nothing(script):
-    """Between the click on a link and the other page nothing goes to the server, which would empty that page; a page
-    that never comes keeps nothing from being sent."""
-    script.give(1, ALL)
-    script.page.locator("#here").click()
-    script.press("a")
-    assert [[[1, "label", 1]]] == script.posts
-    script.page.locator("#there").click()
-    script.press("a")
-    script.run(20_000)
-    assert 1 == len(script.posts)
-    script.run(30_000)
-    assert [[1, "label", 1], [2, "label", 1]] == script.posts[1]
-
-
 def test_undo_names_the_last_answer(script):
     """The server's last one, or the one that it has not acknowledged yet, skips included; none where there is none."""
     script.give(5, ALL, previous=4)
@@ -234,7 +219,7 @@ def test_nothing_is_left_of_a_card_that_is_gone(script):
     for n in range(1, 6):
         script.give(n, ALL, previous=7)
         script.give(n, ALL, previous=8)
-        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload", "click", "popstate"])
+        assert listeners(script.page) == sorted([*before, "keydown", "beforeunload"])
         script.press("a")
         posts = len(script.posts)
         script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")

@@ -227,3 +227,31 @@ def test_forty_labels_of_a_real_stream_survive_a_killed_server(visit, shared, tm
         for n, (_, label, _) in enumerate(answered):
             again.answer(f"again-{n}", again.place.asked.id, label)
         assert rebuilt.digest() == Session(store, row["id"]).digest() == again.digest()
+
+
+LEAVE = """([page, late]) => {
+  document.querySelector(`[data-testid=stPageLink-NavLink][href^=${page}]`).click();
+  if (late == "a") document.dispatchEvent(new KeyboardEvent("keydown", {key: late}));
+  else document.querySelector(late).click();
+}"""
+
+
+def test_a_page_that_was_left_does_not_take_the_next_one_away(label, store):
+    """What is clicked or answered on the old page before the new one has come leaves that one whole, and the answer is
+    stored on the way back."""
+    session, card = label()
+    page = card.page
+
+    def leave(name, late, there):
+        page.evaluate(LEAVE, [name, late])
+        tab = page.get_by_role("tab", name=there)
+        expect(tab).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        expect(tab).to_be_visible()
+
+    leave("Replay", "a", "Verify")
+    leave("Label", "a", "Guidelines")
+    Card(page).saved()
+    assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
+    leave("Replay", "[role=tab]:last-of-type", "Verify")
+    leave("Label", "[role=tab]:last-of-type", "Guidelines")

@@ -44,3 +44,10 @@ def test_a_doubtful_file_stops_with_what_to_do(shape):
     assert shape.stops in message
     assert message.endswith(".")
     assert "\n" not in message
+
+
+def test_a_percent_sign_in_a_damaged_file_is_no_format():
+    """The words of the file stand in what the library says of it."""
+    damaged = b"@relation r\n@attribute a numeric\n@attribu,75,0.5\n-5yes,no}\n@data\n-9.0,0.%,yes\n"
+    with pytest.raises(DataError, match=r"^x.arff cannot be read: .*\.$"):
+        read(named(damaged, "x.arff"))

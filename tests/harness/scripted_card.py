@@ -14,8 +14,6 @@ HTML = """<style>:root { %s } %s</style>
 <input id=field><textarea id=area></textarea><select id=select><option>a<option>x</select>
 <div id=editable contenteditable></div><div id=textbox role=textbox tabindex=0></div><div id=shadow></div>
 <button id=button onclick="window.clicked = (window.clicked ?? 0) + 1">Other</button><input id=box type=checkbox>
-<a id=here href="?session=2" data-testid=stPageLink-NavLink onclick="event.preventDefault()">This page</a>
-<a id=there href="Data?session=1" data-testid=stPageLink-NavLink onclick="event.preventDefault()">Another page</a>
 <script>
   shadow.attachShadow({mode: "open"}).innerHTML = "<input>";
   const mounts = [];

@@ -208,10 +208,10 @@ KINDS = ["spam" if label else "ham" for label in LABELS]
 SHAPES = [
     # Delimited texts
     Shape("comma.csv", text(joined), words="delimiter comma"),
-    Shape("semicolon.csv", text(joined, ";"), words="delimiter ;"),
+    Shape("semicolon.csv", text(joined, ";"), words="delimiter semicolon"),
     Shape("tab.csv", text(joined, "\t"), words="delimiter tab"),
-    Shape("pipe.csv", text(joined, "|"), words="delimiter |"),
-    Shape("pipe.txt", text(joined, "|"), words="delimiter |"),
+    Shape("pipe.csv", text(joined, "|"), words="delimiter pipe"),
+    Shape("pipe.txt", text(joined, "|"), words="delimiter pipe"),
     Shape("semicolon.txt", text(joined, ";")),
     Shape("sep.csv", text(lambda: "sep=;\n" + joined(";"))),
     Shape("sep-tab.csv", text(lambda: "sep=\t\r\n" + joined("\t", end="\r\n"))),

@@ -4,7 +4,14 @@ from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import BINARY
+from ui import card_server
 from ui.card_server import CardServer
+
+
+@pytest.fixture(autouse=True)
+def exact_panels(monkeypatch):
+    """A page that is opened right after an answer shows it: no panel rests, however fast the machine is."""
+    monkeypatch.setattr(card_server, "LONGEST_REST", 0.0)
 
 
 @pytest.fixture

@@ -8,6 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from streamlit import config
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.Navigation_pb2 import Navigation
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
@@ -279,15 +283,15 @@ class Server:
     async def __call__(self, scope, receive, send):
         while (message := await receive())["type"] == "websocket.receive":
             self.received.append(message["bytes"])
-            await send({"type": "websocket.send", "bytes": b"shown"})
+            await send(SHOWN)
 
     async def log_out(self, cookies):
         scope = {"type": "http", "path": "/auth/logout", "headers": [(b"cookie", cookies.encode())]}
         await self.gate(scope, self._nothing, None)
 
-    def talk(self, cookies, between):
-        """Send two messages with an action in between; the messages that came back."""
-        answers, messages = [], iter((b"first", b"second"))
+    def talk(self, cookies, between=None, words=(b"first", b"second")):
+        """Send messages, with an action before the second; the messages that came back."""
+        answers, messages = [], iter(words)
 
         async def receive():
             if (word := next(messages, None)) == b"second":
@@ -311,7 +315,8 @@ def cookie(email):
     return f"_streamlit_user={create_signed_value(SECRET, '_streamlit_user', claims).decode()}"
 
 
-SHOWN, CLOSED = {"type": "websocket.send", "bytes": b"shown"}, {"type": "websocket.close", "code": 1008}
+PAGE = ForwardMsg(navigation=Navigation(page_script_hash="one")).SerializeToString()
+SHOWN, CLOSED = {"type": "websocket.send", "bytes": PAGE}, {"type": "websocket.close", "code": 1008}
 
 
 @pytest.mark.parametrize("left", ["logged out", "off the list", "no list", "unreadable", "gone"])
@@ -332,6 +337,19 @@ def test_a_connection_ends_with_the_first_message_after_its_person_may_no_longer
 
     assert [SHOWN, CLOSED] == server.talk(ben, leave)
     assert [b"first"] == server.received
+
+
+def asked(page, fragment=""):
+    """What a browser sends to be shown a page or a part of it."""
+    return BackMsg(rerun_script=ClientState(page_script_hash=page, fragment_id=fragment)).SerializeToString()
+
+
+def test_only_the_page_that_is_awaited_may_ask_for_a_part_of_itself(secrets):
+    """From the choice of another page until that one has been heard of, the one before is not; then any is, as the app
+    itself can change pages."""
+    server, opened, other, part, late = Server(), asked(""), asked("other"), asked("other", "b"), asked("one", "a")
+    assert [SHOWN] * 5 == server.talk("", words=[opened, other, late, late, part, late, b"?"])
+    assert [opened, other, part, late, b"?"] == server.received
 
 
 def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):

@@ -23,7 +23,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from tests.harness.pages import BINARY, WAIT, listed, run, words
 from ui import card_server, charts, messages
-from ui.card_server import MORE, CardServer, keys_of
+from ui.card_server import LONGEST_REST, MORE, CardServer, keys_of
 from ui.components import item_list
 from ui.panels import check, history, pushed, spending, stopping
 
@@ -346,6 +346,24 @@ def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
     go.set()
     card_server.BACKGROUND.submit(int).result()
     assert server.session.version == server.behind("slow", slow) != first
+
+
+@pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, LONGEST_REST)])
+def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch, cost, rest):
+    """It is shown as it was until it has rested, and as it is then; what costs nothing is never old."""
+    server, time = work(3), [0.0]
+    monkeypatch.setattr(card_server, "LONGEST_REST", LONGEST_REST)
+    monkeypatch.setattr(card_server, "perf_counter", lambda: time[0])
+
+    def slow():
+        time[0] += cost
+        return server.session.version
+
+    first = server.lately("slow", slow)
+    server.session.answer("one more", server.session.place.asked.id, -1)
+    assert (first if rest else server.session.version) == server.lately("slow", slow)
+    time[0] += rest + 0.001
+    assert server.session.version == server.lately("slow", slow)
 
 
 # What was pushed

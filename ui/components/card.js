@@ -27,7 +27,6 @@ class Card {
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
-    this.leaving = leaving(signal);
   }
 
   get pending() {
@@ -229,7 +228,7 @@ class Card {
   }
 
   send(name, value) {
-    if (!this.leaving()) this.setState(name, value);
+    this.setState(name, value);
   }
 
   // What the annotator does

@@ -17,7 +17,7 @@ from .. import messages
 from ..page import who_labels
 from . import Mount, component
 
-SCRIPTS = "dom.js", "page_exit.js", "outbox.js", "keys.js", "card.js"
+SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
 STYLES = "explained.css", "card.css"
 BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
 KEPT = "It is kept here and sent again."

@@ -10,9 +10,7 @@ class ItemList {
     const { name, view, session } = data;
     this.name = name;
     this.view = view;
-    this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.leaving() || this.send("events", events));
-    this.listening = new AbortController();
-    this.leaving = leaving(this.listening.signal);
+    this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.send("events", events));
     this.lines = new Map();
     const html = `<section part="items" data-testid="oal-list" class="oal card item-list">
       <div class="look">
@@ -41,7 +39,6 @@ class ItemList {
   remove() {
     this.send = () => {};
     this.outbox.close();
-    this.listening.abort();
     clearTimeout(this.typing);
     this.root.remove();
   }

@@ -18,7 +18,7 @@ SEARCHED = 10_000  # items, the newest: more would keep the page waiting
 CHUNK = 500
 Page = tuple[list[tuple[int, dict[str, Any]]], dict[str, Any]]
 
-_mount = component("item_list", ["dom.js", "page_exit.js", "outbox.js", "item_list.js"], ["card.css", "item_list.css"])
+_mount = component("item_list", ["dom.js", "outbox.js", "item_list.js"], ["card.css", "item_list.css"])
 
 
 def show(server: CardServer, name: str, correct: Callable, page: Callable, events: Any = messages.RowEvent) -> None:

@@ -38,7 +38,7 @@ def show(server: CardServer) -> None:
         if session.dataset.details:
             with st.expander("Columns shown with each item"):
                 _show_columns(session)
-        if session.place.asked and session.askable:
+        if session.current and session.askable:
             with st.expander("Add labels to the budget"):
                 more_labels(session, "add-labels-early")
         if mail():

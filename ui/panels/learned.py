@@ -45,7 +45,7 @@ def show(server: CardServer) -> None:
         "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
         key="learned-back",
     )  # fmt: skip
-    moved, strongest = server.once("learned", lambda: _look(session))
+    moved, strongest = server.lately("learned", lambda: _look(session))
     _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
             for move in moved[back]])  # fmt: skip
     names = session.names

@@ -22,7 +22,7 @@ CLOSED = (
 
 def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
-    sentences, drawn, lines, problem = server.once("progress", lambda: _look(server.session))
+    sentences, drawn, lines, problem = server.lately("progress", lambda: _look(server.session))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
         note(problem)

@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
 
 PLAYER = Kind(
-    "Player", ("dom.js", "page_exit.js", "replay.js"), ("explained.css", "card.css", "replay.css"),
+    "Player", ("dom.js", "replay.js"), ("explained.css", "card.css", "replay.css"),
     "← → go to the question before and after, Home and End to the first and the last, Space plays. "
     "M leads to the next mistake, P to the next positive answer, S to the next surprise; with Shift, back.",
 )  # fmt: skip

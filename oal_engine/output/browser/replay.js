@@ -21,9 +21,7 @@ class Player {
     this.build();
     parent.append(this.root);
     this.listening = new AbortController();
-    const { signal } = this.listening;
-    document.addEventListener("keydown", (event) => this.onKey(event), { signal });
-    this.leaving = leaving(signal);
+    document.addEventListener("keydown", (event) => this.onKey(event), { signal: this.listening.signal });
   }
 
   remove() {
@@ -145,7 +143,6 @@ class Player {
     if (!missing.length) return;
     this.asking = setTimeout(
       () => {
-        if (this.leaving()) return this.ask();
         while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
         this.requests += 1;
         this.send({
