@@ -5,6 +5,7 @@ the data and the events, and on nothing else: the same ones give the same bits.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -80,6 +81,7 @@ class State:
     before: spending.Plan | None = None  # the plan as it was then
     closed: tuple[int, np.ndarray] | None = None  # the first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
+    answers: Counter[int] = field(default_factory=Counter)  # that stand, by label
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
     number: int = 0  # of the question asked last
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class State:
         own: dict[str, Any] = {name: (part := getattr(self, name)) and _copied(part) for name in parts}
         return replace(
             self, **own, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy(),
-            outstanding=self.outstanding.copy(),
+            answers=self.answers.copy(), outstanding=self.outstanding.copy(),
         )  # fmt: skip
 
     def digest(self) -> str:
@@ -250,6 +252,7 @@ class Run:
                 return self._answered(state, SKIP, state.number)
             case Changed(changes):
                 add_changes(state.lessons, changes)
+                state.answers = Counter(state.labels)
                 return self._retrained(state)
             case LabelsAdded(labels, horizon):
                 return self._extended(state, labels, horizon)
@@ -277,6 +280,7 @@ class Run:
         question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
         t = question.t if last else state.streamed - 1  # the round in which it is learned
         state.lessons.append(Lesson(number, int(self.order[question.t]), t, question.audit, label))
+        state.answers[label] += 1
         if label != SKIP:
             state.spent += 1
             state.audited += question.audit
@@ -467,12 +471,11 @@ class Run:
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
         """The place at a state, given the waiting question (None: none)."""
-        labels = state.labels
-        answers = {label: labels.count(label) for label in self.names}
+        answers = {label: state.answers[label] for label in self.names}
         streamed = state.streamed if state.outstanding else self.rounds
         pushed = None if self.multiclass else int(metrics.pushed(state.counts))
         progress = Progress(
-            state.spent, state.budget, answers, labels.count(SKIP), streamed, self.rounds, pushed,
+            state.spent, state.budget, answers, state.answers[SKIP], streamed, self.rounds, pushed,
             asked is not None, not asked and bool(state.outstanding),
         )  # fmt: skip
         return Place(asked, progress, weights(state.learner), self._counts_before(state))
