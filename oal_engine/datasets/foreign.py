@@ -258,6 +258,7 @@ def _sheet_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str] | s
     """The rows of a sheet that are not empty as words, without the empty cells behind all others."""
     sheet.reset_dimensions()  # what the file says of its size need not be true
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        source.limits.check("items", number, source.name)  # a row may say that it is any one
         source.limits.check("columns", len(row), source.name)
         cells = [word_of(cell) for cell in row]
         while cells and not cells[-1]:

@@ -24,6 +24,7 @@ from oal_engine.datasets.formats import Columns, DataError, read
 from oal_engine.datasets.sources import LIMITED, LIMITS, Limits
 from tests.harness import ROOT
 from tests.harness.files import fails, named
+from tests.harness.shapes import workbook
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +68,16 @@ def distinct_keys():
     return "".join(json.dumps({f"k{row * 600 + k}": 1 for k in range(600)}) + "\n" for row in range(1000)).encode()
 
 
+def far_row():
+    """A workbook whose second row says that it is one of many billions."""
+    made = io.BytesIO()
+    book = zipfile.ZipFile(io.BytesIO(workbook(("Mail", [("text",), ("words",)]))))
+    with zipfile.ZipFile(made, "w") as damaged:
+        for name in book.namelist():
+            damaged.writestr(name, book.read(name).replace(b'<row r="2"', b'<row r="20000000000"'))
+    return made.getvalue()
+
+
 def unclosed():
     return b'text,label\n"a,1\n' + b"word word,0\n" * 2**17
 
@@ -100,6 +111,7 @@ HOSTILE = {
     "nulls.parquet": (lambda: table(text=pyarrow.nulls(5_000_000, pyarrow.string())), "more than 4,194,304 items"),
     "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
+    "row.xlsx": (far_row, "items"),
     "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),
     "deep.jsonl": (
