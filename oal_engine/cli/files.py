@@ -43,7 +43,8 @@ class Reading(_Options):
     reader: Annotated[str | None, Option(help=f"File format: {', '.join(readers.READERS)} (default: detected).")] = None
     encoding: Annotated[str, Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
     delimiter: Annotated[
-        str | None, Option(help="What separates the cells of a table: a sign, tab or space (default: detected).")
+        str | None,
+        Option(help="What separates the cells of a table: a sign, or its name, such as tab (default: detected)."),
     ] = None
     header: Annotated[
         bool | None, Option("--header/--no-header", help="Whether the first row names the columns (default: detected).")

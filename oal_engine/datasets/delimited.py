@@ -16,6 +16,7 @@ from .sources import DataError, Source, allow_more
 
 Dialect = dict[str, Any]  # arguments of csv.reader
 DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ",", " ": "spaces"}  # as they are said; the likelier of two first
+NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "spaces": " "}
 BLANKS, ALONE = " ", "\x1f"  # runs of spaces; the delimiter of a table of one column, which no text holds
 SNIFFED = 2**18  # characters that the delimiter is found by
 CLOSE = 0.02, 0.1  # differences in the share of rows of one width, and of odd cells, that decide nothing
@@ -94,10 +95,9 @@ def delimiter_of(word: str | None) -> str | None:
     """The character that a delimiter is said by, such as tab."""
     if word is None or len(word) == 1:
         return word
-    named = {name: character for character, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
-    if word not in named:
-        raise DataError(f"--delimiter must be one character, or {', '.join(named)}. Got {word!r}.")
-    return named[word]
+    if word not in NAMED:
+        raise DataError(f"--delimiter must be one character, or {', '.join(NAMED)}. Got {word!r}.")
+    return NAMED[word]
 
 
 def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:

@@ -16,6 +16,7 @@ from pyarrow import parquet
 from scipy import sparse
 
 from oal_engine.datasets.formats import READERS, Columns, DataError, open_source, peek, read, reader_for
+from oal_engine.datasets.sources import Layout
 from tests.harness import SHARED
 from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
 
@@ -107,6 +108,20 @@ def test_tsv_with_stray_quotes():
     items = read(upload('label\ttext\nno\t"open\nyes\tsay "x"\nno\tend"\n', "x.tsv"))
     assert items.texts == ['"open', 'say "x"', 'end"']
     assert items.y.tolist() == [-1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("word", "sign"),
+    [("tab", "\t"), ("comma", ","), ("semicolon", ";"), ("pipe", "|"), ("spaces", " "), ("#", "#")],
+)
+def test_a_delimiter_is_said_by_its_sign_or_its_name(word, sign):
+    """Both read the same table; another word is refused with those that there are."""
+    file = sign.join(("text", "label")) + "\n" + "".join(f"word{k}{sign}{k % 2}\n" for k in range(9))
+    items = read(upload(file, "x.txt"), LABELLED, reader="csv", layout=Layout(delimiter=word))
+    assert ("word0", "word8", 9) == (items.texts[0], items.texts[-1], len(items.texts))
+    assert fails(upload(file, "x.csv"), LABELLED, layout=Layout(delimiter="dash")) == (
+        "--delimiter must be one character, or tab, \\t, comma, semicolon, pipe, space, spaces. Got 'dash'."
+    )
 
 
 @pytest.mark.parametrize(
