@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -26,6 +27,8 @@ from label_latency import zipf
 from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
 from streamlit_page import open_page
 
+from oal_engine import experiments
+from oal_engine.experiments import jobs
 from oal_engine.sessions import look_back
 from oal_engine.sessions.settings import create
 
@@ -208,6 +211,20 @@ async def labeling(address, server, annotators, seconds, pause):
     return {name: round(cost, 2) for name, cost in costs.items()} | {"memory_mb": memory}
 
 
+@contextmanager
+def comparing(store, dataset):
+    """A comparison beside the annotators, as the app runs one, longer than they label; how many replays it has done."""
+    spec = experiments.specification(
+        {"data": [store.dataset(dataset)["name"]], "algorithms": {"PAA-I": {}, "OAAL": {}}, "permutations": 1000}
+    )
+    comparison = experiments.begin(spec, store)
+    jobs.start(store, comparison)
+    try:
+        yield lambda: jobs.status(store, comparison)["done"]
+    finally:
+        jobs.cancel(store, comparison)
+
+
 def megabytes(process):
     return round(process.memory_info().rss / 2**20)
 
@@ -216,10 +233,13 @@ def spread(seconds):
     return {name: round(1000 * float(np.percentile(seconds, at)), 1) for name, at in PERCENTILES.items()}
 
 
-def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES), together=False):
+def run(
+    annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES), together=False, comparison=False
+):
     """Start the app on a database of its own, let the annotators label, and return the counts, times and costs.
 
     together: all on one session that asks about every item; an undo there shows an item once more and stores nothing.
+    comparison: the server's cores also run one.
     """
     texts, source = zipf(items, VOCABULARY)
     truth = [item.relevant for item in texts]
@@ -235,8 +255,10 @@ def run(annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STR
             for k, each in enumerate(own, 1)
         ]
         load = round(os.getloadavg()[0], 1)
-        with serving(store.path, folder) as (address, server):
+        beside = comparing(store, dataset) if comparison else nullcontext(int)
+        with serving(store.path, folder) as (address, server), beside as replays:
             costs = asyncio.run(labeling(address, server, people, 60 * minutes, pause))
+            costs["replays"] = replays()
         log = (folder / "server.log").read_text(errors="replace")
         counts = discrepancies(store, people)
         store.close()
@@ -267,7 +289,7 @@ def lines(result):
     yield f"{result['annotators']} annotators for {result['minutes']:g} minutes, {result['items']:,} texts: {events}."
     yield ""
     counts = "lost", "doubled", "unacknowledged", "unverified", "errors", "ended"
-    costs = "server_cores", "client_cores", "server_cpu_seconds", "load"
+    costs = "server_cores", "client_cores", "server_cpu_seconds", "load", "replays"
     times = result["acknowledged_ms"]
     yield from table([*counts], [[result[name] for name in counts]])
     yield from table(
@@ -286,11 +308,12 @@ def main(
     pause: Annotated[float, typer.Option(min=0.05, help="Seconds from a label to the next, on average.")] = 1.0,
     strategy: Annotated[list[str], typer.Option(help="What asks, in turns.")] = tuple(STRATEGIES),
     together: Annotated[bool, typer.Option("--together", help="All label in one session.")] = False,
+    comparison: Annotated[bool, typer.Option("--comparison", help="A comparison runs meanwhile.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Let many annotators label at once, and compare the acknowledged events with the stored rows."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
-    result = run(annotators, minutes, items, pause, strategy, together)
+    result = run(annotators, minutes, items, pause, strategy, together, comparison)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))
 
 

@@ -297,9 +297,10 @@ def test_synthetic_texts_follow_their_law():
 
 
 def test_many_annotators_lose_nothing():
-    """Simulated annotators label in the real app: every acknowledged event is stored once and verifies, and times and
-    memory are reported."""
-    result = run("load.py", "--annotators", "2", "--minutes", "0.1", "--items", "300", "--pause", "0.2")
+    """Simulated annotators label in the real app beside a comparison: every acknowledged event is stored once and
+    verifies, and times, memory and the comparison's replays are reported."""
+    options = "--annotators 2 --minutes 0.1 --items 300 --pause 0.2 --comparison"
+    result = run("load.py", *options.split())
     counts = "lost", "doubled", "unacknowledged", "unverified", "ended"
     assert (0,) * len(counts) == tuple(result[name] for name in counts)
     assert {} == result["problems"]
@@ -308,6 +309,7 @@ def test_many_annotators_lose_nothing():
     assert 0 < times["p50"] <= times["p95"] <= times["p99"]
     assert 2 == len(result["memory_mb"])
     assert 100 < min(result["memory_mb"])
+    assert result["replays"] > 0
     assert "| lost |" in "\n".join(load.lines(result))
 
 
