@@ -136,7 +136,7 @@ def serious_violations(page):
             page.evaluate("delete window.oldColours")
             page.wait_for_function(SETTLED, polling=150)
             page.evaluate(WATCH)
-            rules = Axe().run(page, options=options).response["violations"]
+            rules = Axe().run(page, options=(options or {}) | {"resultTypes": ["violations"]}).response["violations"]
             found = [rule for rule in rules if rule["impact"] in SERIOUS]
             if not (found and page.evaluate("rewritten")):  # what is written anew is pale until all of it has come
                 break
