@@ -13,10 +13,13 @@ BOUND: Final[Literal["query-params"]] = "query-params"
 LISTED = 12  # options in a sentence
 
 
-def check_choice(key: str, name: str, options: Iterable[str]) -> None:
-    """Say which options, of a choice of this key and name, the address names though there are none such."""
-    known = [*options]
-    for word in st.query_params.get_all(key):
+def check_choice(key: str, name: str, options: Iterable[str], most: int | None = None) -> None:
+    """Say which options, of a choice of this key and name, the address names though there are none such, and whether
+    they are more than can be chosen."""
+    known, words = [*options], st.query_params.get_all(key)
+    if most and len(words) > most:
+        complain(f"{name} in the address must be at most {most}. Got {len(words)}.")
+    for word in words:
         if word not in known:
             more = f" and {len(known) - LISTED:,} more" * (len(known) > LISTED)
             complain(f"{name} in the address must be one of {', '.join(known[:LISTED])}{more}. Got {word}.")

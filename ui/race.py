@@ -45,7 +45,7 @@ def race(store: Store) -> None:
             "Seed", *SEEDS, races.SEED, key="seed", bind=BOUND,
             help="Another seed is another stream, or order, and other draws.",
         )  # fmt: skip
-        check_choice("strategies", "Strategies", races.choices())
+        check_choice("strategies", "Strategies", races.choices(), MOST_LANES)
         lanes = st.multiselect(
             "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="strategies", bind=BOUND
         )

@@ -61,6 +61,10 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
         ({"view": "race", "seed": "-1"}, "Seed in the address must be a number from 0 to 2,147,483,648. Got -1."),
         ({"view": "race", "seed": "many"}, "Got many."),
         ({"view": "race", "strategies": ["PAA-I", "x"]}, "Strategies in the address must be one of"),
+        (
+            {"view": "race", "strategies": ["PAA-I", "OAAL", "Q_A", "Q_S", "Q_R"]},
+            "Strategies in the address must be at most 4. Got 5.",
+        ),
         ({"view": "race", "Q_A-delta_plus": "x"}, "delta_plus of Q_A in the address must be a number. Got x."),
         ({"view": "race", "Q_A-delta_plus": "nan"}, "delta_plus of Q_A in the address must be a number. Got nan."),
         ({"comparison": "1", "metric": "Beauty"}, "Metric in the address must be one of Weighted sum, F1"),
