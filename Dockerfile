@@ -12,7 +12,8 @@ RUN python -c 'from ui.warm_up import practise; practise()'
 
 ENV OAL_DB=/data/studio.db \
     STREAMLIT_SERVER_ADDRESS=0.0.0.0 \
-    STREAMLIT_SERVER_ALLOWED_HOSTS="localhost 127.0.0.1"
+    STREAMLIT_SERVER_ALLOWED_HOSTS="localhost 127.0.0.1" \
+    MALLOC_ARENA_MAX=2
 VOLUME /data
 EXPOSE 8501
 HEALTHCHECK --start-period=60s \
