@@ -215,7 +215,7 @@ async def labeling(address, server, annotators, seconds, pause):
 def comparing(store, dataset):
     """A comparison beside the annotators, as the app runs one, longer than they label; how many replays it has done."""
     spec = experiments.specification(
-        {"data": [store.dataset(dataset)["name"]], "algorithms": {"PAA-I": {}, "OAAL": {}}, "permutations": 1000}
+        {"data": [store.dataset(dataset)["name"]], "algorithms": {"PAA-I": {}, "OAAL": {}}, "permutations": 50_000}
     )
     comparison = experiments.begin(spec, store)
     jobs.start(store, comparison)
