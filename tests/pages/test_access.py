@@ -7,6 +7,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import streamlit as st
 from streamlit import config
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -37,6 +38,8 @@ def user(email, **claims):
 def secrets(tmp_path, monkeypatch):
     """The path of the secrets file of a server that has just started; the file does not exist yet."""
     monkeypatch.setattr(access, "_login_required", False)
+    # Streamlit's own copy would be read by a thread of its own, perhaps from a file that is half written.
+    monkeypatch.setattr(type(st.secrets), "_maybe_install_file_watchers", lambda secrets: None)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".streamlit").mkdir()
