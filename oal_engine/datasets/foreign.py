@@ -17,6 +17,7 @@ from .delimited import titled
 from .parsed import BROKEN, NON_FINITE, WEIGHT, Cells, Doubt, Line, ParsedFile, first_rows, some, word_of
 from .sources import CHUNK, HARMLESS, DataError, Source
 
+SHEET_ROWS = 2**20  # that Excel allows
 RIS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")  # columns of references
 RIS_NAMES = {
     "title": ("title", "primary_title", "short_title"),
@@ -258,7 +259,8 @@ def _sheet_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str] | s
     """The rows of a sheet that are not empty as words, without the empty cells behind all others."""
     sheet.reset_dimensions()  # what the file says of its size need not be true
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        source.limits.check("items", number, source.name)  # a row may say that it is any one
+        if number > SHEET_ROWS:  # a damaged one may say that it is one of billions
+            raise ValueError(f"it has a row after the last that a sheet can have, {SHEET_ROWS:,}")
         source.limits.check("columns", len(row), source.name)
         cells = [word_of(cell) for cell in row]
         while cells and not cells[-1]:

@@ -111,7 +111,7 @@ HOSTILE = {
     "nulls.parquet": (lambda: table(text=pyarrow.nulls(5_000_000, pyarrow.string())), "more than 4,194,304 items"),
     "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
-    "row.xlsx": (far_row, "items"),
+    "row.xlsx": (far_row, "a row after the last that a sheet can have"),
     "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),
     "deep.jsonl": (
