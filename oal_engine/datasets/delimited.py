@@ -15,8 +15,8 @@ from .parsed import ABOVE, BROKEN, TOTALS, UNCLOSED, Doubt, Line, ParsedFile, fi
 from .sources import DataError, Source, allow_more
 
 Dialect = dict[str, Any]  # arguments of csv.reader
-DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ",", " ": "spaces"}  # as they are said; the likelier of two first
-NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "spaces": " "}
+DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likelier of two first
+NAMED = {name: sign for sign, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
 BLANKS, ALONE = " ", "\x1f"  # runs of spaces; the delimiter of a table of one column, which no text holds
 SNIFFED = 2**18  # characters that the delimiter is found by
 CLOSE = 0.02, 0.1  # differences in the share of rows of one width, and of odd cells, that decide nothing
@@ -79,7 +79,7 @@ def _dialect(
                 Doubt(
                     "delimiter",
                     f"The columns of {source.name} could be separated by {' or '.join(names)}: say which "
-                    f"(--delimiter {' or --delimiter '.join(map(repr, names))}).",
+                    f"(--delimiter {' or --delimiter '.join(names)}).",
                     tuple(names),
                 ),
             )

@@ -19,6 +19,7 @@ from scipy import sparse
 from ..output.tables import numbers_of
 from . import details
 from .columns import Columns
+from .delimited import DELIMITERS
 from .guesses import Words, are_lists, gaps_of, guess_columns, numbers_in, numeric_columns, several_labels
 from .labels import are_clear, classes_of, meanings
 from .parsed import (
@@ -57,7 +58,6 @@ OVERLONG, OTHER_LENGTH = "overlong line", "other-length vector"
 VECTORS = "vectors"  # the column of those that come in a file of their own
 LARGEST = 1e150  # of a number to append: it is scaled by its square, and a table that is there must stay finite
 HOW = ("sheet", "encoding", "delimiter", "decimals", "header")  # a file was read, as far as it was found out
-MARKS = {",": "comma", ";": "semicolon", "|": "pipe"}  # by the words that stand for them in a sentence
 UNREADABLE = {BROKEN, UNCLOSED, NON_NUMERIC, OTHER_LENGTH}  # lines that may show that the file is something else
 UNREAD = 10  # lines that cannot be read are no reason to stop
 MISSING = {
@@ -387,7 +387,7 @@ def description(
 
 def spoken(said: Mapping[str, Any]) -> str:
     """How a file was read, as `description` has it, in a sentence."""
-    words = {key: MARKS.get(said[key], said[key]) for key in HOW if key in said}
+    words = {key: DELIMITERS.get(said[key], said[key]) for key in HOW if key in said}
     how = ", ".join(f"{key} {word}" for key, word in words.items())
     parts = [f"Read as {said['reader']}{f' ({how})' if how else ''}"]
     if said["text"]:

@@ -115,12 +115,16 @@ def test_tsv_with_stray_quotes():
     [("tab", "\t"), ("comma", ","), ("semicolon", ";"), ("pipe", "|"), ("spaces", " "), ("#", "#")],
 )
 def test_a_delimiter_is_said_by_its_sign_or_its_name(word, sign):
-    """Both read the same table; another word is refused with those that there are."""
+    """Both read the same table."""
     file = sign.join(("text", "label")) + "\n" + "".join(f"word{k}{sign}{k % 2}\n" for k in range(9))
     items = read(upload(file, "x.txt"), LABELLED, reader="csv", layout=Layout(delimiter=word))
     assert ("word0", "word8", 9) == (items.texts[0], items.texts[-1], len(items.texts))
-    assert fails(upload(file, "x.csv"), LABELLED, layout=Layout(delimiter="dash")) == (
-        "--delimiter must be one character, or tab, \\t, comma, semicolon, pipe, space, spaces. Got 'dash'."
+
+
+def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
+    """The sentence has every name, and the word that came."""
+    assert fails(upload("text,label\nword,1\n", "x.csv"), LABELLED, layout=Layout(delimiter="dash")) == (
+        "--delimiter must be one character, or tab, semicolon, pipe, comma, spaces, \\t, space. Got 'dash'."
     )
 
 
