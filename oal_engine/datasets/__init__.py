@@ -76,7 +76,8 @@ class FeatureTable:
     classes: tuple[str, ...] = ()
     projection: latent.Projection | None = None
     embedding: embeddings.Embedding | None = None
-    words: vectorizer.WordSets | None = None
+    word_counts: tuple[int, int] = (0, 0)  # of its texts, and those that would be new if their text had come later
+    words: vectorizer.WordSets | None = None  # where near-duplicates are looked for
     copies: np.ndarray | None = None  # of each text, where its near-duplicates were left out
 
     @property
@@ -120,18 +121,20 @@ def table(
     """
     duplicates.check(near_duplicates, items.texts is not None)
     vectors = words = copies = None
+    word_counts = 0, 0
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
             vocabulary, counted = vectorizer.fit_count(items.texts, progress=_phase(progress, "vocabulary"), **settings)
         else:
             counted = vectorizer.count(items.texts, vocabulary.settings, _phase(progress, "vocabulary"))
-        matrix: Matrix
-        matrix, words = vocabulary.rows(counted)
-        del counted  # as large as the rows
-        if near_duplicates == duplicates.ONCE:
+        if duplicates.compared(near_duplicates, len(items.texts)):
+            words = vocabulary.words(counted)
+        if words and near_duplicates == duplicates.ONCE:
             kept, copies = duplicates.counted(words)
-            matrix, words, items = matrix[kept], words.take(kept), items.take(kept)
+            counted, words, items = counted.take(kept), words.take(kept), items.take(kept)
+        word_counts, matrix = vocabulary.word_counts(counted), cast(Matrix, vocabulary.rows(counted))
+        del counted  # as large as the rows
         scaled, vectors = scaling.fit(matrix, scale), cast("np.ndarray | None", items.vectors)
         if embedding:
             if vectors is not None:
@@ -153,7 +156,9 @@ def table(
         shared = cast(vectorizer.Vocabulary, vocabulary).shared
         projection = latent.fit(scaling.apply(scaled, matrix), _phase(progress, "wording"), shared)
     made = made_rows(scaled, matrix, projection, vectors)
-    return FeatureTable(made, items.y, items, vocabulary, scaled, items.classes, projection, embedding, words, copies)
+    return FeatureTable(
+        made, items.y, items, vocabulary, scaled, items.classes, projection, embedding, word_counts, words, copies
+    )  # fmt: skip
 
 
 def file_table(
@@ -267,19 +272,11 @@ def add(
         rows.save(made.rows, folder)
         for part in arrays.keys() - rows.arrays(made.rows).keys():
             np.save(folder / f"{part}.npy", arrays[part].ravel())
-        compared = duplicates.compared(kind, len(items.ids))
-        firsts = duplicates.stored(made.words, made.copies) if made.words and compared else ()
+        firsts = duplicates.stored(made.words, made.copies) if made.words else ()
         return store.add_dataset(
-            record, zip(items.ids, texts, items.labels, map(int, made.y)), terms, _counted(made), firsts,
+            record, zip(items.ids, texts, items.labels, map(int, made.y)), terms, made.word_counts, firsts,
             items.details or (),
         )  # fmt: skip
-
-
-def _counted(made: FeatureTable) -> tuple[int, int]:
-    """How many words the texts of a table have, and how many of these would be new if their text had come later."""
-    if made.words is None or made.vocabulary is None:
-        return 0, 0
-    return made.words.numbers.size, int(made.words.rare(made.vocabulary.settings["min_df"] + 1).sum())
 
 
 def _kept_columns(columns: formats.Columns, read_from: formats.Columns) -> dict[str, Any]:

@@ -70,9 +70,9 @@ def beginning(words: np.ndarray) -> list[int]:
 
 def texts_of(words: WordSets) -> Iterator[tuple[np.ndarray, Text]]:
     """The words of texts, and the texts."""
-    sets = words.sets()
-    for first in range(0, len(sets), CHUNK):
-        some = sets[first : first + CHUNK]
+    texts = range(words.ends.size - 1)
+    for first in range(0, len(texts), CHUNK):
+        some = [*map(words.of, texts[first : first + CHUNK])]
         bits = np.zeros((len(some), BITS), bool)
         bits[np.repeat(np.arange(len(some)), [own.size for own in some]), np.concatenate(some) % BITS] = True
         for own, line in zip(some, np.packbits(bits, axis=1, bitorder="little")):
@@ -81,7 +81,7 @@ def texts_of(words: WordSets) -> Iterator[tuple[np.ndarray, Text]]:
 
 def counted(words: WordSets) -> tuple[np.ndarray, np.ndarray]:
     """The positions of texts that are no near-duplicates of an earlier one, and how many each of them has."""
-    firsts, first = Firsts(words.sets().__getitem__), np.arange(words.ends.size - 1)
+    firsts, first = Firsts(words.of), np.arange(words.ends.size - 1)
     for position, (own, text) in enumerate(texts_of(words)):
         found = firsts.find(own, text)
         if found is None:

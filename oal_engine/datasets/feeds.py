@@ -24,7 +24,7 @@ from scipy import sparse
 from ..kernel import rows
 from . import duplicates, formats, numbers
 from .sources import LIMITS, FileOrPath, Layout, Limits, PhaseProgress, feed_lines
-from .vectorizer import Vocabulary, WordSets
+from .vectorizer import Vocabulary, WordSets, count
 
 if TYPE_CHECKING:
     from ..store import Row
@@ -129,7 +129,7 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
             store.put_details(dataset.id, first, [items.details[k] for k in kept.tolist()])
         grown = {"items": total, "digested": total} | _counts(dataset.record, items.y[kept])
         store.update_dataset(dataset.id, grown | checksums)
-        words = (int(held.counts()[kept].sum()), int(held.rare(1)[kept].sum())) if held else (0, 0)
+        words = (int(held.counts()[kept].sum()), int(held.new()[kept].sum())) if held else (0, 0)
         if kept.size:
             store.put_batch(dataset.id, first, kept.size, words, joined)
         store.drop_last_digests("dataset", dataset.id)
@@ -147,9 +147,10 @@ def _near_duplicates(dataset: Dataset, held: WordSets, fresh: np.ndarray) -> np.
     def words(position: int) -> np.ndarray:
         if position in new:
             return new[position][0]
-        return cast(Vocabulary, dataset.vocabulary).read([dataset.item(position)["text"]])[1].numbers
+        vocabulary = cast(Vocabulary, dataset.vocabulary)
+        return vocabulary.words(count([dataset.item(position)["text"]], vocabulary.settings)).numbers
 
-    rows = store.firsts(dataset.id, {word for own in held.sets() for word in duplicates.beginning(own)})
+    rows = store.firsts(dataset.id, {word for k in range(fresh.size) for word in duplicates.beginning(held.of(k))})
     firsts = duplicates.Firsts(words, duplicates.held(rows))
     copies = Counter[int]()
     for k, (own, text) in enumerate(duplicates.texts_of(held)):

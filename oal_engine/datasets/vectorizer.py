@@ -40,18 +40,18 @@ class WordSets(NamedTuple):
         """How many words each text has."""
         return np.diff(self.ends)
 
-    def sets(self) -> list[np.ndarray]:
-        """The words of each text."""
-        return np.split(self.numbers, self.ends[1:-1]) if self.ends.size > 1 else []
+    def of(self, text: int) -> np.ndarray:
+        """The words of a text."""
+        return self.numbers[self.ends[text] : self.ends[text + 1]]
 
     def take(self, texts: np.ndarray) -> WordSets:
         """The words of some texts."""
         kept = np.isin(np.repeat(np.arange(self.ends.size - 1), self.counts()), texts)
         return WordSets(self.numbers[kept], np.append(0, np.cumsum(self.counts()[texts])))
 
-    def rare(self, held: int) -> np.ndarray:
-        """How many words each text has that fewer than so many texts of the vocabulary hold."""
-        return np.diff(np.append(0, np.cumsum(self.numbers >> 32 < held))[self.ends])
+    def new(self) -> np.ndarray:
+        """How many words each text has that no text of the vocabulary holds."""
+        return np.diff(np.append(0, np.cumsum(self.numbers >> 32 == 0))[self.ends])
 
 
 class TermCounts(NamedTuple):
@@ -59,6 +59,10 @@ class TermCounts(NamedTuple):
 
     terms: list[str]
     counts: sparse.csr_array
+
+    def take(self, texts: np.ndarray) -> TermCounts:
+        """The terms of some texts."""
+        return TermCounts(self.terms, self.counts[texts])
 
 
 class _Numbers(dict[str, int]):
@@ -88,14 +92,15 @@ class Vocabulary:
 
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
         """The tf-idf rows of texts: float64, not normalised, indices sorted; terms without a column are left out."""
-        return self.read(texts, progress)[0]
-
-    def read(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[sparse.csr_array, WordSets]:
-        """The rows of texts, as `transform` makes them, and their words."""
         return self.rows(count(texts, self.settings, progress))
 
-    def rows(self, texts: TermCounts) -> tuple[sparse.csr_array, WordSets]:
-        """The same of texts whose terms are counted already."""
+    def read(self, texts: Sequence[str]) -> tuple[sparse.csr_array, WordSets]:
+        """The rows of texts, as `transform` makes them, and their words."""
+        counted = count(texts, self.settings)
+        return self.rows(counted), self.words(counted)
+
+    def rows(self, texts: TermCounts) -> sparse.csr_array:
+        """The rows of texts whose terms are counted already."""
         found = [self._column(term) for term in texts.terms]
         columns = np.array([-1 if column is None else column for column in found], np.int32)
         made = _regrouped(texts.counts, columns, len(self.terms))
@@ -103,18 +108,28 @@ class Vocabulary:
         if self.settings["sublinear"]:
             values = _log(values, self.settings) + 1
         values *= self._inverse_frequency[made.indices]
-        return sparse.csr_array((values, made.indices, made.indptr), made.shape), self._words(texts)
+        return sparse.csr_array((values, made.indices, made.indptr), made.shape)
 
-    def _words(self, texts: TermCounts) -> WordSets:
-        words = [place for place, term in enumerate(texts.terms) if _is_word(term)]
-        numbers = np.array(
-            [self._numbers.get(term) or self._number(term) for term in map(texts.terms.__getitem__, words)], np.int64
-        )
+    def words(self, texts: TermCounts) -> WordSets:
+        """The words of texts whose terms are counted already."""
+        words, numbers = self._words(texts.terms)
         order = np.argsort(numbers, kind="stable")
         ranks = np.full(len(texts.terms), -1, np.int32)
-        ranks[np.array(words, int)[order]] = np.arange(len(words))
-        made = _regrouped(texts.counts, ranks, len(words))
+        ranks[words[order]] = np.arange(words.size)
+        made = _regrouped(texts.counts, ranks, words.size)
         return WordSets(numbers[order][made.indices], made.indptr.astype(np.int64))
+
+    def word_counts(self, texts: TermCounts) -> tuple[int, int]:
+        """How many words its own texts have, and how many of these would be new if their text had come later."""
+        words, numbers = self._words(texts.terms)
+        held = np.bincount(texts.counts.indices, minlength=len(texts.terms))[words]
+        return int(held.sum()), int(held[numbers >> 32 <= self.settings["min_df"]].sum())
+
+    def _words(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The places of the terms that are words, and the numbers of these."""
+        words = np.array([place for place, term in enumerate(terms) if _is_word(term)], int)
+        numbers = (self._numbers.get(term) or self._number(term) for term in map(terms.__getitem__, words))
+        return words, np.fromiter(numbers, np.int64, words.size)
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """(start, end, column) of each single-word term in a text that has a column, to highlight it; `rich` ones have

@@ -5,7 +5,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.sessions.settings import create
-from tests.harness.browser import Card, running, warmed
+from tests.harness.browser import Card, forget, running, warmed
 from tests.harness.scripted_card import ADDRESS, HTML, THEME, Script
 from ui.components import text
 from ui.components.card import STYLES
@@ -48,10 +48,7 @@ def second_context(browser):
 @pytest.fixture
 def another(second_context, app):
     """The browser of another person, in which nothing is left of an earlier test."""
-    second_context.clear_cookies()
-    client = second_context.new_cdp_session(second_context.pages[0])
-    client.send("Storage.clearDataForOrigin", {"origin": app.url(""), "storageTypes": "all"})
-    client.detach()
+    forget(second_context, [app.url("")])
     return second_context
 
 

@@ -145,11 +145,20 @@ def warmed(browser):
         yield context
 
 
+def forget(context, origins):
+    """Let a browser that was warmed keep nothing of what apps have stored in it."""
+    context.clear_cookies()
+    client = context.new_cdp_session(context.pages[0])
+    for origin in origins:
+        client.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+    client.detach()
+
+
 class Visitors:
     """People who open the app; `problems` is what the consoles of their browsers complain of."""
 
     def __init__(self, context):
-        self.context, self.pages, self.problems = context, [], []
+        self.context, self.pages, self.origins, self.problems = context, [], set(), []
 
     def __call__(self, server, path="/", viewport=DESKTOP, context=None, cookie=None, **media):
         """The page of one more visitor, in the browser of most or in another `context`, of which `cookie` is the only
@@ -159,6 +168,7 @@ class Visitors:
             page.context.clear_cookies()
             page.context.add_cookies([cookie])
         self.pages.append(page)
+        self.origins.add(server.url(""))
         page.set_viewport_size(viewport)
         page.emulate_media(**media)
         page.set_default_timeout(1000 * PATIENCE)
@@ -172,8 +182,10 @@ class Visitors:
             self.problems.append(words)
 
     def leave(self):
+        """Close what they opened; the browser of most forgets it."""
         for page in self.pages:
             page.close()
+        forget(self.context, self.origins)
 
 
 class Card:
