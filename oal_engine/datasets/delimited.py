@@ -8,16 +8,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..output.tables import HEADS, unguarded
-from .parsed import ABOVE, BROKEN, TOTALS, UNCLOSED, Doubt, Line, ParsedFile, first_rows, is_number
+from .parsed import (
+    ABOVE,
+    BROKEN,
+    TOTALS,
+    UNCLOSED,
+    WEIGHT,
+    Block,
+    Doubt,
+    Line,
+    ParsedFile,
+    first_rows,
+    is_number,
+    one_by_one,
+)
 from .sources import DataError, Source, allow_more
 
 Dialect = dict[str, Any]  # arguments of csv.reader
+Row: TypeAlias = tuple[int, list[str] | str]  # a line with words
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likelier of two first
 NAMED = {name: sign for sign, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
 BLANKS, ALONE = " ", "\x1f"  # runs of spaces; the delimiter of a table of one column, which no text holds
+BLOCK = 500  # rows: from 700 lists on Python looks for garbage, again and again
 SNIFFED = 2**18  # characters that the delimiter is found by
 CLOSE = 0.02, 0.1  # differences in the share of rows of one width, and of odd cells, that decide nothing
 LIKE_ROWS = 0.9  # of the lines must have one width, else they are prose
@@ -38,25 +53,25 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     csv.field_size_limit(max(csv.field_size_limit(), source.limits.line))
     # To look ahead, whole rows are taken: where only so many lines were, the last row would seem to be cut.
     left = source._replace(limit=None).lines()
-    lines = [line for _, line in _sniffed(enumerate(left), source.ahead)]
+    lines = _first(left, source.ahead, SNIFFED)
     skipped = 0
     if lines and (named := re.fullmatch(r"sep=(.)", lines[0].strip(" \r\n\ufeff"), re.IGNORECASE)):
         lines, skipped = lines[1:], 1  # as Excel reads it
         source = source._replace(layout=replace(source.layout, delimiter=source.layout.delimiter or named[1]))
     dialect, doubts = _dialect(source, lines, quoted, reader)
-    records = _records(source, chain(lines, left), dialect, skipped)
+    records = iter(_Records(source, chain(lines, left), dialect, skipped))
     delimiter = dialect["delimiter"]
     said = {} if delimiter == ALONE else {"delimiter": str(DELIMITERS.get(delimiter, delimiter))}
     return titled(source, records, said, doubts, decimals=delimiter != ",")
 
 
-def _sniffed(lines: Iterator[tuple[int, str]], most: int) -> list[tuple[int, str]]:
+def _first(lines: Iterator[str], most: int, size: int) -> list[str]:
     """The first lines: so many at most, and about so many characters."""
-    taken, length = [], 0
+    taken, length = list[str](), 0
     for line in lines:
         taken.append(line)
-        length += len(line[1])
-        if len(taken) >= most or length > SNIFFED:
+        length += len(line)
+        if len(taken) >= most or length > size:
             break
     return taken
 
@@ -203,54 +218,78 @@ def _unread(lines: Sequence[str], dialect: Dialect) -> tuple[list[list[str]], in
             count += len(cells) not in (0, len(rows[0]) if rows else 0)
 
 
-def _records(
-    source: Source, lines: Iterable[str], dialect: Dialect, skipped: int = 0
-) -> Iterator[tuple[int, list[str] | str]]:
-    """The cells of each row with the number of its first line; what an unclosed quote swallows is no row."""
-    taken: list[str] = []  # the lines of the row at hand
-    width = 0
+class _Records:
+    """The cells of each row with the number of its first line, in blocks where lines are rows by themselves; what an
+    unclosed quote swallows is no row. The first rows come one by one, and all of a pipe."""
 
-    def watched() -> Iterator[str]:
-        length, most = 0, source.limits.line
-        for line in lines:
-            length = length + len(line) if taken else len(line)
-            taken.append(line)
-            if length > most:
-                stop_swallowing(cut=True)
-                source.limits.check("line", length, f"The row at line {at:,} of {source.name}")
-            yield line
+    def __init__(self, source: Source, lines: Iterator[str], dialect: Dialect, skipped: int = 0) -> None:
+        self.source, self.lines, self.dialect = source, lines, dialect
+        self.done = skipped  # lines
+        self.width = 0  # cells of the first row
 
-    def stop_swallowing(cut: bool) -> None:
-        """DataError where the rows that a quote swallowed are rows by themselves."""
-        below = len(taken) - 1
-        cells = width or _width(taken[0], dialect)
-        if below > source.limits.quoted and (cut or cells > 1):
-            rows = sum(_width(line, dialect) == cells for line in taken[1:])
-            if rows >= 0.9 * below:
-                raise DataError(
-                    f"Line {at:,} of {source.name} opens a quote that swallows the next {below:,} lines, which look "
-                    "like rows: close it, or read the file in the format csv-unquoted, where a quote is a character "
-                    f"like any other ({allow_more('quoted')})."
-                )
+    def __iter__(self) -> Iterator[Row | Block]:
+        yield from self._one_by_one(self.lines, None if self.source.ahead == 1 else self.source.ahead)
+        while lines := _first(self.lines, BLOCK, WEIGHT):
+            try:
+                rows = [*csv.reader(lines, strict=True, **self.dialect)]
+            except csv.Error:
+                rows = []
+            if len(rows) == len(lines) and all(rows):
+                yield Block(self.done + 1, rows)
+                self.done += len(lines)
+            else:
+                yield from self._one_by_one(chain(lines, self.lines), len(lines))
 
-    reader, at = csv.reader(watched(), strict=True, **dialect), 1
-    while True:
-        taken.clear()
-        at = reader.line_num + 1 + skipped
-        try:
-            cells: list[str] | str = next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            cells = BROKEN
-        if len(taken) > 1:
-            stop_swallowing(cut=cells == BROKEN)
-            if cells == BROKEN:
-                yield from ((at, UNCLOSED) for _ in taken)
-                continue
-        if cells:  # a blank line is no record
-            width = width or (0 if cells == BROKEN else len(cells))
-            yield at, cells
+    def _one_by_one(self, lines: Iterator[str], most: int | None) -> Iterator[Row]:
+        """So many rows (None: all)."""
+        taken: list[str] = []  # the lines of the row at hand
+        name, limits = self.source.name, self.source.limits
+
+        def watched() -> Iterator[str]:
+            length = 0
+            for line in lines:
+                length = length + len(line) if taken else len(line)
+                taken.append(line)
+                if length > limits.line:
+                    stop_swallowing(cut=True)
+                    limits.check("line", length, f"The row at line {at:,} of {name}")
+                yield line
+
+        def stop_swallowing(cut: bool) -> None:
+            """DataError where the rows that a quote swallowed are rows by themselves."""
+            below = len(taken) - 1
+            cells = self.width or _width(taken[0], self.dialect)
+            if below > limits.quoted and (cut or cells > 1):
+                rows = sum(_width(line, self.dialect) == cells for line in taken[1:])
+                if rows >= 0.9 * below:
+                    raise DataError(
+                        f"Line {at:,} of {name} opens a quote that swallows the next {below:,} lines, which look "
+                        "like rows: close it, or read the file in the format csv-unquoted, where a quote is a "
+                        f"character like any other ({allow_more('quoted')})."
+                    )
+
+        reader = csv.reader(watched(), strict=True, **self.dialect)
+        given = 0
+        while most is None or given < most:
+            taken.clear()
+            at = self.done + 1
+            try:
+                cells: list[str] | str = next(reader)
+            except StopIteration:
+                return
+            except csv.Error:
+                cells = BROKEN
+            self.done += len(taken)
+            if len(taken) > 1:
+                stop_swallowing(cut=cells == BROKEN)
+                if cells == BROKEN:
+                    given += len(taken)
+                    yield from ((at, UNCLOSED) for _ in taken)
+                    continue
+            if cells:  # a blank line is no record
+                given += 1
+                self.width = self.width or (0 if cells == BROKEN else len(cells))
+                yield at, cells
 
 
 def _width(line: str, dialect: Dialect) -> int:
@@ -263,7 +302,7 @@ def _width(line: str, dialect: Dialect) -> int:
 
 def titled(
     source: Source,
-    records: Iterator[tuple[int, list[str] | str]],
+    records: Iterator[Row | Block],
     said: dict[str, str],
     doubts: tuple[Doubt, ...] = (),
     decimals: bool = False,
@@ -271,7 +310,7 @@ def titled(
 ) -> ParsedFile:
     """The table of some rows of words; decimals: commas in numbers may be decimal ones; padded: a short row lacks its
     last cells, as in a spreadsheet, and is not broken."""
-    sample = first_rows(records, source.ahead)
+    sample = first_rows(one_by_one(records), source.ahead)
     good = [cells for _, cells in sample if not isinstance(cells, str)]
     if not good:
         return ParsedFile([], chain(sample, records), said=said, doubts=doubts)
@@ -302,16 +341,16 @@ def titled(
         del sample[places[begins]]
         named = dict(zip(reversed(names), reversed(range(len(names)))))  # where each name comes first
         columns = [name if name and named[name] == at else columns[at] for at, name in enumerate(names[:width])]
-    rows: Iterable[tuple[int, list[str] | str]] = chain(
+    rows: Iterable[Row | Block] = chain(
         ((line, ABOVE if at in above else cells) for at, (line, cells) in enumerate(sample)), records
     )
     if tuple(columns[:5]) in HEADS:
         columns = unguarded(columns)
-        rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
+        rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in one_by_one(rows))
     commas = _decimal_columns(fitting or [first], width) if decimals else []
     if commas:
         said["decimals"] = ","
-    return ParsedFile(columns, _fitted(rows, width, commas, padded), said=said, doubts=doubts)
+    return ParsedFile(columns, _fitted(rows, source.ahead, width, commas, padded), said=said, doubts=doubts)
 
 
 def _begin(rows: list[list[str]], width: int) -> int:
@@ -331,28 +370,47 @@ def counts_on(cells: Sequence[str]) -> bool:
     return len(numbers) == len(cells) > 0 and all(after - before == 1 for before, after in pairwise(numbers))
 
 
-def _fitted(rows: Iterable[tuple[int, list[str] | str]], width: int, commas: list[int], padded: bool) -> Iterator[Line]:
-    """Rows of one width, with decimal points."""
-    for line, cells in rows:
-        if isinstance(cells, str):
-            yield line, cells
+def _fitted(
+    rows: Iterable[Row | Block], ahead: int, width: int, commas: list[int], padded: bool
+) -> Iterator[Line | Block]:
+    """Rows of one width, with decimal points; so many at the beginning one by one."""
+    given = 0
+    for row in rows:
+        if isinstance(row, Block) and given >= ahead and not commas and _fits(row, width):
+            yield row
             continue
-        if padded and len(cells) < width:
-            cells += [""] * (width - len(cells))
-        if len(cells) != width:
-            if len(cells) < width or any(cells[width:]):
-                yield line, BROKEN
-                continue
-            cells = cells[:width]
-        if width > 1 and not all(cells):
-            if not any(cells):  # as blank as a blank line
-                continue
-            if cells[0].casefold() in TOTAL:
-                yield line, TOTALS
-                continue
-        for at in commas:
-            cells[at] = cells[at].replace(",", ".")
-        yield line, cells
+        for line, cells in one_by_one([row]) if isinstance(row, Block) else (row,):
+            if not isinstance(cells, str):
+                if padded and len(cells) < width:
+                    cells += [""] * (width - len(cells))
+                cells = _cut(cells, width)
+                if not cells:
+                    continue
+                if not isinstance(cells, str):
+                    for at in commas:
+                        cells[at] = cells[at].replace(",", ".")
+            given += 1
+            yield line, cells
+
+
+def _cut(cells: list[str], width: int) -> list[str] | str:
+    """A row in its width, or the reason to skip it; "" where it is as blank as a blank line."""
+    if len(cells) != width:
+        if len(cells) < width or any(cells[width:]):
+            return BROKEN
+        cells = cells[:width]
+    if width > 1 and not all(cells):
+        if not any(cells):
+            return ""
+        if cells[0].casefold() in TOTAL:
+            return TOTALS
+    return cells
+
+
+def _fits(block: Block, width: int) -> bool:
+    """Whether each row of a block can be taken as it is."""
+    firsts = {row[0] for row in block.rows}
+    return "" not in firsts and TOTAL.isdisjoint(map(str.casefold, firsts)) and {*map(len, block.rows)} == {width}
 
 
 def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:

@@ -46,7 +46,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
 
     def rows(parsed: ParsedFile) -> Iterator[Line]:
         with refused():
-            yield from parsed.rows
+            yield from parsed.lines()
 
     def parse(source: Source) -> ParsedFile:
         with refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from .parsed import (
     BROKEN,
     NON_FINITE,
     UNCLOSED,
+    Block,
     Cells,
     Doubt,
     Line,
@@ -34,6 +36,7 @@ from .parsed import (
     counted,
     first_rows,
     is_whole,
+    one_by_one,
     plural,
     some,
     word_of,
@@ -70,7 +73,15 @@ MISSING = {
 
 # Id, text, label and numbers of an item, and the other cells that are kept with it.
 Entry: TypeAlias = tuple[str, str, str, list[float], str | None]
-Select: TypeAlias = Callable[[int, Cells | str], Entry | str]  # from a line and its cells, or the reason to skip them
+
+
+class Entries(NamedTuple):
+    """Ids, texts and labels of items without numbers, and the other cells that are kept with them."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    labels: Sequence[str]
+    details: list[str | None]
 
 
 @dataclass
@@ -182,7 +193,7 @@ def _parsed(
         if reader not in BINARY:
             parsed = parsed._replace(said={"encoding": source.encoding, **parsed.said})
         rows = iter(parsed.rows)
-        sample = first_rows(((line, _words(cells), cells) for line, cells in rows), SAMPLE)
+        sample = first_rows(((line, _words(cells), cells) for line, cells in one_by_one(rows)), SAMPLE)
         words = _columns_of(parsed.columns, (cells for _, cells, _ in sample))
         if words is None:
             raise DataError(f"{source.name} has no row that the {reader} reader can read.")
@@ -289,7 +300,7 @@ def open_entries(
         if vectors:
             parsed = _beside(parsed, vectors, source.name)
         others = (*filter(None, columns.details or ()),)
-        yield parsed, others, _entries(parsed, _selector(parsed.columns, columns, source.name, str, width))
+        yield parsed, others, _entries(parsed, _Selector(parsed.columns, columns, source.name, str, width))
 
 
 def _parsed_live(
@@ -298,7 +309,7 @@ def _parsed_live(
     """As `_parsed` of a pipe, by its first good row alone."""
     reader, source = live_source(binary, "the standard input", reader, encoding, limits, layout)
     parsed = READERS[reader].parse(source)
-    rows, first = iter(parsed.rows), []
+    rows, first = parsed.lines(), []
     for row in rows:
         first.append(row)
         if not isinstance(row[1], str):
@@ -307,9 +318,9 @@ def _parsed_live(
     return source, reader, parsed._replace(rows=chain(first, rows)), words or {}
 
 
-def _entries(parsed: ParsedFile, select: Select) -> Iterator[tuple[int, Entry | str, int]]:
+def _entries(parsed: ParsedFile, select: _Selector) -> Iterator[tuple[int, Entry | str, int]]:
     row = -1
-    for line, cells in parsed.rows:
+    for line, cells in parsed.lines():
         row += not isinstance(cells, str)
         yield line, select(line, cells), row
 
@@ -410,7 +421,7 @@ def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = 
             raise DataError(f"vectors must be a .npy or Parquet file. Got {source.name}.")
         dense = iter(() if parsed.vectors is None else parsed.vectors)
         rows: list[np.ndarray | str] = []
-        for _, cells in parsed.rows:
+        for _, cells in parsed.lines():
             vector = cells if isinstance(cells, str) else _flat(cells) if parsed.vectors is None else next(dense)
             rows.append(vector if isinstance(vector, str) else np.array(vector))  # a list takes four times the memory
     return Vectors(source.name, rows)
@@ -432,7 +443,7 @@ def _beside(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile:
 
     def rows() -> Iterator[Line]:
         count = 0
-        for line, vector in zip_longest(parsed.rows, vectors.rows):
+        for line, vector in zip_longest(parsed.lines(), vectors.rows):
             if line is None or vector is None:
                 count += line is not None
                 continue
@@ -551,8 +562,15 @@ class _Gaps:
 
 @dataclass
 class _Kept:
-    """What is kept of rows, {label word: (how often it came, its first line)}, and why others were skipped."""
+    """What is kept of rows, {label word: (how often it came, its first line)}, and why others were skipped.
 
+    unique: whether ids must differ; where they were guessed and do not, it becomes False. bounded: whether there is a
+    largest number."""
+
+    unique: bool
+    guessed: bool
+    bounded: bool
+    seen: set[str] = field(default_factory=set)
     ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -563,11 +581,17 @@ class _Kept:
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
 
-    def skip(self, line: int, reason: str) -> None:
-        count, first = self.skipped.get(reason, (0, line))
-        self.skipped[reason] = count + 1, first
-
-    def add(self, line: int, entry: Entry, row: int) -> None:
+    def add(self, line: int, entry: Entry | str, row: int) -> None:
+        """Keep a row, or count why not."""
+        if not isinstance(entry, str) and entry[3] and self.bounded and any(abs(each) > LARGEST for each in entry[3]):
+            entry = NON_FINITE
+        if not isinstance(entry, str) and not self.claim(entry[:1]):
+            entry = entry if self.guessed else DUPLICATE
+            self.unique = not self.guessed
+        if isinstance(entry, str):
+            count, first = self.skipped.get(entry, (0, line))
+            self.skipped[entry] = count + 1, first
+            return
         id, text, label, numbers, details = entry
         self.ids.append(id)
         self.texts.append(text)
@@ -579,6 +603,29 @@ class _Kept:
         count, first = self.words.get(label, (0, line))
         self.words[label] = count + 1, first
 
+    def claim(self, ids: Sequence[str]) -> bool:
+        """Take ids, if none of them came before or that does not matter; whether they are taken."""
+        if not self.unique:
+            return True
+        new = len({*ids}) == len(ids) and self.seen.isdisjoint(ids)
+        if new:
+            self.seen.update(ids)
+        return new
+
+    def add_all(self, line: int, entries: Entries, row: int) -> None:
+        """Keep consecutive rows and lines from these on."""
+        count, labels = len(entries.ids), entries.labels
+        self.ids += entries.ids
+        self.texts += entries.texts
+        self.labels += map(sys.intern, labels)
+        self.details += entries.details
+        self.rows.extend(range(row, row + count))
+        self.lines.extend(range(line, line + count))
+        first = dict(zip(reversed(labels), range(line + count - 1, line - 1, -1)))
+        for label, more in Counter(labels).items():
+            before, at = self.words.get(label, (0, first[label]))
+            self.words[label] = before + more, at
+
 
 def _items(
     parsed: ParsedFile,
@@ -588,31 +635,27 @@ def _items(
     limits: Limits = LIMITS,
     width: int = 0,
 ) -> Items:
-    kept, seen, features = _Kept(), set[str](), list(columns.features or ())
+    features = list(columns.features or ())
+    kept = _Kept(known is None and bool(columns.id), columns.guessed_id, bool(columns.text) or known is not None)
     gaps = _Gaps(columns.fills, known is None and columns.missing != "skip")
     made: Callable[[int], str] = str if known is None else lambda line: ""
-    select = _selector(parsed.columns, columns, name, made, width, gaps)
-    for line, entry, row in _entries(parsed, select):
-        if isinstance(entry, str):
-            kept.skip(line, entry)
-        elif known is None and columns.id and entry[0] in seen:
-            if columns.guessed_id:
-                columns = replace(columns, id=None)
-                kept.add(line, entry, row)
-            else:
-                kept.skip(line, DUPLICATE)
-        elif entry[3] and (columns.text or known is not None) and any(abs(value) > LARGEST for value in entry[3]):
-            kept.skip(line, NON_FINITE)
+    select, rows = _Selector(parsed.columns, columns, name, made, width, gaps), 0
+    for piece in parsed.rows:
+        if isinstance(piece, Block) and (entries := select.texts(piece)) and kept.claim(entries.ids):
+            kept.add_all(piece.line, entries, rows)
+            rows += len(entries.ids)
         else:
-            seen.add(entry[0])
-            kept.add(line, entry, row)
-            if len(kept.ids) > limits.items:
-                limits.check("items", len(kept.ids), name)
+            for line, cells in one_by_one([piece]) if isinstance(piece, Block) else (piece,):
+                kept.add(line, select(line, cells), rows)
+                rows += not isinstance(cells, str)
+        if len(kept.ids) > limits.items:
+            limits.check("items", len(kept.ids), name)
     if not kept.ids and known is None:
         raise DataError(f"{name} holds no item that can be imported{_skips(kept.skipped)}.")
     classes = classes_of(kept.words, columns, name) if columns.multiclass else ()
     y_of = meanings(kept.words, columns, classes, name) if known is None else known
-    if columns.guessed_id and columns.id is None and known is None:
+    if columns.guessed_id and not kept.unique and known is None:
+        columns = replace(columns, id=None)
         kept.ids = [str(line) for line in kept.lines]
     vectors, names = parsed.vectors, features
     if vectors is not None:
@@ -664,52 +707,80 @@ def _without_gaps(
     return np.where(empty, fills, vectors), names, replace(columns, fills=dict(zip(names, fills.tolist())))
 
 
-def _selector(
-    available: list[str],
-    columns: Columns,
-    name: str,
-    made: Callable[[int], str],
-    width: int = 0,
-    gaps: _Gaps | None = None,
-) -> Select:
-    """A function (line, cells) -> (id, text, label, numbers), or the reason to skip them; `made` makes missing ids.
-    width: how many numbers stand beside a text (0: as many as beside the first). gaps: what becomes of cells that hold
-    no number where there is no text."""
-    features, kept = columns.features or (), columns.details or ()
-    for column in (*columns.text, columns.label, columns.id, *features, *kept):
-        if column is not None and column not in available:
-            raise DataError(f"{name} has no column {column!r}; its columns are {some(available) or 'numbers only'}.")
-    place = {column: at for at, column in enumerate(available)}
-    text_at, features_at = [place[column] for column in columns.text], [place[column] for column in features]
-    details_at = [place[column] if column else None for column in kept]
-    label_at, id_at = (place[column] if column else None for column in (columns.label, columns.id))
+class _Selector:
+    """A function (line, cells) -> (id, text, label, numbers, details), or the reason to skip them; `made` makes missing
+    ids. width: how many numbers stand beside a text (0: as many as beside the first). gaps: what becomes of cells that
+    hold no number where there is no text."""
 
-    def select(line: int, cells: Cells | str) -> Entry | str:
-        nonlocal width
+    def __init__(
+        self,
+        available: list[str],
+        columns: Columns,
+        name: str,
+        made: Callable[[int], str],
+        width: int = 0,
+        gaps: _Gaps | None = None,
+    ) -> None:
+        self.made, self.width, self.gaps = made, width, gaps
+        self.features, kept = columns.features or (), columns.details or ()
+        for column in (*columns.text, columns.label, columns.id, *self.features, *kept):
+            if column is not None and column not in available:
+                raise DataError(
+                    f"{name} has no column {column!r}; its columns are {some(available) or 'numbers only'}."
+                )
+        place = {column: at for at, column in enumerate(available)}
+        self.text_at, self.features_at = [place[each] for each in columns.text], [place[each] for each in self.features]
+        self.details_at = [place[column] if column else None for column in kept]
+        self.label_at, self.id_at = (place[column] if column else None for column in (columns.label, columns.id))
+
+    def __call__(self, line: int, cells: Cells | str) -> Entry | str:
         if isinstance(cells, str):
             return cells
         try:
-            text = "\n".join([part for at in text_at if (part := word_of(cells[at])).strip()])
-            id, label = ["" if at is None else word_of(cells[at]).strip() for at in (id_at, label_at)]
-            beside = details.cells("" if at is None else cells[at] for at in details_at) if details_at else None
+            text = "\n".join([part for at in self.text_at if (part := word_of(cells[at])).strip()])
+            id, label = ["" if at is None else word_of(cells[at]).strip() for at in (self.id_at, self.label_at)]
+            beside = self._details(cells)
         except RecursionError:  # an object in an object in an object
             return BROKEN
-        if text_at and not text:
+        if self.text_at and not text:
             return EMPTY
-        numbers = _flat([cells[at] for at in features_at], lists=bool(text_at)) if features_at else []
-        if numbers and (isinstance(numbers, str) or not all(map(isfinite, numbers))):
-            if text_at or gaps is None:
-                return numbers if isinstance(numbers, str) else NON_FINITE
-            numbers = gaps.numbers(line, features, [cells[at] for at in features_at])
+        numbers = self._numbers(line, cells) if self.features_at else []
         if isinstance(numbers, str):
             return numbers
-        if len(numbers) != (width := width or len(numbers)):
+        if len(numbers) != (width := self.width or len(numbers)):
             return OTHER_LENGTH
+        self.width = width
         if not is_whole(f"{id}{text}{label}"):
             return SURROGATE
-        return id or made(line), text, label, numbers, beside
+        return id or self.made(line), text, label, numbers, beside
 
-    return select
+    def _numbers(self, line: int, cells: Cells) -> list[float] | str:
+        numbers = _flat([cells[at] for at in self.features_at], lists=bool(self.text_at))
+        if isinstance(numbers, str) or not all(map(isfinite, numbers)):
+            if self.text_at or self.gaps is None:
+                return numbers if isinstance(numbers, str) else NON_FINITE
+            return self.gaps.numbers(line, self.features, [cells[at] for at in self.features_at])
+        return numbers
+
+    def _details(self, cells: Cells) -> str | None:
+        return details.cells("" if at is None else cells[at] for at in self.details_at) if self.details_at else None
+
+    def texts(self, block: Block) -> Entries | None:
+        """The same of the rows of a block, quickly; None where one is to be skipped, or texts are not all."""
+        if self.features_at or self.width or not self.text_at:
+            return None
+        columns = [*zip(*block.rows)]
+        texts = columns[self.text_at[0]]
+        if len(self.text_at) > 1:
+            parts = zip(*(columns[at] for at in self.text_at))
+            texts = tuple("\n".join(filter(str.strip, part)) for part in parts)
+        none = ("",) * len(texts)
+        ids, labels = (none if at is None else [*map(str.strip, columns[at])] for at in (self.id_at, self.label_at))
+        if not all(map(str.strip, texts)) or not is_whole("".join(chain(ids, texts, labels))):
+            return None
+        if not all(ids):
+            ids = [id or self.made(line) for line, id in enumerate(ids, block.line)]
+        return Entries(ids, texts, labels, [*map(self._details, block.rows)])
 
 
 def reasons(skipped: Skipped) -> str:

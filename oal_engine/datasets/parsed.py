@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from math import isnan
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from scipy import sparse
 from .sources import DataError
 
 T = TypeVar("T", bound=tuple[Any, ...])
+C = TypeVar("C")
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 ABOVE, TOTALS = "line above the table", "row of totals"
 WEIGHT = 2**24  # about so many bytes of rows are held at once
@@ -44,16 +46,29 @@ class Doubt(NamedTuple):
         return without_options(self.question)
 
 
+@dataclass(frozen=True)
+class Block:
+    """Rows of words on consecutive lines, from this one on; each has a cell for each column."""
+
+    line: int
+    rows: list[list[str]]
+
+
 class ParsedFile(NamedTuple):
     """What a reader makes of a file. `vectors` is None or holds one row for each row with cells, in their order; its
-    first column has the number `first`. `said` is how the file was read, by the name of the option that says so."""
+    first column has the number `first`. `said` is how the file was read, by the name of the option that says so.
+    Behind the first rows, by which columns are guessed, some may come in blocks."""
 
     columns: list[str]
-    rows: Iterable[Line]
+    rows: Iterable[Line | Block]
     vectors: sparse.csr_array | np.ndarray | None = None
     first: int = 1
     said: Mapping[str, str] = MappingProxyType({})
     doubts: tuple[Doubt, ...] = ()
+
+    def lines(self) -> Iterator[Line]:
+        """The rows one by one."""
+        return one_by_one(self.rows)
 
     def numbered(self, first: int, name: str) -> ParsedFile:
         """The file with vectors whose first column has another number, 0 or 1."""
@@ -66,6 +81,15 @@ class ParsedFile(NamedTuple):
         return self._replace(
             vectors=sparse.csr_array((matrix.data, matrix.indices + 1, matrix.indptr), shape=shape), first=0
         )
+
+
+def one_by_one(rows: Iterable[tuple[int, C] | Block]) -> Iterator[tuple[int, C | list[str]]]:
+    """Rows without blocks."""
+    for row in rows:
+        if isinstance(row, Block):
+            yield from enumerate(row.rows, row.line)
+        else:
+            yield row
 
 
 def first_rows(rows: Iterator[T], most: int) -> list[T]:

@@ -264,7 +264,7 @@ def exported(source: Source, parsed: ParsedFile) -> ParsedFile:
     if numbers_of(parsed.columns) != (FEATURES,):
         return parsed
     at, cells, others = parsed.columns.index(FEATURES), dict[int, Cells](), list[Line]()
-    for line, row in islice(parsed.rows, source.limit):
+    for line, row in islice(parsed.lines(), source.limit):
         if isinstance(row, str):
             others.append((line, row))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -26,7 +26,7 @@ TOKENIZERS: dict[str, str] = {
 RICH_MAX_DF = 0.5  # share of the texts: what is in more of them says little of each
 NEW = 4096  # columns of rich texts that all terms share which the vocabulary lacks
 _DIGIT = re.compile(r"\d")
-CHUNK = 10_000  # texts that are cut into words at a time
+CHUNK = 2**20  # characters, about, that are cut into words at a time
 
 
 class WordSets(NamedTuple):
@@ -255,8 +255,9 @@ def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | N
     find, of_token = re.compile(settings["pattern"]).findall, (settings["tokenizer"], settings["lowercase"])
     single, different, terms = settings["ngrams"] == 1, _Numbers(), _Numbers()
     found, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    for start in range(0, len(texts), CHUNK):
-        some = texts[start : start + CHUNK]
+    chunks = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))) // CHUNK
+    for start, end in pairwise([0, *np.flatnonzero(np.diff(chunks)) + 1, len(texts)] if texts else []):
+        some = texts[start:end]
         if single:  # no word goes beyond a blank, and many come again with what stands around them
             lists = compute.ascii_split_whitespace(pa.array(some, pa.large_string()))
         else:
@@ -266,7 +267,7 @@ def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | N
         found.append(numbers[encoded.indices.to_numpy()])
         sizes.append(np.diff(lists.offsets.to_numpy()))
         if progress:
-            progress(min(start + CHUNK, len(texts)), len(texts))
+            progress(int(end), len(texts))
     if single:
         parts = [[term for token in find(part) for term in _of_token(token, *of_token)] for part in different]
     else:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oal_engine.datasets import vectorizer
 from oal_engine.datasets.vectorizer import TOKENIZERS, Vocabulary, count, fit
 
 TWEETS = ["I'm so #happy today 😀", "so #happy with @Ann", "today was a state-of-the-art day", "I'm with @Ann 😀 😀"]
@@ -148,9 +149,10 @@ def test_unknown_tokenizer():
         fit(["a"], tokenizer="japanese")
 
 
-def test_progress():
-    """Both passes report every 10,000 texts and the last one."""
+def test_progress(monkeypatch):
+    """Both passes report after so many characters and at the last text."""
+    monkeypatch.setattr(vectorizer, "CHUNK", 100_000)
     calls = []
     texts = ["same words"] * 20_001
     fit(texts, progress=lambda *call: calls.append(call)).transform(texts, progress=lambda *call: calls.append(call))
-    assert calls == [(10_000, 20_001), (20_000, 20_001), (20_001, 20_001)] * 2
+    assert calls == [(9_999, 20_001), (19_999, 20_001), (20_001, 20_001)] * 2
