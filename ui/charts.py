@@ -8,11 +8,12 @@ import numpy as np
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
-from oal_engine.sessions.curves import FRACTION, Chart, Line
+from oal_engine.sessions.curves import COUNT, FRACTION, Chart, Line
 
 from .meanings import explained
 
 AXIS = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # of fractions: a fixed axis does not jump
+COUNTS = {"autorangeoptions": {"include": 4}}  # else an axis that ends at 1 has a mark between whole numbers
 HEIGHT = 128  # pixels: the charts fit beside the card
 DASHES = "4px 3px"  # of a line that is estimated, or another algorithm's
 
@@ -35,7 +36,7 @@ def figure(chart: Chart, other: Chart | None = None) -> dict[str, Any]:
             "showlegend": False,
             "xaxis": {"range": [0, chart.end], "fixedrange": True, "nticks": 6},
             "yaxis": {"rangemode": "tozero", "tickformat": chart.format, "fixedrange": True, "nticks": 4}
-            | (AXIS if chart.format == FRACTION else {}),
+            | (AXIS if chart.format == FRACTION else COUNTS if chart.format == COUNT else {}),
         },
     }
 

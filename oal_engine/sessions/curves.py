@@ -25,6 +25,7 @@ SHOWN = {
 }
 PALETTE = ("#26988b", "#d9822b", "#8d6fc0", "#4a86c8", "#c0587e", "#7a9a3a", "#8a8f98")
 FRACTION = ".2f"  # the format of values whose axis ends at 1, so that it does not jump
+COUNT = ",.0f"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Chart:
         """The chart as replay.js draws it."""
         highest = max((float(y) for line in self.lines for y in line.y), default=0)
         reached = max((float(line.x[-1]) for line in self.lines if len(line.x)), default=0)
-        nice = (0.05, 0.1, 0.2, 0.5, 1) if self.format != "d" else [k * 10**p for p in range(8) for k in (1, 2, 5)]
+        nice = (0.05, 0.1, 0.2, 0.5, 1) if self.format != COUNT else [k * 10**p for p in range(8) for k in (1, 2, 5)]
         return {
             "title": self.title,
             "unit": self.unit,
@@ -114,7 +115,7 @@ def _pace(session: Run, plan: Plan) -> Chart:
         Line("planned", PALETTE[-1], rounds, np.sum(expected(plan, rounds), axis=0)),
         Line("used", PALETTE[2], rounds, np.searchsorted(labelled, rounds)),
     ]
-    return _chart("pace", "Labels", lines, ",.0f", session.rounds)
+    return _chart("pace", "Labels", lines, COUNT, session.rounds)
 
 
 def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
@@ -137,7 +138,7 @@ def _answers(session: Run) -> Chart:
         most = sorted(most, key=lambda label: -(labels == label).sum())[: len(PALETTE)]
     colors = PALETTE if session.multiclass else (PALETTE[0], PALETTE[-1])
     lines = [Line(session.names[k], color, steps, (labels == k).cumsum()) for k, color in zip(most, colors)]
-    return _chart("answers", "Answers of each class", lines, "d", session.state.budget, "labels")
+    return _chart("answers", "Answers of each class", lines, COUNT, session.state.budget, "labels")
 
 
 def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit: str = "items") -> Chart:

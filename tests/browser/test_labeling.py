@@ -116,6 +116,16 @@ ENDS = """([plot, ends]) => {
 }"""
 
 
+def test_an_axis_of_counts_has_only_whole_numbers(visit, app, store, texts):
+    """Before the fifth label was used, no two marks of the axis have the same number."""
+    session = create(store, texts, learner="pool", rule="paced", budget=20)
+    card = Card(visit(app, f"/Label?session={session}"))
+    card.press("x")
+    card.saved()
+    chart = card.page.get_by_test_id("stPlotlyChart").and_(card.page.locator("[aria-label^='Labels over']"))
+    expect(chart.locator(".ytick text")).to_have_text(["0", "2", "4"])
+
+
 def test_skip_costs_no_budget(label, store):
     """A skipped item is passed and stored, and no label is used."""
     session, card = label(budget=2)
