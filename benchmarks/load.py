@@ -39,13 +39,15 @@ VOCABULARY = 20_000
 RETRY, SLOWEST_RETRY = 2, 30  # seconds until the card sends unacknowledged events again
 SKIPS, NOTES, UNDOS, PREFERENCES = 0.03, 0.05, 0.03, 0.01  # shares of the keys
 SIZES = 5  # of the text
+CUT_SECONDS = 5  # in which a line that is cut carries nothing
 
 
 class Annotator:
     """A simulated person at the card, who gives the true labels at a pace and leaves notes, undos and preferences."""
 
-    def __init__(self, session, name, truth, rng, undos=UNDOS):
+    def __init__(self, session, name, truth, rng, undos=UNDOS, cuts=0.0):
         self.session, self.name, self.truth, self.rng, self.undos = session, name, truth, rng, undos
+        self.cuts, self.n_cuts = cuts, 0  # a minute, and so far
         self.payload, self.pending, self.branches = None, [], {}
         self.sent, self.acknowledged, self.problems = {}, {}, []
         self.opened = asyncio.Event()
@@ -56,13 +58,24 @@ class Annotator:
         async with open_page(query, self.receive, self.problems.append) as page:
             await asyncio.wait_for(self.opened.wait(), PATIENCE)
             await start.wait()
+            cuts = page.tasks.create_task(self.cut(page, until))
             while perf_counter() < until() and not self.ended:
                 await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))
                 for event in self.keys():
                     await self.push(page, event)
+            await cuts
             end = perf_counter() + PATIENCE
             while self.pending and perf_counter() < end:
                 await asyncio.sleep(0.1)
+
+    async def cut(self, page, until):
+        """Cut the line of a page at random times, `cuts` a minute on average, up to the time `until`."""
+        while self.cuts and (left := until() - perf_counter()) > 0:
+            pause = self.rng.expovariate(self.cuts / 60)
+            await asyncio.sleep(min(pause, left))
+            if pause < left:
+                self.n_cuts += 1
+                await page.cut(CUT_SECONDS)
 
     async def push(self, page, event):
         """Send an event with the unacknowledged ones, again and again until it is acknowledged."""
@@ -234,12 +247,13 @@ def spread(seconds):
 
 
 def run(
-    annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES), together=False, comparison=False
-):
+    annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES), together=False, comparison=False,
+    cuts=0.0,
+):  # fmt: skip
     """Start the app on a database of its own, let the annotators label, and return the counts, times and costs.
 
     together: all on one session that asks about every item; an undo there shows an item once more and stores nothing.
-    comparison: the server's cores also run one.
+    comparison: the server's cores also run one. cuts: how often a minute the line of each annotator is cut.
     """
     texts, source = zipf(items, VOCABULARY)
     truth = [item.relevant for item in texts]
@@ -251,7 +265,7 @@ def run(
         else:
             own = [session(store, dataset, strategies[k % len(strategies)]) for k in range(annotators)]
         people = [
-            Annotator(each, f"annotator-{k}", truth, Random(SEED + k), 0 if together else UNDOS)
+            Annotator(each, f"annotator-{k}", truth, Random(SEED + k), 0 if together else UNDOS, cuts)
             for k, each in enumerate(own, 1)
         ]
         load = round(os.getloadavg()[0], 1)
@@ -272,6 +286,7 @@ def run(
         "items": items,
         "source": source,
         "events": dict(kinds),
+        "cuts": sum(annotator.n_cuts for annotator in people),
         "ended": sum(annotator.ended for annotator in people),
         "unacknowledged": sum(len(annotator.pending) for annotator in people),
         **counts,
@@ -297,7 +312,10 @@ def lines(result):
         [[*map(round, times.values()), *(result[name] for name in costs)]],
     )
     yield f"Memory of the server at the start and every minute: {', '.join(map(str, result['memory_mb']))} MB."
-    yield f"Aim: acknowledged within {AIM} ms at p95; {'met' if times['p95'] <= AIM else 'missed'}."
+    if result["cuts"]:
+        yield f"Lines were cut for {CUT_SECONDS} seconds {result['cuts']} times; acknowledgements waited."
+    else:
+        yield f"Aim: acknowledged within {AIM} ms at p95; {'met' if times['p95'] <= AIM else 'missed'}."
     yield from (f"{count:,} times: {problem}" for problem, count in result["problems"].items())
 
 
@@ -309,11 +327,12 @@ def main(
     strategy: Annotated[list[str], typer.Option(help="What asks, in turns.")] = tuple(STRATEGIES),
     together: Annotated[bool, typer.Option("--together", help="All label in one session.")] = False,
     comparison: Annotated[bool, typer.Option("--comparison", help="A comparison runs meanwhile.")] = False,
+    cuts: Annotated[float, typer.Option(min=0, help="Cuts of each line a minute, of 5 seconds.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Let many annotators label at once, and compare the acknowledged events with the stored rows."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
-    result = run(annotators, minutes, items, pause, strategy, together, comparison)
+    result = run(annotators, minutes, items, pause, strategy, together, comparison, cuts)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))
 
 

@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
+NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"  # sent where there is no cookie against forged requests
 
 
 @dataclass
@@ -42,28 +43,44 @@ async def open_page(address, on_data, on_problem):
     on_data: gets the name and the data of a component whenever one comes. on_problem: gets, in words, each exception on
     the page and the loss of the connection.
     """
-    parts = urlsplit(address)
-    stream, origin = f"ws://{parts.netloc}/_stcore/stream", f"http://{parts.netloc}"
-    as_browser = {"origin": origin, "subprotocols": ["streamlit"], "max_size": None, "ping_interval": None}
-    async with connect(stream, **as_browser) as socket, asyncio.TaskGroup() as tasks:
-        page = Page(socket, tasks, parts.path.strip("/"), parts.query, on_data, on_problem)
-        listening = tasks.create_task(page.listen())
+    async with asyncio.TaskGroup() as tasks:
+        page = Page(urlsplit(address), tasks, on_data, on_problem)
+        await page.connect()
         try:
-            await page.rerun()
             yield page
         finally:
-            listening.cancel()
             page.stop_timers(list(page.timers))
+            await page.disconnect()
 
 
 class Page:
     """The frontend's side of one page."""
 
-    def __init__(self, socket, tasks, name, query, on_data, on_problem):
-        self.socket, self.tasks, self.name, self.query = socket, tasks, name, query
-        self.on_data, self.on_problem = on_data, on_problem
-        self.script, self.components, self.timers = "", {}, {}
+    def __init__(self, address, tasks, on_data, on_problem):
+        self.host, self.name, self.query = address.netloc, address.path.strip("/"), address.query
+        self.tasks, self.on_data, self.on_problem = tasks, on_data, on_problem
+        self.session, self.script, self.components, self.timers = [], "", {}, {}
         self.cache, self.runs, self.longest = {}, 0, 0
+
+    async def connect(self):
+        """Connect to the server, as the session that this page was before, and run the page's script."""
+        protocols = ["streamlit", NO_TOKEN, *self.session]
+        as_browser = {"origin": f"http://{self.host}", "max_size": None, "ping_interval": None}
+        self.socket = await connect(f"ws://{self.host}/_stcore/stream", subprotocols=protocols, **as_browser)
+        self.listening = self.tasks.create_task(self.listen())
+        await self.rerun()
+
+    async def disconnect(self):
+        """Close the connection."""
+        self.listening.cancel()
+        await self.socket.close()
+
+    async def cut(self, seconds):
+        """Cut the line for `seconds`: messages on their way, and those of this time, are lost."""
+        self.listening.cancel()
+        self.socket.transport.abort()
+        await asyncio.sleep(seconds)
+        await self.connect()
 
     async def rerun(self, fragment="", by_timer=False):
         """Ask for a run of the page's script, or of one fragment, with the state of every component."""
@@ -99,6 +116,7 @@ class Page:
             self.cache[message.hash] = Kept(message, self.runs)
         match message.WhichOneof("type"):
             case "new_session":
+                self.session = [message.new_session.initialize.session_id]
                 self.script = message.new_session.page_script_hash
                 self.longest = message.new_session.config.max_cached_message_age
             case "navigation":  # a page that is opened by its address begins under the hash of the first page
