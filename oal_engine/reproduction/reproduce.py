@@ -1,4 +1,4 @@
-"""The published tables once more: ours beside the published figures, as results, as words and as a page."""
+"""The published tables run again: ours and the published figures, as results, as words and as a page."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,19 @@ from .published import BLOCKS
 
 AGREEING = ("exact", "agrees")
 APART = 1.5  # how many times one published time must be another before their order is compared
+LEGEND = """\
+How to read the tables:
+
+- *ours*, *published*: mean ± sample standard deviation over the orders. Sum, accuracy, sensitivity and specificity are
+  in percent.
+- *verdict*: *exact* equals the published mean and deviation to the last printed digit, *agrees* is within the tolerance
+  that the section names, *better* and *worse* are beyond it. A sensitivity or specificity is *higher* or *lower*.
+- *difference in sd*: in published standard deviations, or in ours if the paper prints none.
+- *setting*: *nearest* is nearest to the printed numbers of all settings of the grid, *best* has the best figure of all,
+  *also* is another setting, which the notes explain.
+- *time*: processor time of a run as a multiple of the first algorithm's. The papers' seconds come from other machines
+  and languages, so only the order of the algorithms can be compared.
+- *In kind*: other data than the paper's, or a figure without numbers. There only the paper's claims are checked."""
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
@@ -262,10 +275,8 @@ def page(sections: Mapping[str, str]) -> str:
     head = [
         "# Published tables, run again",
         "Written by `python -m oal_engine reproduce --write docs/reproduction.md`; with the name of a table before "
-        "`--write` its section alone is run and written anew. Ours stands beside the published figure, each with the "
-        "sample standard deviation over the orders; the difference is in published standard deviations. *exact* equals "
-        "the published mean and deviation to the last printed digit, *agrees* is within the tolerance of the block, "
-        "*better* and *worse* are beyond it. sum and accuracy are in percent.",
+        "`--write` only its section is run and written anew.",
+        LEGEND,
         f"Not here: {', '.join(missing)}." if missing else "",
     ]
     body = [sections[name].strip() for name in BLOCKS if name in sections]
