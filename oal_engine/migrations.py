@@ -3,8 +3,9 @@
 Write a new step at the end, and what it adds to old databases in tests/store/test_store.py.
 """
 
+import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -296,6 +297,46 @@ def m2026_11_23_asked_again(db: "Database") -> None:
         "CREATE INDEX opinions_undone ON opinions (undone_by)",
     ):
         db.execute(statement)
+
+
+@step
+def m2026_11_24_names_that_changed(db: "Database") -> None:
+    """Name what ran: SOAL-CS and CPA stand for other learners from here on, and the rule `asymmetric` begins with
+    other parameters, which comparisons leave out where they are the usual ones."""
+    before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all"}
+    for name, ran in before.items():
+        where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
+        db.execute(f"UPDATE sessions SET algorithm = ? {where}", [ran, name, ran])
+    lower_case = {name.lower(): ran for name, ran in before.items()}  # a specification may spell names so
+
+    def with_deltas(name: str, values: dict[str, Any]) -> dict[str, Any]:
+        learner, _, rule = (part.strip().lower() for part in name.partition("+"))
+        both = "delta" in values and not learner.startswith("ada-")  # these have a delta of their own
+        if both or not (rule == "asymmetric" or learner in ("oaal", "q_a")):
+            return values
+        known = {key.rpartition(".")[2] for key in values}
+        return values | {key: 0.1 for key in ("delta_plus", "delta_minus") if key not in known}
+
+    for row in db.query("SELECT id, specification, lines FROM comparisons"):
+        specification, lines = json.loads(row["specification"]), json.loads(row["lines"] or "[]")
+        names, algorithms = dict[str, str](), dict[str, Any]()
+        for name, values in specification["algorithms"].items():
+            names[name] = lower_case.get(name.lower(), name)
+            while names[name] in algorithms or (names[name] != name and names[name] in specification["algorithms"]):
+                names[name] += " "  # the same learner and rule twice
+            tuned = specification.get("tune", "none") != "none" and not values
+            algorithms[names[name]] = values if tuned else with_deltas(name, values)
+        for line in lines:
+            name = line["algorithm"]
+            line |= {
+                "algorithm": names[name],
+                "setting": with_deltas(name, line["setting"]),
+                "trials": [[with_deltas(name, setting), score] for setting, score in line["trials"]],
+            }
+        db.execute(
+            "UPDATE comparisons SET specification = ?, lines = ? WHERE id = ?",
+            [json.dumps(specification | {"algorithms": algorithms}), row["lines"] and json.dumps(lines), row["id"]],
+        )
 
 
 def apply(db: "Database") -> None:

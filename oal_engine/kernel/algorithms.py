@@ -84,7 +84,7 @@ ALGORITHMS = {
     "SSOA3": Algorithm("ssacog-ii", "variance", OA3),
     "SOAL": Algorithm("acog-ii", "variance", SOAL, rho=1.0),
     "SOAL-diag": Algorithm("acog-ii-diag", "variance", SOAL, rho=1.0),
-    "SOAL-CS": Algorithm("acog-ii", "variance", OA3),
+    "SOAL-CS": Algorithm("acog-i", "variance", OA3),
     "D-ADA": Algorithm("ada-da", "discriminative", DADA, {"a": -1}),
     "D-AMD": Algorithm("ada-md", "discriminative", DADA, {"a": -1}),
     "D-ADA-I": Algorithm("ada-da", "discriminative", DADA, {"a": 1}),
@@ -119,7 +119,7 @@ ALGORITHMS = {
     "PA-I": Algorithm("pa-i", "all", PASSIVE_AGGRESSIVE),
     "PA-II": Algorithm("pa-ii", "all", PASSIVE_AGGRESSIVE),
     "PAUM": Algorithm("paum", "all", PAUM),
-    "CPA": Algorithm("cpa", "all", PASSIVE_AGGRESSIVE),
+    "CPA": Algorithm("cpa-pb", "all", PASSIVE_AGGRESSIVE),
     "AROW": Algorithm("arow", "all", AROW),
     "CW": Algorithm("cw", "all", CW),
     "COG-I": Algorithm("cog-i", "all", COG),
@@ -133,6 +133,9 @@ ALGORITHMS = {
     "SSACOG-I": Algorithm("ssacog-i", "all", ACOG),
     "SSACOG-II": Algorithm("ssacog-ii", "all", ACOG),
 }
+
+# The learner and the rule that version 0.2.0 ran under a name, where it was others than today.
+FORMER = {"SOAL-CS": ("acog-ii", "variance"), "CPA": ("cpa", "all")}
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,11 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
     both = of_learner.keys() & of_rule.keys()
     sides = (("learner", of_learner), ("rule", of_rule))
     return {f"{side}.{name}" if name in both else name: value for side, part in sides for name, value in part.items()}
+
+
+def name_of(algorithm: str, learner: str, rule: str) -> str:
+    """Return the name of what was stored under a name: `learner + rule` where the name stood for others than today."""
+    return f"{learner} + {rule}" if FORMER.get(algorithm) == (learner, rule) else algorithm
 
 
 def declared(learner: str, rule: str) -> dict[str, Parameter]:

@@ -145,10 +145,11 @@ class ErrorAdaptive(NamedTuple):
 
 
 class Asymmetric(NamedTuple):
-    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4)."""
+    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4). delta_minus is the larger one where
+    positives are rare: a positive is easily taken for a negative (OAAL, Theorem 2)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
-    delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
+    delta_minus: float = Parameter(0.5, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
 
     sentence = "Asks near its line, with a band for each side."
     signed = True

@@ -1,7 +1,7 @@
 """How the papers ran what their tables show: streams over orders of visit, settings chosen from grids.
 
-A block is a part of a published table that one data file serves. Its protocol is a function of (block, folder, orders,
-zero_rows_as_mistakes) that gives a `line` for each part and algorithm.
+A block is a part of a published table or figure that one data file serves. Its protocol is a function of (block,
+folder, orders, zero_rows_as_mistakes) that gives a `line` for each part and algorithm.
 """
 
 import os
@@ -12,7 +12,8 @@ from functools import partial
 from itertools import product
 from math import ceil, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from time import thread_time
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,7 @@ ResultLine: TypeAlias = dict[str, Any]  # see `line`
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
+TINY = 1e-9  # in the place of a deviation of 0
 TRIALS = 3  # orders that settings are tuned on, where the orders of the paper are not known
 
 
@@ -44,24 +46,48 @@ class Figure:
 
     @property
     def sign(self) -> int:
-        """+1 where more is better, -1 where less is."""
-        return -1 if self.metric == "cost" else 1
+        """+1 if more is better, -1 if less is better, 0 if that depends on the other rate."""
+        return {"cost": -1, "sensitivity": 0, "specificity": 0}.get(self.metric, 1)
+
+
+RATES = {name: Figure(name, 100) for name in ("sensitivity", "specificity")}
+
+
+class Published(NamedTuple):
+    """The printed numbers of an algorithm: mean and standard deviation of the figure and of each of RATES, and the
+    seconds of a run. A table may lack all but the mean."""
+
+    mean: float
+    std: float | None = None
+    rates: Mapping[str, tuple[float, float]] = {}
+    seconds: float | None = None
+
+    def distance(self, figure: Figure, counts: np.ndarray) -> np.ndarray:
+        """Return the largest difference of the figure and the rates for counts (..., orders, *table), in printed
+        standard deviations, or in ours if none is printed."""
+        printed = {figure: (self.mean, self.std)} | {RATES[name]: rate for name, rate in self.rates.items()}
+        apart = []
+        for each, (mean, std) in printed.items():
+            values = each.of(counts)
+            apart.append(abs(values.mean(-1) - mean) / (std or values.std(-1, ddof=1) + TINY))
+        return np.max(apart, axis=0)
 
 
 class Part(NamedTuple):
-    """A column of a table: the figure and its published mean and standard deviation by algorithm."""
+    """A column of a table: the figure and the printed numbers of each algorithm, None if the paper prints none."""
 
     figure: Figure
-    published: dict[str, tuple[float, float] | None]
+    published: Mapping[str, Published | None]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A published table on one data set, and the protocol `run`.
+    """A published table or figure on one data set, and the protocol `run`.
 
-    tolerance: the difference up to which ours agrees, in published standard deviations (`unit` sd) or as a number.
-    nearest: show the setting nearest to the published figure, not the best. asks: whether labels are asked by a rule.
-    ranking: algorithms as the paper ranks them, the best first. task: how the file is read.
+    tolerance: the difference up to which ours agrees, in published standard deviations (`unit` sd; in ours if none is
+    published) or as a number. asks: whether labels are asked by a rule. ranking: algorithms as the paper ranks them,
+    the best first. claims: algorithms that the paper has ahead of all of some others. also: further settings to run, by
+    part and algorithm. task: how the file is read.
     """
 
     paper: str
@@ -73,18 +99,27 @@ class Block:
     tolerance: float = 2.0
     unit: str = "sd"
     orders: int = 20
-    nearest: bool = False
     asks: bool = True
     ranking: tuple[str, ...] = ()
+    claims: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    also: Mapping[str, Mapping[str, Choice]] = field(default_factory=dict)
     notes: str = ""
     task: dict[str, Any] = field(default_factory=dict)
+
+
+class Runs(NamedTuple):
+    """The counts (choices, orders, ...) and the seconds (choices, orders) of runs."""
+
+    counts: np.ndarray
+    seconds: np.ndarray
 
 
 @dataclass(frozen=True)
 class Stream:
     """Rows with labels, orders of visit, and what a run over them is given: the published protocol of one table.
 
-    missed: counts added to every run, of the rows that no order visits.
+    missed: counts added to every run, of the rows that no order visits. folds: for each fold of an order, learn the
+    labels of the others and count its predictions; 0 counts the predictions of the stream itself.
     """
 
     table: datasets.FeatureTable
@@ -92,11 +127,12 @@ class Stream:
     rho: float
     budget: int | None = None
     missed: np.ndarray | int = 0
+    folds: int = 0
 
-    def counts(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> np.ndarray:
-        """The counts (choices, orders, ...) of an algorithm under each choice of settings, over the first orders.
+    def runs(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> Runs:
+        """Run an algorithm under each choice of settings over the first orders.
 
-        A choice may set rho beside the algorithm's parameters.
+        A choice may set rho and the algorithm's parameters.
         """
         table, visits = self.table, self.visits[:orders]
         strategies = [
@@ -104,36 +140,61 @@ class Stream:
             for choice in choices
         ]
 
-        def run(job: tuple[int, int]) -> np.ndarray:
+        def run(job: tuple[int, int]) -> tuple[np.ndarray, float]:
             number, order = job
-            chosen = strategies[number]
+            chosen, visit = strategies[number], visits[order]
             rho = choices[number].get("rho", self.rho if chosen.rho is None else chosen.rho)
-            parts = chosen.build(table.rows.columns, len(table.classes))
-            done = stream.replay(
-                table.rows, table.y, visits[order], *parts, stream.objective(rho=rho), budget=self.budget, seed=order
-            )
-            return done.counts + self.missed
+            counts, seconds = self.missed + metrics.empty(len(table.classes)), 0.0
+            for fold in range(self.folds or 1):
+                parts = *chosen.build(table.rows.columns, len(table.classes)), stream.objective(rho=rho)
+                held_out = slice(fold, visit.size if self.folds else 0, self.folds or 1)
+                started = thread_time()
+                done = stream.replay(
+                    table.rows, table.y, np.delete(visit, held_out), *parts, budget=self.budget, seed=order
+                )
+                # the first includes the checks of the arguments, the second the time given to other programs
+                seconds += min(thread_time() - started, done.seconds)
+                if self.folds:
+                    done = stream.replay(table.rows, table.y, visit[held_out], *parts, budget=0)
+                counts += done.counts
+            return counts, seconds
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            counts = list(threads.map(run, product(range(len(choices)), range(len(visits)))))
-        return np.reshape(counts, (len(choices), len(visits), *counts[0].shape))
+            counts, seconds = zip(*threads.map(run, product(range(len(choices)), range(len(visits)))))
+        shape = len(choices), len(visits)
+        return Runs(np.reshape(counts, (*shape, *counts[0].shape)), np.reshape(seconds, shape))
 
-    def means(self, figure: Figure, algorithm: str, choices: list[Choice], orders: int | None = None) -> np.ndarray:
-        """The figure under each choice, averaged over the first orders."""
-        return figure.of(self.counts(algorithm, choices, orders)).mean(1)
+    def counts(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> np.ndarray:
+        """The counts of `runs`."""
+        return self.runs(algorithm, choices, orders).counts
 
-    def best(self, figure: Figure, algorithm: str, choices: list[Choice], orders: int | None = None) -> Choice:
-        """The choice with the best figure over the first orders."""
+    def best(
+        self,
+        figure: Figure,
+        algorithm: str,
+        choices: list[Choice],
+        orders: int | None = None,
+        target: Published | None = None,
+    ) -> Choice:
+        """The choice with the best figure over the first orders, or the one nearest to the published target."""
         if len(choices) == 1:
             return choices[0]
-        return choices[int(np.argmax(figure.sign * self.means(figure, algorithm, choices, orders)))]
+        return chosen(figure, choices, self.counts(algorithm, choices, orders), target)
 
-    def descend(self, figure: Figure, algorithm: str, keys: tuple[str, ...], orders: int) -> Choice:
+    def descend(
+        self, figure: Figure, algorithm: str, keys: tuple[str, ...], orders: int, target: Published | None = None
+    ) -> Choice:
         """A good choice of several parameters out of TENS, found by turning one at a time, all of them twice."""
         choice = dict.fromkeys(keys, 0.1)
         for key in keys * min(2, len(keys)):
-            choice = self.best(figure, algorithm, [choice | {key: value} for value in TENS], orders)
+            choice = self.best(figure, algorithm, [choice | {key: value} for value in TENS], orders, target)
         return choice
+
+
+def chosen(figure: Figure, choices: list[Choice], counts: np.ndarray, target: Published | None = None) -> Choice:
+    """The choice whose counts have the best figure on average, or are nearest to the published target."""
+    worth = -target.distance(figure, counts) if target else figure.sign * figure.of(counts).mean(1)
+    return choices[int(np.argmax(worth))]
 
 
 def grid(**values: list[float]) -> list[Choice]:
@@ -147,15 +208,32 @@ def read(
     scale: str = "l2",
     positive: tuple[str, ...] = (),
     first: int | None = None,
+    among: tuple[str, ...] = (),
     vocabulary: Mapping[str, Any] | tuple[()] = (),
     **columns: Any,
 ) -> datasets.FeatureTable:
-    """The table of a published data file, or of its first rows; texts get a vocabulary with these settings."""
+    """Read a published data file, its first rows, or the items with the labels `among`.
+
+    vocabulary: settings with which texts become tf-idf rows. The scale `counts` makes rows of word counts without the
+    most common English words, and `vocabulary` sets CountVectorizer.
+    """
     guess = formats.peek(folder / file).guess
     items = formats.read(folder / file, replace(guess, positive=positive, features=None, **columns))
     if first and items.vectors is not None:
         items = replace(items, vectors=items.vectors[:first], y=items.y[:first])
+    if among:
+        items = items.take(np.flatnonzero(np.isin(items.labels, among)))
+    if scale == "counts":
+        return _word_counts(items, **dict(vocabulary))
     return datasets.table(items, scale, **{"tokenizer": "words"} | dict(vocabulary))
+
+
+def _word_counts(items: formats.Items, **settings: Any) -> datasets.FeatureTable:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)
+    made = rows.as_rows(words.fit_transform(items.texts).astype(np.float64))
+    return datasets.FeatureTable(made, items.y, items, None, {"name": "none"}, items.classes)
 
 
 def standardised(table: datasets.FeatureTable) -> datasets.FeatureTable:
@@ -195,29 +273,45 @@ def imbalance(y: np.ndarray) -> float:
     return float((y < 0).sum() / (y > 0).sum())
 
 
-def line(block: Block, part: str, algorithm: str, choice: Choice, counts: np.ndarray) -> ResultLine:
-    """One line of a result: ours over the orders, the published figure, and how far apart they are."""
-    figure, published = block.parts[part].figure, block.parts[part].published.get(algorithm)
-    values = figure.of(counts)
-    ours, queried = float(values.mean()), float(counts[..., 1].sum() / counts.sum())
-    result: ResultLine = {
-        "part": part, "algorithm": algorithm, "settings": choice, "ours": ours,
-        "std": float(values.std(ddof=1)) if values.size > 1 else None,
-        "queried": queried, "published": None, "published_std": None, "difference": None, "verdict": None,
+def line(block: Block, part: str, algorithm: str, choice: Choice, run: Stream, chosen: str = "") -> ResultLine:
+    """Run a choice of settings: ours over the orders, the published numbers, and how far apart they are."""
+    figure, published = block.parts[part]
+    printed = published.get(algorithm)
+    runs = run.runs(algorithm, [choice])
+    counts, rates = runs.counts[0], printed.rates if printed else {}
+    known = () if run.table.classes else RATES
+    return {
+        "part": part, "algorithm": algorithm, "chosen": chosen, "settings": choice,
+        **_compared(block, figure, counts, printed and (printed.mean, printed.std)),
+        "rates": {name: _compared(block, RATES[name], counts, rates.get(name)) for name in known},
+        "queried": float(counts[..., 1].sum() / counts.sum()),
+        "seconds": float(runs.seconds.min()), "published_seconds": printed and printed.seconds,
     }  # fmt: skip
-    if published:
-        mean, std = published
-        result |= {"published": mean, "published_std": std, "difference": (ours - mean) / std}
-        result["verdict"] = _verdict(block, figure, ours, result["std"], mean, std)
+
+
+def _compared(
+    block: Block, figure: Figure, counts: np.ndarray, printed: tuple[float, float | None] | None
+) -> dict[str, Any]:
+    values = figure.of(counts)
+    ours, spread = float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else None
+    mean, std = printed or (None, None)
+    result: dict[str, Any] = {
+        "ours": ours, "std": spread, "published": mean, "published_std": std, "difference": None, "verdict": None
+    }  # fmt: skip
+    if mean is not None:
+        result["difference"] = (ours - mean) / (std or spread or 1)
+        result["verdict"] = _verdict(block, figure, ours, spread, mean, std)
     return result
 
 
-def _verdict(block: Block, figure: Figure, ours: float, spread: float | None, mean: float, std: float) -> str:
-    apart = (ours - mean) / (std if block.unit == "sd" else 1)
-    if (round(ours, figure.digits), round(spread or 0, figure.digits)) == (mean, std):
+def _verdict(block: Block, figure: Figure, ours: float, spread: float | None, mean: float, std: float | None) -> str:
+    apart = (ours - mean) / ((std or spread or 1) if block.unit == "sd" else 1)
+    if round(ours, figure.digits) == mean and std in (None, round(spread or 0, figure.digits)):
         return "exact"
     if abs(apart) <= block.tolerance:
         return "agrees"
+    if not figure.sign:
+        return "higher" if apart > 0 else "lower"
     return "better" if apart * figure.sign > 0 else "worse"
 
 
@@ -226,28 +320,42 @@ def _verdict(block: Block, figure: Figure, ours: float, spread: float | None, me
 ACOG_GRIDS: dict[str, list[Choice]] = {
     "Perceptron": [{}], "ROMMA": [{}], "PAUM": [{}], "PA-I": grid(C=TENS), "CPA": grid(C=TENS), "AROW": grid(r=TENS),
 }  # fmt: skip
+FOLDS = 5
 
 
-def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
+def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool, folds: int = 0) -> Iterator[ResultLine]:
     """Every label is learned, and every setting of the grid is tried."""
     data = read(folder, block.files[0], **block.task)
     rounds = data.y.size
     visits = recorded(folder / block.files[1], rounds)[:orders] if block.files[1:] else shuffles(rounds, orders)
+    trials = orders if block.files[1:] and not folds else TRIALS
     for part, (figure, published) in block.parts.items():
-        run = Stream(data, visits, imbalance(data.y) if figure.metric == "sum" else 9.0)
-        for algorithm, (mean, _) in cast(dict[str, tuple[float, float]], published).items():  # none is missing
+        run = Stream(data, visits, imbalance(data.y) if figure.metric == "sum" else 9.0, folds=folds)
+        for algorithm, printed in published.items():
             choices = ACOG_GRIDS.get(algorithm, grid(eta=TENS))
             if algorithm == "PAUM":  # its margin is the rho of the sum in both halves of the table
                 choices = [{"rho": imbalance(data.y)}]
-            means = run.means(figure, algorithm, choices, None if block.nearest else TRIALS)
-            best, nearest = choices[np.argmax(figure.sign * means)], choices[np.argmin(np.abs(means - mean))]
-            shown, *others = (
-                line(block, part, algorithm, choice, run.counts(algorithm, [choice]))
-                for choice in ([nearest, best] if block.nearest else [best, nearest])[: 1 + (best != nearest)]
-            )
-            for other in others:
-                shown["other"] = {key: other[key] for key in ("settings", "ours", "std", "difference", "verdict")}
-            yield shown
+            counts = run.counts(algorithm, choices, trials)
+            picks = {"nearest": chosen(figure, choices, counts, printed), "best": chosen(figure, choices, counts)}
+            also = block.also.get(part, {}).get(algorithm)
+            yield _picked(block, part, algorithm, run, (picks if choices[1:] else {"": choices[0]}) | {"also": also})
+
+
+def held_out(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
+    """The labels of four folds of five are learned, and the fifth fold is predicted."""
+    return acog(block, folder, orders, zero_rows_as_mistakes, FOLDS)
+
+
+def _picked(block: Block, part: str, algorithm: str, run: Stream, picks: Mapping[str, Choice | None]) -> ResultLine:
+    """Run the picked settings: the line of the first one, with the lines of the others in `others`."""
+    names: dict[tuple[tuple[str, float], ...], list[str]] = {}
+    for name, choice in picks.items():
+        if choice is not None:
+            names.setdefault((*choice.items(),), []).append(name)
+    first, *others = (
+        line(block, part, algorithm, dict(choice), run, " and ".join(each)) for choice, each in names.items()
+    )
+    return first | {"others": others}
 
 
 # ---- OA3: a budget, recorded orders, rows of zeros
@@ -286,10 +394,13 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
         protocol = run if "rule" in part else without_zero_rows(run)
         if figure.metric == "sum":
             protocol = replace(protocol, rho=imbalance(data.y))
-        for algorithm in OA3_PARAMETERS:
+        for algorithm, keys in OA3_PARAMETERS.items():
             tuned = "SSOA3" if algorithm == "SOA3" else algorithm  # equal to rounding, and faster
-            choice = protocol.descend(figure, tuned, OA3_PARAMETERS[algorithm], orders=2)
-            yield line(block, part, algorithm, choice, protocol.counts(algorithm, [choice]))
+            printed = block.parts[part].published.get(algorithm)
+            yield _picked(block, part, algorithm, protocol, {
+                "nearest": protocol.descend(figure, tuned, keys, 2, printed) if printed else None,
+                "best": protocol.descend(figure, tuned, keys, 2),
+            })  # fmt: skip
 
 
 # ---- PAA: the share of labels is given, delta is found for it
@@ -297,7 +408,8 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
 
 def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, choice: Choice) -> Choice:
     """The choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
-    [(key, spec)] = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
+    (key, spec), *more = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
+    key = "delta" if more else key  # it sets delta_plus and delta_minus
     if spec.high == 1:
         return choice | {key: share}
     low, high = -14.0, 14.0
@@ -320,8 +432,8 @@ def wanted(part: str) -> float:
 
 
 def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A share of the labels, two classes."""
-    data = read(folder, block.files[0], "standardize+l2", **block.task)
+    """A share of the labels; C and the smoothing are tuned."""
+    data = read(folder, block.files[0], **{"scale": "standardize+l2"} | block.task)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
     trials = orders if data.y.size < 10_000 else TRIALS
     for part, (figure, published) in block.parts.items():
@@ -329,12 +441,27 @@ def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
             choices = grid(C=TWOS) if algorithm.endswith(("-I", "-II")) else [{}]
             choices = smoothed(run, algorithm, wanted(part), trials, choices)
             choice = run.best(figure, algorithm, choices, trials)
-            yield line(block, part, algorithm, choice, run.counts(algorithm, [choice]))
+            yield line(block, part, algorithm, choice, run)
 
 
-# ---- D-ADA: K classes, a share of the labels that not every setting can reach
+def cspaa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
+    """A share of the labels, or all; C and rho are T_n / T_p."""
+    data = read(folder, block.files[0], **block.task)
+    rho = imbalance(data.y)
+    run = replace(without_zero_rows(Stream(data, shuffles(data.y.size, orders), rho)), missed=0)
+    for part, (_, published) in block.parts.items():
+        for algorithm in published:
+            entry = algorithms.ALGORITHMS[algorithm]
+            choice = {"C": rho} if "C" in algorithms.declared(entry.learner, entry.rule) else {}
+            if wanted(part) < 1:
+                choice = smoothing(run, algorithm, wanted(part), TRIALS, choice)
+            yield line(block, part, algorithm, choice, run)
+
+
+# ---- D-ADA: a share of the labels that not every setting can reach
 
 DADA_GRIDS = {"eta": [0.001, 0.01, 0.1, 1.0], "delta": [0.001, 0.01, 0.1, 1.0, 10.0]}
+DADA_RIVALS = {"PAA-II": {"C": TENS}, "MPAA-II": {"C": TENS}, "SOAL-diag": {"eta": TENS}}
 NEAR = 0.05  # how far from the share of labels wanted, as a part of it, a setting may end
 
 
@@ -353,16 +480,19 @@ def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: l
 
 
 def dada(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A share of the labels, more than two classes; settings one at a time."""
-    data = standardised(read(folder, block.files[0], "none", multiclass=True, **block.task))
+    """A share of the labels; settings one at a time."""
+    data = read(folder, block.files[0], **{"scale": "none"} | block.task)
+    if block.task.get("scale") != "counts":
+        data = standardised(data)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
     for part, (figure, published) in block.parts.items():
         for algorithm in published:
-            choice, grids = ({}, {"C": TENS}) if algorithm == "MPAA-II" else ({"delta": 1.0}, DADA_GRIDS)
+            grids = DADA_RIVALS.get(algorithm, DADA_GRIDS)
+            choice = {"delta": 1.0} if grids is DADA_GRIDS else {}
             for key, values in grids.items():
                 choices = [choice | {key: value} for value in values]
                 choice = nearby(run, figure, algorithm, wanted(part), choices)
-            yield line(block, part, algorithm, choice, run.counts(algorithm, [choice]))
+            yield line(block, part, algorithm, choice, run)
 
 
 # ---- OAAL: in kind, for the figures give curves and other data
@@ -393,4 +523,4 @@ def oaal(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -
         tested = Stream(data, visits(test, orders), rho, budget)
         for algorithm in choices:
             choice = tuned.best(figure, algorithm, choices[algorithm])
-            yield line(block, part, algorithm, choice, tested.counts(algorithm, [choice]))
+            yield line(block, part, algorithm, choice, tested)

@@ -1,16 +1,30 @@
-"""The published tables once more: ours beside the published figures, as results, as words and as a page."""
+"""The published tables run again: ours and the published figures, as results, as words and as a page."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
-from os import cpu_count
+from itertools import combinations
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
-from .protocols import Block, oa3
+from .protocols import RATES, Block, oa3
 from .published import BLOCKS
 
+AGREEING = ("exact", "agrees")
+APART = 1.5  # how many times one published time must be another before their order is compared
+LEGEND = """\
+How to read the tables:
+
+- *ours*, *published*: mean ± sample standard deviation over the orders. Sum, accuracy, sensitivity and specificity are
+  in percent.
+- *verdict*: *exact* equals the published mean and deviation to the last printed digit, *agrees* is within the tolerance
+  that the section names, *better* and *worse* are beyond it. A sensitivity or specificity is *higher* or *lower*.
+- *difference in sd*: in published standard deviations, or in ours if the paper prints none.
+- *setting*: *nearest* is nearest to the printed numbers of all settings of the grid, *best* has the best figure of all,
+  *also* is another setting, which the notes explain.
+- *time*: processor time of a run as a multiple of the first algorithm's. The papers' seconds come from other machines
+  and languages, so only the order of the algorithms can be compared.
+- *In kind*: other data than the paper's, or a figure without numbers. There only the paper's claims are checked."""
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
@@ -49,41 +63,72 @@ def reproduce(
             raise ValueError(
                 f"{name} needs the file {file}, which is not in {folder}: name its folder with --data-dir."
             )
-    started, count = perf_counter(), orders or block.orders
+    started, count = process_time(), orders or block.orders
     lines = list(block.run(block, folder, count, zero_rows_as_mistakes))
     return _described(name) | {
-        "notes": block.notes, "orders": count, "lines": lines, "summary": _summary(block, lines),
-        "seconds": perf_counter() - started,
+        "notes": block.notes, "orders": count, "lines": lines, "claims": _claims(block, lines),
+        "summary": _summary(block, lines),
+        "seconds": process_time() - started,
     }  # fmt: skip
 
 
 def _summary(block: Block, lines: Sequence[Mapping[str, Any]]) -> str:
-    if not any(line["verdict"] for line in lines):
-        return _rivals(lines)
-    return " ".join([_compared(block, lines), *_ranked(block, lines)])
+    return " ".join(
+        [*_compared(block, lines), *_together(lines), *_ranked(block, lines), *_timed(lines), *_claimed(block, lines)]
+    )
 
 
-def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> str:
-    """How many figures agree, and which do not."""
-    verdicts: dict[str, list[str]] = {verdict: [] for verdict in ("exact", "agrees", "better", "worse")}
+def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say how many figures agree, and which do not."""
+    verdicts: dict[str, list[str]] = {verdict: [] for verdict in (*AGREEING, "better", "worse")}
     for line in lines:
         if line["verdict"]:
-            verdicts[line["verdict"]].append(f"{line['algorithm']} ({line['part']})")
-    within = f"{block.tolerance:g} published standard deviations" if block.unit == "sd" else f"{block.tolerance:g}"
-    words = (
-        f"Of {sum(map(len, verdicts.values()))} published figures ours equals {len(verdicts['exact'])} to the last "
-        f"printed digit, agrees with {len(verdicts['agrees'])} within {within}, is better than "
-        f"{len(verdicts['better'])} and worse than {len(verdicts['worse'])} by more."
+            verdicts[line["verdict"]].append(_place(line))
+    count = sum(map(len, verdicts.values()))
+    if not count:
+        return
+    first = " (the first line of each algorithm)" if any(line.get("others") for line in lines) else ""
+    owner = "published" if any(line["published_std"] for line in lines) else "of our"
+    within = f"{block.tolerance:g} {owner} standard deviations" if block.unit == "sd" else f"{block.tolerance:g}"
+    yield (
+        f"Of {count} published figures ours{first} equals {len(verdicts['exact'])} to the last printed digit, agrees "
+        f"with {len(verdicts['agrees'])} within {within}, is better than {len(verdicts['better'])} and worse than "
+        f"{len(verdicts['worse'])} by more."
     )
-    apart = [line for line in lines if line["verdict"] in ("better", "worse") and "other" in line]
-    agreeing = sum(line["other"]["verdict"] in ("exact", "agrees") for line in apart)
-    if agreeing:
-        words += f" Of those beyond, {agreeing} agree at another setting of the grid."
-    return words + (f" Worse: {', '.join(verdicts['worse'])}." if verdicts["worse"] else "")
+    if verdicts["worse"]:
+        yield f"Worse: {', '.join(verdicts['worse'])}."
+
+
+def _together(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say for how many figures a setting is shown at which the figure and both rates agree, and for which there is
+    none."""
+    printed = [line for line in lines if any(rate["verdict"] for rate in line["rates"].values())]
+    if not printed:
+        return
+    exact = sum(any(_all(row, ("exact",)) for row in _rows(line)) for line in printed)
+    apart = [_place(line) for line in printed if not any(_all(row, AGREEING) for row in _rows(line))]
+    yield (
+        f"For {len(printed) - len(apart)} of {len(printed)} a setting is shown at which figure, sensitivity and "
+        f"specificity agree together, for {exact} to the last digit."
+    )
+    if apart:
+        yield f"Not for {', '.join(apart)}."
+
+
+def _place(line: Mapping[str, Any]) -> str:
+    return f"{line['algorithm']} ({line['part']})"
+
+
+def _rows(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [line, *line.get("others", ())]
+
+
+def _all(row: Mapping[str, Any], verdicts: Sequence[str]) -> bool:
+    return all(each["verdict"] in verdicts for each in (row, *row["rates"].values()))
 
 
 def _ranked(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """For each part with published figures whether ours follow the published ranking, where the paper has one."""
+    """Say for each part with published figures whether ours follow the published ranking, if the paper has one."""
     for part in dict.fromkeys(line["part"] for line in lines if block.ranking and line["published"]):
         ours = {line["algorithm"]: line["ours"] for line in lines if line["part"] == part}
         order = sorted(block.ranking, key=ours.__getitem__, reverse=True)
@@ -91,60 +136,114 @@ def _ranked(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{part}: {' > '.join(f'{name} {ours[name]:.2f}' for name in order)}, {follows} published."
 
 
-def _rivals(lines: Sequence[Mapping[str, Any]]) -> str:
-    """For each part whether Q_A wins, and by how much it is behind or ahead."""
-    words = []
-    for part in dict.fromkeys(line["part"] for line in lines):
-        ours = {line["algorithm"]: line for line in lines if line["part"] == part}
-        mine = ours.pop("Q_A")
-        other = ours.pop("CSOAL")
-        rules = max(ours.values(), key=itemgetter("ours"))
-        words.append(
-            f"{part}: Q_A {mine['ours']:.3f}, {_against(mine, rules)} the best other rule {rules['algorithm']} "
-            f"({rules['ours']:.3f}) and {_against(mine, other)} CSOAL ({other['ours']:.3f})"
+def _timed(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say how many pairs of algorithms have the order of their published times here too."""
+    timed = [line for line in lines if line["published_seconds"]]
+    same = [
+        (one["seconds"] < other["seconds"]) == (one["published_seconds"] < other["published_seconds"])
+        for one, other in combinations(timed, 2)
+        if one["part"] == other["part"]
+        and not 1 / APART < one["published_seconds"] / other["published_seconds"] < APART
+    ]
+    if same:
+        yield (
+            f"Of {len(same)} pairs of algorithms of which one takes at least {APART:g} times as long as the "
+            f"other in the paper, {sum(same)} are in the same order of time here."
         )
-    return "; ".join(words) + ". Ahead or behind means by more than the larger standard deviation."
 
 
-def _against(mine: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    apart, spread = mine["ours"] - other["ours"], max(mine["std"] or 0, other["std"] or 0)
-    return "ahead of" if apart > spread else "behind" if apart < -spread else "level with"
+def _claims(block: Block, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Say for each claim and part whether the algorithm is ahead of, level with or behind the best of the others and by
+    how much; each at its best setting."""
+    found = []
+    for ahead, others in block.claims:
+        cells = {}
+        for part in dict.fromkeys(line["part"] for line in lines):
+            named = {line["algorithm"]: _tuned(line) for line in lines if line["part"] == part}
+            if {ahead, *others} <= named.keys():
+                sign = block.parts[part].figure.sign
+                best = max((named[other] for other in others), key=lambda line: sign * line["ours"])
+                apart = sign * (named[ahead]["ours"] - best["ours"])
+                spread = max(named[ahead]["std"] or 0, best["std"] or 0)
+                verdict = "ahead" if apart > spread else "behind" if apart < -spread else "level"
+                cells[part] = {"verdict": verdict, "against": best["algorithm"], "by": apart}
+        found.append({"claim": f"{ahead} ahead of {' and '.join(others)}", "cells": cells})
+    return found
+
+
+def _tuned(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((row for row in _rows(line) if "best" in row["chosen"]), line)
+
+
+def _claimed(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for claim in _claims(block, lines):
+        verdicts = [cell["verdict"] for cell in claim["cells"].values()]
+        counts = (f"{name} in {verdicts.count(name)}" for name in ("ahead", "level", "behind") if name in verdicts)
+        yield f"{claim['claim'].replace('ahead of', 'against')}: {', '.join(counts)} of {len(verdicts)}."
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """A block's result as a section of Markdown."""
+    """Return a block's result as a section of Markdown."""
     block = BLOCKS[result["name"]]
     words = [
         f"## {result['name']}", f"{result['paper']}, {result['table']}. Data: {', '.join(result['files'])}.",
         result["protocol"], f"**{result['summary']}**", result["notes"],
-        f"{result['orders']} orders, {result['seconds']:.0f} seconds on {cpu_count()} cores.",
+        f"{result['orders']} orders, {result['seconds']:.0f} seconds of processor time.",
     ]  # fmt: skip
+    if result["claims"]:
+        words += [
+            "Ahead or behind means by more than the larger standard deviation, each algorithm at its best setting.",
+            _table([_claim_cells(block, claim) for claim in result["claims"]]),
+        ]
     for part in dict.fromkeys(line["part"] for line in result["lines"]):
         lines = [line for line in result["lines"] if line["part"] == part]
-        words += [f"### {part}", _table([_cells(block, line) for line in lines])]
+        words += [f"### {part}", _table([_cells(block, row) for line in lines for row in _rows(line)])]
+        if block.parts[part].figure.metric in ("sum", "cost") or any(line["published_seconds"] for line in lines):
+            words.append(_table([_rate_cells(row, lines[0]) for line in lines for row in _rows(line)]))
     return "\n\n".join(filter(None, words)) + "\n"
 
 
-def _cells(block: Block, line: Mapping[str, Any]) -> dict[str, str]:
-    digits = block.parts[line["part"]].figure.digits
+def _claim_cells(block: Block, claim: Mapping[str, Any]) -> dict[str, str]:
+    cells = {"the paper has": claim["claim"]} | dict.fromkeys(block.parts, "")
+    for part, cell in claim["cells"].items():
+        cells[part] = f"{cell['verdict']}, {cell['by']:+.{block.parts[part].figure.digits}f}"
+    return cells
 
-    def number(mean: float, std: float | None) -> str:
-        return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
-    cells = {"algorithm": line["algorithm"], "settings": _settings(line["settings"])}
+def _number(digits: int, mean: float, std: float | None) -> str:
+    return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
+
+
+def _cells(block: Block, row: Mapping[str, Any]) -> dict[str, str]:
+    digits = block.parts[row["part"]].figure.digits
+    cells = {"algorithm": row["algorithm"]}
+    if row["chosen"]:
+        cells["setting"] = row["chosen"]
+    cells["parameters"] = _settings(row["settings"])
     if block.asks:
-        cells["labels asked"] = f"{line['queried']:.2%}"
-    cells["ours"] = number(line["ours"], line["std"])
-    if line["published"] is not None:
-        cells["published"] = number(line["published"], line["published_std"])
-        cells["difference in sd"] = _signed(line["difference"])
-        cells["verdict"] = line["verdict"]
-    if "other" in line:
-        other = line["other"]
-        cells["verdict"] += (
-            f"; {'best' if block.nearest else 'nearest'} of the grid at {_settings(other['settings'])}: "
-            f"{number(other['ours'], other['std'])}, {_signed(other['difference'])} sd, {other['verdict']}"
-        )
+        cells["labels asked"] = f"{row['queried']:.2%}"
+    cells["ours"] = _number(digits, row["ours"], row["std"])
+    if row["published"] is not None:
+        cells["published"] = _number(digits, row["published"], row["published_std"])
+        cells["difference in sd"] = _signed(row["difference"])
+        cells["verdict"] = row["verdict"]
+    return cells
+
+
+def _rate_cells(row: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, str]:
+    """Sensitivity, specificity and the time as a multiple of the first algorithm's."""
+    cells = {"algorithm": row["algorithm"]}
+    if row["chosen"]:
+        cells["setting"] = row["chosen"]
+    for name, rate in row["rates"].items():
+        cells[name] = _number(RATES[name].digits, rate["ours"], rate["std"])
+        if rate["verdict"]:
+            cells[f"published {name}"] = _number(RATES[name].digits, rate["published"], rate["published_std"])
+            cells[f"{name} verdict"] = rate["verdict"]
+    if first["published_seconds"]:
+        cells[f"time, {first['algorithm']} = 1"] = f"{row['seconds'] / first['seconds']:.2g}"
+        if row["published_seconds"]:
+            cells["published time"] = f"{row['published_seconds'] / first['published_seconds']:.2g}"
     return cells
 
 
@@ -176,10 +275,8 @@ def page(sections: Mapping[str, str]) -> str:
     head = [
         "# Published tables, run again",
         "Written by `python -m oal_engine reproduce --write docs/reproduction.md`; with the name of a table before "
-        "`--write` its section alone is run and written anew. Ours stands beside the published figure, each with the "
-        "sample standard deviation over the orders; the difference is in published standard deviations. *exact* equals "
-        "the published mean and deviation to the last printed digit, *agrees* is within the tolerance of the block, "
-        "*better* and *worse* are beyond it. sum and accuracy are in percent.",
+        "`--write` only its section is run and written anew.",
+        LEGEND,
         f"Not here: {', '.join(missing)}." if missing else "",
     ]
     body = [sections[name].strip() for name in BLOCKS if name in sections]

@@ -16,7 +16,7 @@ from .. import __version__
 from ..datasets import Dataset
 from ..datasets.prior import Prior
 from ..kernel import metrics
-from ..kernel.algorithms import ALGORITHMS, Strategy
+from ..kernel.algorithms import ALGORITHMS, Strategy, name_of
 from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .log import Answered, Changed, Corrected, from_json
@@ -315,6 +315,7 @@ def _check_shared(history: History, allowed: Sequence[int]) -> None:
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """A new session with these settings, through the checks of every new session."""
     own = settings["parameters"]
+    settings |= {"algorithm": name_of(settings["algorithm"], settings["learner"], settings["rule"])}
     parts = Strategy(settings["algorithm"], settings["learner"], settings["rule"], own["learner"], own["rule"], None)
     published = ALGORITHMS.get(settings["algorithm"])
     fixed = published.fixed if published else {}

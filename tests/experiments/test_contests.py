@@ -137,7 +137,7 @@ def test_two_thirds_tune_and_one_third_tests(store):
         for part in (validation, test)
     )
     best = tuned.best(published.F1, "OAAL", choices)
-    assert tuned.means(published.F1, "OAAL", choices).tolist() == [score for _, score in line.trials]
+    assert published.F1.of(tuned.counts("OAAL", choices)).mean(1).tolist() == [score for _, score in line.trials]
     assert best == line.setting
     assert tested.counts("OAAL", [best])[0].tolist() == line.counts[:, -1].tolist()
 

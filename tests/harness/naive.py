@@ -102,6 +102,10 @@ class Learner(Remembering):
         elif name == "cpa":
             if (p >= theta) != (y > 0) and xx > 0:
                 self.w = self.w + min(self.C, (np.sqrt(rho) - y * p) / xx) * y * x
+        elif name == "cpa-pb":
+            loss = np.sqrt(rho) - y * p
+            if hinge > 0 and loss > 0 and xx > 0:
+                self.w = self.w + min(self.C, loss / xx) * y * x
         elif name == "romma":
             if (p >= theta) != (y > 0) and xx > 0:
                 ww = self.w @ self.w
@@ -278,6 +282,7 @@ DEFAULTS = {
 
 def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
     start = {"delta": {"decaying": 2.0**14, "paced": 1.0}.get(rule, 0.1)}
+    start["delta_minus"] = 0.5 if rule == "asymmetric" else 0.1
     values = DEFAULTS | start | dict(parameters)
     q, tau, delta, delta_plus, delta_minus, b, a, beta, easier, _ = values.values()
     side = delta_plus if p >= 0 else delta_minus

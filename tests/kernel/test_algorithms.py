@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
+from oal_engine.kernel import rows, stream
+from oal_engine.kernel.algorithms import ALGORITHMS, FORMER, declared, name_of, strategy
 from oal_engine.kernel.parameters import Parameter, checked, from_parameters, made
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
@@ -42,6 +43,42 @@ def test_soal_fixes_rho():
     assert soal.learner.w.tolist() != sensitive.learner.w.tolist()
 
 
+def test_soal_cs_has_the_first_cost_sensitive_loss():
+    """SOAL-CS learns a positive until its margin is rho, as ACOG-I does."""
+    chosen, first, second = strategy("SOAL-CS"), *(strategy(None, f"acog-{k}", "variance") for k in ("i", "ii"))
+    ours, theirs, other = (replay(each, rho=5.0).learner.w.tolist() for each in (chosen, first, second))
+    assert ours == theirs != other
+
+
+def test_cpa_learns_until_the_hinge_loss_is_zero():
+    """CPA learns a label that it predicted when 1 - y p > 0; the textbook's `cpa` learns mistakes alone."""
+    X, y = np.array([[1.0], [1.0]]), np.array([1, 1])
+    for values, learned in (({"learner": "cpa", "rule": "all"}, 0.0), ({"algorithm": "CPA"}, 1.5)):
+        learner, rule = strategy(**values, values={"C": 1.5}).build(1)
+        stream.replay(rows.as_rows(X[:1]), y[:1], [0], learner, rule, stream.objective(rho=9.0))
+        assert learned == learner.w[0]  # a margin of 0 predicts +1
+    learner, rule = strategy("CPA", values={"C": 10}).build(1)
+    stream.replay(rows.as_rows(X), y, [0, 1], learner, rule, stream.objective(rho=9.0))
+    assert learner.w.tolist() == [3.0]  # sqrt(rho), and no further: its hinge loss is zero
+
+
+def test_oaal_is_asymmetric_by_default():
+    """Left alone, OAAL asks more about the items that it takes for negatives, and so differs from Q_S."""
+    parameters = strategy("OAAL").parameters
+    assert parameters["delta_minus"] > parameters["delta_plus"]
+    assert replay(strategy("OAAL")).log.tolist() != replay(strategy("Q_S")).log.tolist()
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_name_that_stood_for_others_says_what_it_ran(name):
+    """What version 0.2.0 stored under a name that stands for other parts today is named by its parts."""
+    learner, rule = FORMER[name]
+    assert f"{learner} + {rule}" == name_of(name, learner, rule)
+    today = strategy(name)
+    assert (learner, rule) != (today.learner, today.rule)
+    assert name == name_of(name, today.learner, today.rule)
+
+
 @pytest.mark.parametrize(
     ("name", "a"), [("D-ADA", -1), ("D-AMD", -1), ("D-ADA-I", 1), ("D-AMD-I", 1), ("M-ADA", 0), ("M-AMD", 0)]
 )
@@ -59,7 +96,7 @@ def test_one_delta_for_both_signs():
     assert (3, 3) == (both["delta_plus"], both["delta_minus"])
     one = strategy("OAAL", values={"delta": 3, "delta_minus": 0.5}).parameters
     assert {"delta_plus": 3, "delta_minus": 0.5} == one
-    assert {"eta": 1, "delta": 3, "delta_plus": 0.1, "delta_minus": 0.1} == strategy(
+    assert {"eta": 1, "delta": 3, "delta_plus": 0.1, "delta_minus": 0.5} == strategy(
         learner="ada-da", rule="asymmetric", values={"delta": 3}
     ).parameters
 

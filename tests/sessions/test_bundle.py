@@ -80,6 +80,16 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
     assert opened.digest() == again.digest()
 
 
+def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty):
+    """A CPA session of version 0.2.0 is adopted as `cpa + all`, and verifies to the same bits."""
+    opened, _ = labelled(here, "sparse", None, learner="cpa", rule="all")
+    text = text_of(here, opened.id).replace('"algorithm": "cpa + all"', '"algorithm": "CPA"')
+    session = adopt(empty, io.StringIO(text))
+    assert ("CPA" in text, "cpa + all") == (True, empty.session(session)["algorithm"])
+    assert verify(empty, session).verified
+    assert opened.digest() == Session(empty, session).digest()
+
+
 def test_it_is_kept_once(empty, text):
     """A session that is in the database already is not adopted again."""
     adopt(empty, io.StringIO(text))

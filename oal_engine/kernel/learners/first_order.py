@@ -95,7 +95,8 @@ class PAUM(NamedTuple):
 
 
 class CPA(NamedTuple):
-    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x on a mistake: cost-sensitive PA (Crammer et al. 2006)."""
+    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x on a mistake: prediction-based cost-sensitive PA as its paper has it
+    (Crammer et al. 2006, section 7). The algorithm CPA runs `cpa-pb`."""
 
     w: np.zeros
     C: float = C
@@ -104,6 +105,19 @@ class CPA(NamedTuple):
         xx = squared(x)
         if (p >= theta) != (y > 0) and xx > SMALLEST:
             add(self.w, min(self.C, (sqrt(rho) - y * p) / xx) * y, x)
+
+
+class CPAPB(NamedTuple):
+    """The step of `cpa` also without a mistake, when 1 - y p > 0: CPA_PB as the ACOG paper ran it (table 2).
+    Where rho < 1, positives are learned while sqrt(rho) - y p > 0."""
+
+    w: np.zeros
+    C: float = C
+
+    def update(self, x, y, p, v, rho, theta):
+        margin, xx = sqrt(rho), squared(x)
+        if min(1.0, margin) - y * p > 0 and xx > SMALLEST:
+            add(self.w, min(self.C, (margin - y * p) / xx) * y, x)
 
 
 class CSPAA(NamedTuple):
@@ -148,6 +162,7 @@ LEARNERS = {
     "pa-ii": PAII,
     "paum": PAUM,
     "cpa": CPA,
+    "cpa-pb": CPAPB,
     "cspaa": CSPAA,
     "cog-i": COGI,
     "cog-ii": COGII,

@@ -1,0 +1,83 @@
+"""Comparisons of version 0.2.0 say what they ran, where a name or a default means something else today."""
+
+import json
+
+import pytest
+
+from oal_engine import experiments
+from oal_engine.kernel.algorithms import FORMER
+from oal_engine.migrations import m2026_11_24_names_that_changed as migrated
+from oal_engine.sessions.settings import create
+from tests.harness.comparing import spec, stored
+
+SYMMETRIC = {"delta_plus": 0.1, "delta_minus": 0.1}
+ASYMMETRIC = {"OAAL": SYMMETRIC, "pa + asymmetric": {"delta_plus": 1.0, "delta_minus": 0.1}}
+NOW = {
+    "acog-ii + variance": {},
+    "cpa + all": {"C": [1.0, 10.0]},
+    "cpa + all ": {},
+    "PAA": {},
+    "q_a": {"delta": 2.0},
+    **ASYMMETRIC,
+}
+BEFORE = {
+    "soal-cs": {},
+    "cpa + all": NOW["cpa + all"],
+    "CPA": {},
+    "PAA": {},
+    "q_a": {"delta": 2.0},
+    "OAAL": {},
+    "pa + asymmetric": {"delta_plus": 1.0},
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with a comparison as version 0.2.0 stored it: its lines say what was set and nothing else."""
+    store = stored(tmp_path)
+    experiments.compare(spec(algorithms=NOW, budgets=[20]), store, "old")
+    names = dict(zip(NOW, BEFORE))
+    kept = store.comparison("old")
+    lines = kept["lines"]
+    for line in lines:
+        for key in SYMMETRIC.keys() & line["setting"].keys() - BEFORE[names[line["algorithm"]]].keys():
+            del line["setting"][key]
+        line["algorithm"] = names[line["algorithm"]]
+    with store.transaction():
+        values = [json.dumps(kept["specification"] | {"algorithms": BEFORE}), json.dumps(lines)]
+        store.db.execute("UPDATE comparisons SET specification = ?, lines = ?", values)
+    return store
+
+
+def test_a_comparison_says_what_it_ran(store):
+    """Learners and parameters that a specification and its lines left to a name are written out, and what is run again
+    from it is what is stored."""
+    with store.transaction():
+        migrated(store.db)
+    comparison = experiments.load(store, "old")
+    assert list(NOW.items()) == list(comparison.spec.algorithms.items())
+    again = experiments.run(comparison.spec, store)
+    assert [(line.algorithm, line.setting, line.jobs) for line in again] == [
+        (line.algorithm, line.setting, line.jobs) for line in comparison.lines
+    ]
+
+
+def test_a_tuned_comparison_keeps_its_grid(tmp_path):
+    """Where parameters were tuned over their usual values nothing is written into the specification."""
+    store = stored(tmp_path)
+    experiments.begin(spec(algorithms={"OAAL": {}, "CPA": {}}, tune="2:1"), store, "tuned")
+    with store.transaction():
+        migrated(store.db)
+    assert {"OAAL": {}, "cpa + all": {}} == store.comparison("tuned")["specification"]["algorithms"]
+    assert store.comparison("tuned")["lines"] is None
+
+
+def test_a_session_says_what_it_ran(store):
+    """A session under a name that stood for other parts is named by them, and others keep their names."""
+    parts = [*((name, *parts) for name, parts in FORMER.items()), ("PAA", "pa", "symmetric"), ("CPA", "cpa-pb", "all")]
+    for name, learner, rule in parts:
+        store.update_session(create(store, "a", learner=learner, rule=rule), {"algorithm": name})
+    with store.transaction():
+        migrated(store.db)
+    names = [store.session(k)["algorithm"] for k in range(1, len(parts) + 1)]
+    assert [*(" + ".join(parts) for parts in FORMER.values()), "PAA", "CPA"] == names
