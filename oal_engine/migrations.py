@@ -310,6 +310,12 @@ def m2026_11_23_asked_again(db: "Database") -> None:
         db.execute(statement)
 
 
+@step
+def m2026_11_24_erased_by_two_starts(db: "Database") -> None:
+    """The start of a server that found a removed session old enough to be erased, before another one erases it."""
+    db.execute("ALTER TABLE removals ADD COLUMN due_at TEXT")
+
+
 class ForeignSchemaError(ValueError):
     """What a database holds that no step made, or lacks, in words that follow its name."""
 

@@ -27,6 +27,7 @@ JSON: dict[str, type | tuple[type, ...]] = {
 }  # what the columns hold that are JSON  # fmt: skip
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
 KEPT = timedelta(days=30)  # for which a removed session can be restored
+CONFIRMED = timedelta(days=7)  # between the start that finds this over and the one that erases the session
 
 
 def now(ago: timedelta = timedelta()) -> str:
@@ -433,12 +434,22 @@ class Store(Database):
         )
 
     @writes
-    def erase_removed(self, kept: timedelta = KEPT) -> None:
-        """Delete the sessions that were removed so long ago, with their questions and labels."""
+    def erase_removed(self) -> None:
+        """Delete the sessions that can no longer be restored, with their questions and labels: at the start of a
+        server.
+
+        One start finds that a session was removed KEPT ago, and another one CONFIRMED later erases it: a clock that
+        was ahead once erases nothing, for where a start in between finds an earlier time, it begins anew.
+        """
+        self.db.execute("UPDATE removals SET due_at = NULL WHERE due_at > ?", [now()])
         self.db.execute(
             "DELETE FROM sessions WHERE id IN"
-            " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ?)",
-            [now(kept)],
+            " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ? AND due_at <= ?)",
+            [now(KEPT), now(CONFIRMED)],
+        )
+        self.db.execute(
+            "UPDATE removals SET due_at = ? WHERE restored_at IS NULL AND removed_at <= ? AND due_at IS NULL",
+            [now(), now(KEPT)],
         )
 
     @writes
