@@ -1,18 +1,20 @@
 """Home: sessions and data sets at a glance, one click to the demo."""
 
-from datetime import datetime
+import os
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from oal_engine.datasets import demo, named_features
-from oal_engine.sessions.settings import create
+from oal_engine.sessions.backups import age_of_newest
+from oal_engine.sessions.settings import create, needs
 from oal_engine.store import KEPT, Store
 from ui import page
 from ui.forms import new_session
 from ui.own_data import bring, look
-from ui.page import annotator, complain, counted, entry, guarded, note, open_page, remove_after_asking
+from ui.page import annotator, complain, counted, entry, guarded, note, open_page, remove_after_asking, small_note
 from ui.page import store as open_store
 from ui.warm_up import is_warm
 
@@ -35,7 +37,7 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
-    left.html(entry(row["name"], *own, row["algorithm"], when))
+    left.html(entry(row["name"], *own, needs(row) or row["algorithm"], when))
     used = row["labels"] / row["budget"]
     kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
     text = f"{row['labels']:,} of {row['budget']:,} labels, {kinds}"
@@ -132,6 +134,8 @@ with guarded():
         for row in sessions:
             show_session(store, row)
         show_removed(store)
+        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0":
+            small_note(age_of_newest(store, datetime.now(UTC)))
     with right:
         st.header("Data sets", anchor=False)
         if not datasets:

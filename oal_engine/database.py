@@ -48,8 +48,14 @@ REASONS = {
 }
 
 
-BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup that a server keeps: when it was begun
-_NAMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
+BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # when something was begun; behind it, the name of a backup has its number
+_NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d{1,9}))?", re.ASCII)
+
+
+def number_of(backup: str) -> int:
+    """The number in the name of a backup that a server keeps; 0 for one of a version that did not count them."""
+    named = _NAMED.fullmatch(backup)
+    return int(named[2] or 0) if named else 0
 
 
 def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
@@ -63,17 +69,27 @@ def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenat
     return inside
 
 
+def check_foreign(path: Path) -> None:
+    """Raise StoreError where a database of unknown origin holds what no migration made, or is damaged: to read or to
+    migrate it might run code of its own, or have no end."""
+    with closing(Database(path, read_only=True, migrates=False)) as store:
+        found = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
+    if found != "ok":
+        raise StorageError(f"{path} is damaged: {found[:80]}.")
+
+
 class Database:
     """One database, safe to share between threads: one connection writes, in transactions only; those that read have
     connections of their own and never wait for a writer.
 
-    patience: seconds to wait for another process that is writing. read_only: the file must exist and is not changed.
+    patience: seconds to wait for another process that is writing. read_only: the file must exist and is not changed,
+    except that it is migrated where it must be, if `migrates`.
     Every failure of SQLite is raised as a StorageError.
     """
 
     READERS = 8  # idle connections that are kept open
 
-    def __init__(self, path: Path | str, read_only: bool = False, patience: float = 30):
+    def __init__(self, path: Path | str, read_only: bool = False, patience: float = 30, migrates: bool = True):
         self.path, self.read_only, self.patience = Path(path), read_only, patience
         self._lock, self._thread = threading.RLock(), threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -85,14 +101,16 @@ class Database:
             with self._failures():
                 self._check_file()
                 self._readers.append(self._only_read())
-                pending = self._pending()
-            if pending:
+                with self._reader() as reader:
+                    pending = self._pending(reader)
+            if pending and migrates:
                 Database(self.path, patience=patience).close()
             return
         import sqlite_utils  # it imports pandas, which readers need not wait for
 
         with self._failures():
             connection = self._connect("rwc")
+            self._pending(connection)  # what is refused stays as it is
             self._write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
             connection.execute("PRAGMA foreign_keys = ON")
@@ -104,7 +122,9 @@ class Database:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
-        return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
+        made = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
+        made.execute("PRAGMA trusted_schema = OFF")  # nothing in the file may call what has side effects
+        return made
 
     def _only_read(self) -> sqlite3.Connection:
         """A connection that changes nothing, even where nobody may write."""
@@ -164,8 +184,9 @@ class Database:
 
     @property
     def backups(self) -> list[Path]:
-        """The backups that a server keeps, the oldest first."""
-        return sorted(path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name))
+        """The backups that a server keeps, in the order in which they were made: a clock may have been wrong."""
+        kept = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
+        return sorted(kept, key=lambda path: (number_of(path.name), path.name))
 
     def _way_back(self) -> str:
         """How to restore the newest backup that a server kept, in a sentence, if there is any."""
@@ -174,28 +195,37 @@ class Database:
         command = shlex.join(["restore", str(kept[-1]), "--db", str(self.path), "--force"])
         return f" The newest backup is {kept[-1]}: stop the server, then run `{COMMAND} {command}`."
 
-    def _pending(self) -> list[str]:
-        """The migrations that the database lacks; StoreError where it has one that is unknown here."""
+    def _pending(self, connection: sqlite3.Connection) -> list[str]:
+        """The migrations that the database lacks; StoreError where it has one that is unknown here, or holds what none
+        made."""
         known = list(migrations.STEPS)
-        if self.one("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'") is None:
-            return known
-        rows = self.query("SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY id", migrations.SET)
-        applied = [row["name"] for row in rows]
+        connection.execute("BEGIN")  # another process may migrate it meanwhile
+        try:
+            applied = migrations.applied(connection)
+        except migrations.ForeignSchemaError as error:
+            raise StoreError(f"{self.path} {error}: it is not opened.") from None
+        finally:
+            connection.rollback()
         newer = [name for name in applied if name not in known]
         if newer:
-            raise StoreError(f"{self.path} was written by a newer OAL Studio ({newer[0]}). Update this one to open it.")
+            raise StoreError(
+                f"{self.path} was written by a newer OAL Studio ({newer[0][:80]}). Update this one to open it."
+            )
         return [name for name in known if name not in applied]
 
     def _migrate(self) -> None:
         """Bring the tables up to date, after copying a database that already has some."""
-        pending = self._pending()
+        pending = self._pending(self._db.conn)
         if pending and len(pending) < len(migrations.STEPS):
             kept = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
             if not kept.exists():
                 self.copy_to(kept)
         if pending:
-            with self.transaction():
-                migrations.apply(self.db)
+            try:
+                with self.transaction():
+                    migrations.apply(self.db)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:  # a step met what no version stored
+                raise StorageError(f"{self.path} is damaged: {pending[0]} cannot be applied to it. {error!r}.") from None
 
     def copy_to(self, path: Path | str) -> None:
         """Copy the database as it is now to a new file, while others read and write."""

@@ -4,8 +4,12 @@ Write a new step at the end, and what it adds to old databases in tests/store/te
 """
 
 import json
+import re
+import sqlite3
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -13,6 +17,14 @@ if TYPE_CHECKING:
 Step = Callable[["Database"], None]
 SET = "oal-studio"  # the name under which a database lists the steps that were applied to it
 STEPS: dict[str, Step] = {}
+
+LIST = "_sqlite_migrations"  # the table of that list; sqlite-utils makes it, not always alike
+_WORDS = f"create|table|unique|index|on|integer|text|primary|key|id|migration_set|name|applied_at|(idx_)?{LIST}[a-z_]*"
+_OF_LIST = re.compile(rf'(({_WORDS})\b|[\s,()"\[\]])+', re.IGNORECASE | re.ASCII)
+_STATISTICS = {  # of SQLite's ANALYZE
+    ("table", name, name, f"CREATE TABLE {name}({columns})")
+    for name, columns in (("sqlite_stat1", "tbl,idx,stat"), ("sqlite_stat4", "tbl,idx,neq,nlt,ndlt,sample"))
+}
 
 
 def step(function: Step) -> Step:
@@ -317,8 +329,9 @@ def m2026_11_24_names_that_changed(db: "Database") -> None:
         known = {key.rpartition(".")[2] for key in values}
         return values | {key: 0.1 for key in ("delta_plus", "delta_minus") if key not in known}
 
-    for row in db.query("SELECT id, specification, lines FROM comparisons"):
-        specification, lines = json.loads(row["specification"]), json.loads(row["lines"] or "[]")
+    rows = db.execute("SELECT id, specification, lines FROM comparisons").fetchall()
+    for comparison, stored_specification, stored_lines in rows:
+        specification, lines = json.loads(stored_specification), json.loads(stored_lines or "[]")
         names, algorithms = dict[str, str](), dict[str, Any]()
         for name, values in specification["algorithms"].items():
             names[name] = lower_case.get(name.lower(), name)
@@ -335,8 +348,59 @@ def m2026_11_24_names_that_changed(db: "Database") -> None:
             }
         db.execute(
             "UPDATE comparisons SET specification = ?, lines = ? WHERE id = ?",
-            [json.dumps(specification | {"algorithms": algorithms}), row["lines"] and json.dumps(lines), row["id"]],
+            [json.dumps(specification | {"algorithms": algorithms}), stored_lines and json.dumps(lines), comparison],
         )
+
+
+@step
+def m2026_11_24_erased_by_two_starts(db: "Database") -> None:
+    """The start of a server that found a removed session old enough to be erased, before another one erases it."""
+    db.execute("ALTER TABLE removals ADD COLUMN due_at TEXT")
+
+
+class ForeignSchemaError(ValueError):
+    """What a database holds that no step made, or lacks, in words that follow its name."""
+
+
+def applied(connection: sqlite3.Connection) -> list[str]:
+    """Return the steps that were applied to a database, in order; ForeignSchemaError where it holds anything that these
+    did not make: a trigger, a view, a generated column or an index may run code in whatever reads or writes it.
+
+    Nothing of the database is read before that is known, but its schema.
+    """
+    present = set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+    of_list = {row for row in present if row[2] == LIST and (row[3] is None or _OF_LIST.fullmatch(str(row[3])))}
+    names: list[str] = []
+    if ("table", LIST) in {row[:2] for row in of_list}:
+        listed = connection.execute(f"SELECT migration_set, name FROM {LIST} ORDER BY id LIMIT 1000")
+        names = [str(name) for group, name in listed if group == SET]
+    own = {_spaced(row) for row in present - of_list - _STATISTICS}
+    if all(name in STEPS for name in names):  # a newer version knows what it holds
+        made = _made_by(*(STEPS[name] for name in names))
+        for kind, name, *_ in sorted(own - made, key=str):
+            known = any(name == each[1] for each in made)
+            how = "not as OAL Studio makes it" if known else "which OAL Studio does not make"
+            raise ForeignSchemaError(f"holds the {str(kind)[:20]} {str(name)[:80]!r}, {how}")
+        for kind, name, *_ in sorted(made - own, key=str):
+            raise ForeignSchemaError(f"lacks the {kind} {name!r}")
+    return names
+
+
+@cache
+def _made_by(*steps: Step) -> frozenset[tuple[str | None, ...]]:
+    """The schema that some steps make, as `_spaced`."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        try:
+            for each in steps:
+                each(cast("Database", new))  # steps execute SQL, no more
+        except sqlite3.Error as error:
+            raise ForeignSchemaError(f"lists steps that do not follow each other ({error})") from None
+        return frozenset(map(_spaced, new.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")))
+
+
+def _spaced(row: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    """A row of a schema with one space for each of its gaps."""
+    return tuple(" ".join(word.split()) if isinstance(word, str) else word for word in row)
 
 
 def apply(db: "Database") -> None:

@@ -5,8 +5,10 @@ All SQL about them is here. Rows of numbers lie beside the file, in a folder nam
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,14 @@ from .places import database_path
 __all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "now"]
 
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
+JSON: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
+    **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences"), dict),
+    **dict.fromkeys(("feature_names", "shown", "tags", "lines"), list), "classes": (dict, list),
+}  # what the columns hold that are JSON  # fmt: skip
+FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
 KEPT = timedelta(days=30)  # for which a removed session can be restored
+CONFIRMED = timedelta(days=7)  # between the start that finds this over and the one that erases the session
 
 
 def now(ago: timedelta = timedelta()) -> str:
@@ -27,7 +36,15 @@ def now(ago: timedelta = timedelta()) -> str:
 
 
 def _decoded(row: Row, *columns: str) -> Row:
-    return row | {column: row[column] and json.loads(row[column]) for column in columns}
+    return row | {column: row[column] and _from_json(row[column], column) for column in columns}
+
+
+def _from_json(words: str, column: str) -> Any:
+    """What a column holds as JSON; StorageError where it is another kind of value than the store puts there."""
+    with suppress(ValueError, TypeError, RecursionError):
+        if isinstance(value := json.loads(words), JSON[column]):
+            return value
+    raise StorageError(f"the database is damaged: {column} cannot be {words[:40]!r}.")
 
 
 class History(NamedTuple):
@@ -53,20 +70,40 @@ class Store(Database):
         super().__init__(path or database_path(), read_only, patience)
 
     def problems(self) -> list[str]:
-        """What is wrong with the database itself, in sentences: damage that SQLite finds, references to rows that are
-        missing, and data sets with another number of items than stated."""
+        """What is wrong with the database itself, in sentences: damage that SQLite finds, or else references to rows
+        that are missing, data sets with another number of items than stated, and values that the store never puts
+        there."""
         with self.snapshot():
-            checks = self.query("PRAGMA integrity_check(20)")
+            if damage := self.damage():
+                return damage
             lost = self.query("PRAGMA foreign_key_check")
             short = self.query(
                 "SELECT name, items, (SELECT count(*) FROM items WHERE dataset = datasets.id) AS present"
                 " FROM datasets WHERE items != present"
             )
-        return [
-            *(row["integrity_check"] for row in checks if row["integrity_check"] != "ok"),
-            *(f"{row['table']} refers to a row of {row['parent']} that is missing" for row in lost[:20]),
-            *(f"the data set {row['name']} has {row['present']:,} items, not {row['items']:,}" for row in short),
-        ]
+            shared = self.query("SELECT folder FROM datasets GROUP BY folder HAVING count(*) > 1")
+            undone = self.number("SELECT count(*) FROM labels WHERE (undone_at IS NULL) != (undone_by IS NULL)")
+            return [
+                *(f"{row['table']} refers to a row of {row['parent']} that is missing" for row in lost[:20]),
+                *(f"the data set {row['name']} has {row['present']:,} items, not {row['items']:,}" for row in short),
+                *(f"two data sets have the same rows, {row['folder'][:80]!r}" for row in shared),
+                *[f"{undone:,} labels are taken back without an event, or by one without a time"] * (undone > 0),
+                *islice(self._not_json(), 20),
+            ]
+
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file, and with the types of what it holds."""
+        checks = self.query("PRAGMA integrity_check(20)")
+        return [row["integrity_check"] for row in checks if row["integrity_check"] != "ok"]
+
+    def _not_json(self) -> Iterator[str]:
+        """The values of data sets, sessions, comparisons and annotators that are not the JSON that they must be."""
+        for table in ("datasets", "sessions", "comparisons", "annotators"):
+            for row in self.query(f"SELECT * FROM {table}"):
+                try:
+                    _decoded(row, *(row.keys() & JSON.keys()))
+                except StorageError as error:
+                    yield f"{table} {row['name'][:80]}: {error}".removesuffix(".")
 
     def _insert(self, table: str, values: Row, otherwise: str = "") -> None:
         """Insert a row with one statement: sqlite-utils would look at the schema first, while others wait to write."""
@@ -92,6 +129,14 @@ class Store(Database):
     def folder(self) -> Path:
         """The folder with the rows of the data sets."""
         return self.path.with_name(self.path.stem + ".rows")
+
+    def rows_folder(self, name: str) -> Path:
+        """The folder with the rows of one data set, by its name; StoreError where that leads anywhere else."""
+        if not FOLDER.fullmatch(name) or (self.folder / name).resolve().parent != self.folder.resolve():
+            raise StoreError(
+                f"a folder of rows must be named by 16 hexadecimal digits, in {self.folder}. Got {name[:80]!r}."
+            )
+        return self.folder / name
 
     @writes
     def add_dataset(
@@ -389,12 +434,22 @@ class Store(Database):
         )
 
     @writes
-    def erase_removed(self, kept: timedelta = KEPT) -> None:
-        """Delete the sessions that were removed so long ago, with their questions and labels."""
+    def erase_removed(self) -> None:
+        """Delete the sessions that can no longer be restored, with their questions and labels: at the start of a
+        server.
+
+        One start finds that a session was removed KEPT ago, and another one CONFIRMED later erases it: a clock that
+        was ahead once erases nothing, for where a start in between finds an earlier time, it begins anew.
+        """
+        self.db.execute("UPDATE removals SET due_at = NULL WHERE due_at > ?", [now()])
         self.db.execute(
             "DELETE FROM sessions WHERE id IN"
-            " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ?)",
-            [now(kept)],
+            " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ? AND due_at <= ?)",
+            [now(KEPT), now(CONFIRMED)],
+        )
+        self.db.execute(
+            "UPDATE removals SET due_at = ? WHERE restored_at IS NULL AND removed_at <= ? AND due_at IS NULL",
+            [now(), now(KEPT)],
         )
 
     @writes
@@ -459,7 +514,7 @@ class Store(Database):
             WHERE session = ? AND number > ? AND undone_at IS NULL
             UNION ALL
             SELECT labels.event, labels.question, labels.label, labels.position, labels.at_end, labels.rowid FROM labels
-            JOIN alive ON undone_by = alive.event)"""
+            JOIN alive ON undone_by = alive.event AND labels.undone_at IS NOT NULL)"""  # else one may lead to itself
     ANSWERS = f"""{ALIVE}
         SELECT questions.*, labels.event, labels.label, alive.label AS first,
             labels.annotator, labels.answered_at, labels.seconds

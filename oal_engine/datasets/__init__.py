@@ -326,9 +326,10 @@ def report(store: Store, dataset: int, items: formats.Items) -> str:
 
 def remove(store: Store, dataset: int) -> None:
     """Remove a data set that no session uses, with its rows on disk."""
-    folder = store.folder / store.dataset(dataset)["folder"]
+    folder = store.rows_folder(store.dataset(dataset)["folder"])
     store.remove_dataset(dataset)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.name not in {row["folder"] for row in store.datasets()}:  # a damaged database may name it twice
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _arrays(
@@ -431,7 +432,7 @@ class Dataset:
     def __init__(self, store: Store, key: int | str, items: int | None = None) -> None:
         self.store, self.record = store, cast(DatasetRecord, store.dataset(key))
         self.id, self.name = self.record["id"], self.record["name"]
-        self.folder = store.folder / self.record["folder"]
+        self.folder = store.rows_folder(self.record["folder"])
         self._read: set[int] = set()
         self._new_terms: dict[int, str] = {}
         self._map(self.record["items"] if items is None else items)

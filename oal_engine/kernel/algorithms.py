@@ -159,6 +159,20 @@ class Strategy:
         """Whether it tells K classes apart, not -1 from +1."""
         return learners.is_multiclass(self.learner)
 
+    @property
+    def unknown(self) -> str | None:
+        """What of it this version does not have, in words, or None: another version stored it."""
+        sides = (
+            ("learner", self.learner, LEARNERS, self.learner_parameters),
+            ("rule", self.rule, QUERY_RULES, self.rule_parameters),
+        )
+        for side, name, known, values in sides:
+            if name not in known:
+                return f"the {side} {name}"
+            if extra := values.keys() - parameters(known[name]).keys():
+                return f"the parameter {min(extra)} of the {side} {name}"
+        return None
+
     def build(self, features: int, classes: int = 0) -> tuple[Learner, NamedTuple]:
         """A fresh learner and rule for rows with so many features, in so many classes if it is multi-class."""
         return (

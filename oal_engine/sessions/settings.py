@@ -20,6 +20,7 @@ from ..store import Row, Store
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
 MOST_LABELS = 10**9  # that can be added at a time
+NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 MOST_TAGS, LONGEST_TAG = 20, 60  # of a session, and their characters
 
 
@@ -102,10 +103,14 @@ class Settings:
 
     @cached_property
     def strategy(self) -> Strategy:
-        """The learner and the query rule with their parameters."""
-        return Strategy(
-            self.algorithm, self.learner, self.rule, self.parameters["learner"], self.parameters["rule"], None
-        )
+        """The learner and the query rule with their parameters; SessionError where this version does not have them."""
+        learner, rule = (self.parameters.get(side) for side in ("learner", "rule"))
+        if not (isinstance(learner, dict) and isinstance(rule, dict)):
+            raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
+        stored = Strategy(self.algorithm, self.learner, self.rule, learner, rule, None)
+        if stored.unknown:
+            raise SessionError(f"session {self.id} ({self.name}) {NEEDS.format(stored.unknown)}.")
+        return stored
 
     @property
     def exact(self) -> bool:
@@ -118,6 +123,12 @@ class Settings:
             self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
             self.strategy.rule_parameters, self.floor,
         )  # fmt: skip
+
+
+def needs(row: Row) -> str | None:
+    """What a session in a list needs that this version does not have, in words, or None."""
+    unknown = Strategy(row["algorithm"], row["learner"], row["rule"], {}, {}, None).unknown
+    return NEEDS.format(unknown) if unknown else None
 
 
 @dataclass(frozen=True)

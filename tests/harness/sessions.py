@@ -2,7 +2,6 @@
 
 import io
 import json
-from datetime import timedelta
 from itertools import count
 
 import numpy as np
@@ -157,5 +156,5 @@ def text_of(store, session):
 
 def erase(store, session):
     """Remove a session for good."""
-    store.remove_session(session)
-    store.erase_removed(timedelta())
+    with store.transaction():
+        store.db.execute("DELETE FROM sessions WHERE id = ?", [session])

@@ -19,6 +19,7 @@ from oal_engine import store as store_module
 from oal_engine.places import database_path
 from oal_engine.store import ConflictError, StorageError, Store, StoreError
 from tests.harness import ROOT
+from tests.harness.sessions import erase
 
 DATASET = {
     "name": "d",
@@ -91,13 +92,15 @@ def rows(store):
 def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
     """The steps of a later version run once each, after those already applied, in the order of the file."""
     Store(path).close()
-    names, ran = [*migrations.STEPS, "m9999_b", "m9999_a"], []
-    monkeypatch.setattr(migrations, "STEPS", {name: lambda db, name=name: ran.append(name) for name in names})
+    later = {name: lambda db, name=name: db.execute(f"CREATE TABLE {name} (a)") for name in ("m9999_b", "m9999_a")}
+    names = [*migrations.STEPS, *later]
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS | later)
     for _ in range(2):
         Store(path).close()
-    assert ["m9999_b", "m9999_a"] == ran
     applied = [row["name"] for row in Store(path).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
     assert names == applied
+    made = [row["name"] for row in Store(path).query("SELECT name FROM sqlite_master WHERE name LIKE 'm9999%'")]
+    assert [*later] == made
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
@@ -391,8 +394,7 @@ def test_what_is_read_is_of_one_moment(store, session):
         assert before == rows(store)
     assert before["sessions"] + 1 == rows(store)["sessions"]
     with store.transaction(), ThreadPoolExecutor() as other:
-        store.remove_session(session)
-        store.erase_removed(timedelta())
+        erase(store, session)
         assert 1 == rows(store)["sessions"]  # its own writes
         assert 2 == other.submit(rows, store).result()["sessions"]
 
@@ -498,7 +500,7 @@ def test_a_database_that_another_process_just_makes_is_waited_for(path):
     """Opening waits while another process holds the lock for its first writes."""
     first, opened = sqlite3.connect(path, isolation_level=None), []
     first.execute("BEGIN IMMEDIATE")
-    first.execute("CREATE TABLE other (a)")
+    first.execute("PRAGMA user_version = 1")
     thread = threading.Thread(target=lambda: opened.append(Store(path)))
     thread.start()
     thread.join(0.2)
@@ -543,18 +545,51 @@ def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
     assert [("anna", "ben"), ("carla", None)] == logged
 
 
-def test_a_removed_session_is_erased_after_thirty_days(store, session, monkeypatch):
-    """The day before it can still be restored."""
+@pytest.fixture
+def clock(monkeypatch):
+    """A function that sets the clock of the store to so many days from now."""
+    real = store_module.now
+    return lambda days: monkeypatch.setattr(store_module, "now", lambda ago=timedelta(): real(ago - timedelta(days)))
+
+
+def present_after(store, clock, *starts):
+    """Whether the only session is still there after starts of a server, each when the clock shows so many days from
+    now."""
+    for days in starts:
+        clock(days)
+        store.erase_removed()
+    clock(0)
+    return rows(store)["sessions"] == 1
+
+
+def test_a_removed_session_is_erased_by_two_starts(store, session, clock):
+    """The first start thirty days later notes it, and one a week after that erases it; its name stays in the log."""
     store.remove_session(session)
-    with store.transaction():
-        store.db.execute("UPDATE removals SET removed_at = ?", [store_module.now(timedelta(days=29))])
-    store.erase_removed()
-    assert 1 == rows(store)["sessions"]
-    with store.transaction():
-        store.db.execute("UPDATE removals SET removed_at = ?", [store_module.now(timedelta(days=30))])
-    store.erase_removed()
-    assert 0 == rows(store)["sessions"]
+    assert present_after(store, clock, 29.9, 30.1, 37)
+    assert not present_after(store, clock, 37.2)
     assert ["s"] == [row["name"] for row in store.query("SELECT name FROM removals")]
+
+
+@pytest.mark.parametrize(
+    "starts", [(40,), (40, 0), (40, 41, 46), (40, 0, 48), (40, 0, 48, 1, 60), (4000, 1, 4000), (-4000, 40)]
+)
+def test_a_clock_that_was_ahead_erases_nothing(store, session, clock, starts):
+    """Whatever the clock shows at some starts, a session that was removed today is erased by none of them alone, and by
+    no two with one between them that knows better."""
+    store.remove_session(session)
+    assert present_after(store, clock, *starts)
+    store.restore_session(session)
+    assert ["s"] == [row["name"] for row in store.sessions()]
+
+
+def test_a_session_that_was_removed_again_begins_anew(store, session, clock):
+    """What a start noted of an earlier removal does not count for the next one."""
+    store.remove_session(session)
+    assert present_after(store, clock, 31)
+    store.restore_session(session)
+    clock(38)
+    store.remove_session(session)
+    assert present_after(store, clock, 39, 60)
 
 
 def test_a_session_is_for_the_people_that_its_owner_names(store):
@@ -622,8 +657,7 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
     for number in (session, other):
         store.put_label(f"event {number}", ask(store, number), 1, "", None)
         store.put_digest(number, 50, "digest")
-    store.remove_session(session)
-    store.erase_removed(timedelta())
+    erase(store, session)
     assert {
         "datasets": 1,
         "items": 3,

@@ -1,0 +1,396 @@
+"""A database or a backup of unknown origin runs nothing, deletes nothing, ends, and is refused in one sentence."""
+
+import io
+import json
+import os
+import shutil
+import sqlite3
+import tarfile
+from contextlib import closing
+
+import pytest
+
+from oal_engine import datasets, migrations
+from oal_engine.datasets import Dataset
+from oal_engine.sessions import backups
+from oal_engine.sessions.backups import BackupError
+from oal_engine.store import Store, StoreError
+from tests.harness.sessions import begin, reply, stream_of
+
+ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
+FOREIGN = {
+    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON datasets BEGIN UPDATE datasets SET folder = '/tmp'; END",
+    "a view": "CREATE VIEW v AS SELECT 1",
+    "an endless view": f"CREATE VIEW v AS {ENDLESS} i FROM n",
+    "a table": "CREATE TABLE other (a)",
+    "a virtual table": "CREATE VIRTUAL TABLE other USING fts5 (a)",
+    "an index": "CREATE INDEX other ON items (label)",
+    "an index of an expression": "CREATE INDEX other ON items (abs(y))",
+    "a partial index": "CREATE INDEX other ON items (y) WHERE length(label) > 1",
+    "a generated column": "ALTER TABLE items ADD COLUMN other TEXT AS (upper(label))",
+    "a column with a check": "ALTER TABLE items ADD COLUMN other TEXT CHECK (abs(y) < 2)",
+    "a table that is missing": "DROP TABLE digests",
+    "an index that is missing": "DROP INDEX labels_question",
+    "a table of migrations with a check": "ALTER TABLE _sqlite_migrations ADD COLUMN o TEXT CHECK (length(name) > 1)",
+    "a trigger on the migrations": "CREATE TRIGGER t AFTER INSERT ON _sqlite_migrations BEGIN DELETE FROM labels; END",
+    "statistics with a view's name": "CREATE VIEW statistics AS SELECT * FROM items",
+}
+IN_PLACE = {  # what a program can write into the schema itself
+    "a view in place of a table": f"type = 'view', rootpage = 0, sql = 'CREATE VIEW items AS {ENDLESS} i FROM n'",
+    "a table under another name": "name = 'things'",
+    "text that is none": "sql = x'00ff'",
+    "a very long text": "sql = sql || ' ' || printf('%2000000s', '--')",
+    "a table without its columns": "sql = 'CREATE TABLE items (a)'",
+}
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    """The folder of a database with a data set and a session of some answers, and of a backup that a server kept."""
+    folder = tmp_path_factory.mktemp("origin")
+    store = Store(folder / "studio.db")
+    datasets.add(store, "sparse", datasets.table(stream_of(60)[1]), "made.npz")
+    opened = begin(store)
+    for label in (1, -1, 1):
+        reply(opened, "ann", label)
+    store.close()
+    return folder
+
+
+@pytest.fixture
+def path(origin, tmp_path):
+    """A copy of that database."""
+    shutil.copytree(origin, tmp_path / "copy")
+    return tmp_path / "copy" / "studio.db"
+
+
+def change(path, *statements, values=()):
+    """Change a database behind the back of the store."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            connection.execute(statement, values)
+
+
+def archive(path, name="hostile.tar"):
+    """A backup of a database and its rows as they are, made without any check."""
+    made = path.with_name(name)
+    with tarfile.open(made, "w") as file:
+        file.add(path, "studio.db")
+        for part in sorted(path.with_name("studio.rows").glob("*/*")):
+            file.add(part, str(part.relative_to(path.parent)))
+    return made
+
+
+def refusal(action, *arguments, **named):
+    """The one sentence with which something is refused."""
+    with pytest.raises((StoreError, BackupError)) as refused:
+        action(*arguments, **named)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+    return str(refused.value)
+
+
+def look(backup):
+    """Open a backup, as `check` does, and look at all of it."""
+    with backups.opened(backup) as store:
+        return [finding for finding in backups.check(store) if finding.problem]
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# What no step of ours made
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_we_did_not_make_is_refused(path, what):
+    """Whatever a database holds too much, or lacks, it is not opened and not restored, and stays as it is."""
+    change(path, FOREIGN[what])
+    before = path.read_bytes()
+    for read_only in (True, False):
+        said = refusal(Store, path, read_only=read_only)
+        assert said.startswith((f"{path} holds the ", f"{path} lacks the "))
+        assert said.endswith(": it is not opened.")
+    assert before == path.read_bytes()
+    backup = archive(path)
+    for action in (look, lambda backup: backups.restore(backup, path.with_name("new.db"))):
+        assert refusal(action, backup).startswith(f"{backup} is refused: its database ")
+    assert not path.with_name("new.db").exists()
+
+
+@pytest.mark.parametrize("what", IN_PLACE)
+def test_a_schema_that_was_written_by_hand_is_refused(path, what):
+    """Whatever stands in place of a table, nothing of it is read."""
+    change(path, f"UPDATE sqlite_master SET {IN_PLACE[what]} WHERE name = 'items'")
+    refusal(Store, path)
+    refusal(backups.restore, archive(path), path.with_name("new.db"))
+    assert not path.with_name("new.db").exists()
+
+
+@pytest.mark.parametrize("names", [["m2026_11_20_classes"], list(migrations.STEPS)[::-1], list(migrations.STEPS)[:-1]])
+def test_steps_that_do_not_fit_what_is_there_are_refused(path, names):
+    """A list of steps that lacks some, or has them in another order, is not followed."""
+    change(path, "DELETE FROM _sqlite_migrations")
+    for name in names:
+        change(path, "INSERT INTO _sqlite_migrations (migration_set, name) VALUES ('oal-studio', ?)", values=[name])
+    refusal(Store, path)
+
+
+def test_a_list_of_steps_without_an_end_is_not_read_to_it(path):
+    """However many steps a database lists, some of them are enough to refuse it."""
+    change(
+        path,
+        "INSERT INTO _sqlite_migrations (migration_set, name) WITH RECURSIVE n (i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT 'oal-studio', zeroblob(i) FROM n",
+    )
+    assert "was written by a newer OAL Studio" in refusal(Store, path)
+
+
+def test_what_sqlite_itself_adds_is_known(path):
+    """The statistics of ANALYZE, VACUUM and spaces in a statement change nothing."""
+    change(path, "ANALYZE", "VACUUM", "UPDATE sqlite_master SET sql = replace(sql, ', ', ',  ') WHERE name = 'items'")
+    store = Store(path)
+    assert [] == [finding for finding in backups.check(store) if finding.problem]
+
+
+@pytest.mark.parametrize("steps", range(1, len(migrations.STEPS)))
+def test_a_database_of_any_step_opens_and_one_with_a_trigger_does_not(tmp_path, monkeypatch, steps):
+    """What is there is compared with what the steps that were applied made, before others are."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", dict([*migrations.STEPS.items()][:steps]))
+        Store(tmp_path / "old.db").close()
+    shutil.copy(tmp_path / "old.db", tmp_path / "hostile.db")
+    change(tmp_path / "hostile.db", FOREIGN["a trigger"])
+    assert "holds the trigger 't'" in refusal(Store, tmp_path / "hostile.db")
+    Store(tmp_path / "old.db").close()
+
+
+# Folders of rows
+
+HOSTILE_FOLDERS = [
+    "/", "/etc", "..", ".", "", "../../elsewhere", "../0123456789abcdef", "0123456789ABCDEF", "0123456789abcde",
+    "0123456789abcdef/", "0123456789abcdef/../../elsewhere", "x\0y", "0123456789abcdef\n", "٠١٢٣٤٥٦٧٨٩abcdef",
+    "studio.rows", "~", "C:\\", "x" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*HOSTILE_FOLDERS, "{elsewhere}", "link"])
+def test_no_folder_elsewhere_is_read_or_removed(path, tmp_path, name):
+    """Whatever folder a database names for rows, nothing outside of its own rows is read, archived or removed."""
+    rows = path.with_name("studio.rows")
+    elsewhere = tmp_path / "0123456789abcdef"
+    shutil.copytree(next(rows.iterdir()), elsewhere)
+    if name == "link":
+        (rows / elsewhere.name).symlink_to(elsewhere)
+    named = elsewhere.name if name == "link" else name.format(elsewhere=elsewhere)
+    good = archive(path, "good.tar")
+    change(path, "UPDATE datasets SET folder = ?", values=[named])
+    hostile, before = archive(path), contents(tmp_path)
+    before.pop(path.relative_to(tmp_path))
+    store = Store(path)
+    for action in (Dataset, datasets.remove):
+        assert "a folder of rows must be named by 16 hexadecimal digits" in refusal(action, store, 1)
+    refusal(backups.backup, store, path.with_name("backup.tar"))
+    findings = [finding for finding in backups.check(store) if finding.problem]
+    assert {"data set", "session"} <= {finding.part for finding in findings}
+    store.close()
+    if name != "link":  # a backup holds what lies behind it
+        refusal(backups.restore, hostile, path.with_name("new.db"))
+    backups.restore(good, path, force=True)
+    after = contents(tmp_path)
+    gone = [file for file in before if after.get(file) != before[file]]
+    assert [] == gone
+    assert [] == [finding for finding in backups.check(Store(path)) if finding.problem]
+
+
+def test_rows_that_two_data_sets_name_stay_until_both_are_gone(path):
+    """`check` finds them, and to remove one data set leaves the rows of the other."""
+    store = Store(path)
+    row = store.dataset(1)
+    with store.transaction():
+        store.db.execute("DELETE FROM sessions")
+        store.db["datasets"].insert(row | {"id": 2, "name": "twin", "items": 0, "classes": None})
+    assert any("the same rows" in problem for problem in store.problems())
+    assert "the same rows" in refusal(backups.restore, archive_of(store), path.with_name("new.db"))
+    datasets.remove(store, 2)
+    assert 60 == len(Dataset(store, 1).y)
+    datasets.remove(store, 1)
+    assert [] == list(store.folder.iterdir())
+
+
+def archive_of(store):
+    """A backup of an open store."""
+    made = store.path.with_name("twins.tar")
+    store.copy_to(store.path.with_name("studio.db.copy"))
+    with tarfile.open(made, "w") as file:
+        file.add(store.path.with_name("studio.db.copy"), "studio.db")
+        for part in sorted(store.folder.glob("*/*")):
+            file.add(part, str(part.relative_to(store.path.parent)))
+    return made
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE labels SET undone_by = event WHERE undone_at IS NULL", "taken back without an event"),
+        ("UPDATE datasets SET scaling = 'no JSON'", "scaling cannot be 'no JSON'"),
+        ("UPDATE datasets SET scaling = '[1]'", r"scaling cannot be '\[1\]'"),
+        ("UPDATE datasets SET checksums = '7'", "checksums cannot be '7'"),
+        (f"UPDATE sessions SET parameters = '{'[' * 100_000}'", "parameters cannot be"),
+        ("UPDATE sessions SET tags = '{}'", "tags cannot be"),
+        ("UPDATE sessions SET dataset = 99", "that is missing"),
+        ("UPDATE datasets SET items = 9000000000000000000", "has 60 items, not"),
+    ],
+)
+def test_values_that_the_store_never_writes_are_found(path, statement, said):
+    """`check` says what is wrong with the database, and `restore` takes nothing of it."""
+    change(path, statement)
+    store = Store(path)
+    assert any(said.replace("\\", "") in problem for problem in store.problems())
+    assert next(backups.check(store)).problem
+    store.close()
+    refusal(backups.restore, archive(path), path.with_name("new.db"))
+    assert not path.with_name("new.db").exists()
+
+
+def test_an_answer_that_takes_itself_back_ends(path):
+    """A label that stands and names itself as what took it back is read once, not for ever."""
+    change(path, "UPDATE labels SET undone_by = event WHERE undone_at IS NULL")
+    with closing(Store(path, read_only=True)) as store:
+        assert 3 == sum(row["event"] is not None for row in store.answers(1))
+
+
+def test_values_of_a_wrong_type_are_found(path):
+    """Text where a number must be, which SQLite itself would not store, is damage that `check` finds."""
+    change(path, "UPDATE sqlite_master SET sql = replace(sql, ') STRICT', ')') WHERE name = 'datasets'")
+    change(path, "UPDATE datasets SET items = 'many', folder = 7")
+    change(path, "UPDATE sqlite_master SET sql = sql || ' STRICT' WHERE name = 'datasets'")
+    store = Store(path)
+    assert any("datasets.items" in problem for problem in store.problems())
+    findings = list(backups.check(store))
+    assert ["database"] == [finding.part for finding in findings]
+    store.close()
+    refusal(backups.restore, archive(path), path.with_name("new.db"))
+
+
+def test_a_table_whose_pages_lead_round_is_refused_before_it_is_read(path):
+    """A tree of pages in which every branch is the same one would have more rows than can ever be read."""
+    change(path, "PRAGMA journal_mode = DELETE")
+    with closing(sqlite3.connect(path)) as known:
+        page = known.execute("SELECT rootpage FROM sqlite_master WHERE name = '_sqlite_migrations'").fetchone()[0]
+        size = known.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(path.read_bytes())
+    leaf = bytes(content[(page - 1) * size : page * size])
+    last = len(content) // size
+    levels = 12
+    for level in range(levels + 1):  # the root, interior pages behind the end of the file, and the leaf
+        number = page if level == 0 else last + level
+        if number > last:
+            content += bytes(size)
+        if level == levels:
+            content[(number - 1) * size : number * size] = leaf
+            continue
+        child, cells = last + level + 1, 300
+        node = bytearray(size)
+        node[0] = 5
+        node[3:5] = cells.to_bytes(2)
+        start = size - 6 * cells
+        node[5:7] = start.to_bytes(2)
+        node[8:12] = child.to_bytes(4)
+        for k in range(cells):
+            at = start + 6 * k
+            node[12 + 2 * k : 14 + 2 * k] = at.to_bytes(2)
+            node[at : at + 6] = child.to_bytes(4) + bytes([0x80 | 1, k % 128])
+        content[(number - 1) * size : number * size] = node
+    content[28:32] = (len(content) // size).to_bytes(4)
+    path.write_bytes(content)
+    refusal(backups.restore, archive(path), path.with_name("new.db"))
+    refusal(Store, path)
+
+
+# Archives
+
+
+def members(*parts):
+    """A .tar of (name, content, changes of the member)."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as file:
+        for name, content, changes in parts:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            for key, value in changes.items():
+                setattr(member, key, value)
+            file.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+ROW = "studio.rows/0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        ("/etc/passwd", b"x", {}),
+        ("../studio.db", b"x", {}),
+        (f"{ROW}/../../../y.npy", b"x", {}),
+        ("studio.rows/0123456789ABCDEF/y.npy", b"x", {}),
+        (f"{ROW}/{'y' * 5000}.npy", b"x", {}),
+        (f"{ROW}/y.npy\n", b"x", {}),
+        *((f"{ROW}/y.npy", b"", {"type": kind, "linkname": "/etc/passwd"}) for kind in (b"1", b"2", b"3", b"4", b"6")),
+        (f"{ROW}/y.npy", b"x", {"pax_headers": {"GNU.sparse.realsize": str(10**15), "GNU.sparse.map": "0,1"}}),
+        (f"{ROW}/y.npy", b"x", {"pax_headers": {"size": str(10**15)}}),
+        ("studio.db-wal", b"x", {}),
+    ],
+    ids=lambda member: ascii(member)[:60],
+)  # fmt: skip
+def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
+    """Names that lead elsewhere, links, devices, files with holes and further files are refused; nothing is left."""
+    hostile = tmp_path / "hostile.tar"
+    hostile.write_bytes(members(("studio.db", path.read_bytes(), {}), member))
+    before = contents(tmp_path)
+    refusal(look, hostile)
+    refusal(backups.restore, hostile, tmp_path / "new.db")
+    assert before == contents(tmp_path)
+
+
+def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
+    """A file that says to be larger than what is left is not unpacked."""
+    hostile = tmp_path / "hostile.tar"
+    member = tarfile.TarInfo("studio.db")
+    member.size = 2**42
+    hostile.write_bytes(member.tobuf(tarfile.GNU_FORMAT))
+    os.truncate(hostile, 2**42 + 1024)
+    assert "left on the disk" in refusal(backups.restore, hostile, tmp_path / "new.db")
+    assert [hostile] == list(tmp_path.iterdir())
+
+
+# What another version made
+
+
+def test_a_session_with_an_unknown_learner_breaks_nothing_else(path, tmp_path):
+    """Restored, the sessions are listed, `check` says which one needs what, and the others go on."""
+    with closing(Store(path)) as store:
+        other = begin(store)
+        for session, values in ((1, {"learner": "later"}), (other.id, {})):
+            store.update_session(session, values | {"name": f"session {session}"})
+        for k, values in enumerate((
+            {"rule": "later"}, {"parameters": json.dumps({"learner": {"later": 1}, "rule": {}})}, {"parameters": "{}"},
+        )):  # fmt: skip
+            store.update_session(begin(store).id, values | {"name": f"odd {k}"})
+    findings, kept = backups.restore(archive(path), tmp_path / "new.db")
+    assert kept is None
+    said = [finding.problem.split(", which")[0].removesuffix(".") for finding in findings if finding.problem]
+    assert said == [
+        "session 1 (session 1) needs the learner later",
+        "session 3 (odd 0) needs the rule later",
+        "session 4 (odd 1) needs the parameter later of the learner pa-i",
+        "the parameters of session 5 (odd 2) are damaged",
+    ]
+    store = Store(tmp_path / "new.db")
+    assert 5 == len(store.sessions())
+    reply(begin(store), "ann", 1)
