@@ -7,12 +7,14 @@ import streamlit as st
 from oal_engine.output.plots import NAMES
 from oal_engine.sessions import bundle, look_back
 from oal_engine.sessions.curves import metric_lines
+from oal_engine.sessions.player import UNTIL_MISMATCH
 from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import checked, downloads, page
 from ui.forms import choose_strategy
 from ui.metric_table import describe, table
 from ui.page import (
+    annotator,
     chosen_session,
     complain,
     guarded,
@@ -20,8 +22,10 @@ from ui.page import (
     mail,
     note,
     open_page,
+    role,
     stored_settings,
     visible_datasets,
+    withheld,
 )
 from ui.page import store as open_store
 
@@ -31,7 +35,11 @@ WHOLE, PLACE = 90, 0.5  # KB of a page without texts, and of each place in it
 @st.fragment
 @guarded()
 def play(player: replay.Player, start: str) -> None:
-    replay.show(player, start)
+    trace = player.trace
+    if problem := withheld(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
+        note(problem)
+    else:
+        replay.show(player, start)
 
 
 @st.fragment
@@ -149,8 +157,10 @@ def wanted(trace: look_back.Trace) -> str:
     """The name of the place in the address: of a round, or of a question; the first question where there is none."""
     for name, last, there in (("round", trace.reached, trace.reached), ("question", trace.steps, len(trace.log))):
         if asked := st.query_params.get(name):
-            if asked.isdecimal() and 1 <= int(asked[:15]) <= last:
-                return f"{name[0]}{int(asked)}"
+            if asked.isdecimal() and 1 <= (number := int(asked[:15])) <= last:
+                if name == "round" and trace.asked_in(number - 1):
+                    return f"q{trace.number(number - 1)}"
+                return f"{name[0]}{number}"
             complain(f"{name.capitalize()} {asked} does not exist: there are {there:,}.")
     return "q1"
 
@@ -163,6 +173,10 @@ with guarded():
         note("There is no session yet. Start one on the home page, or open one that was published:")
         adopt(store)
         st.stop()
+    if problem := withheld(store, session, annotator(), role(store, session)):
+        note(problem)
+        st.page_link("pages/1_Label.py", label="Give them on Label", query_params={"session": str(session)})
+        st.stop()
     player = replay.player(session)
     player.refresh()
     trace = player.trace
@@ -170,7 +184,7 @@ with guarded():
         heading(trace.settings.name, f"{trace.settings.algorithm} on {trace.settings.dataset_name}")
         downloads(store, session, trace.multiclass)
     if trace.mismatch:
-        complain(f"{trace.mismatch} It is shown as far as it verifies.")
+        complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
     if trace.steps:
         play(player, wanted(trace))
     else:

@@ -15,7 +15,7 @@ import streamlit as st
 from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions import outcome
 from oal_engine.sessions.fold import Place
-from oal_engine.sessions.items import SAVED, Items
+from oal_engine.sessions.items import SAVED, Items, Show, verdict
 from oal_engine.sessions.log import Entry, StoredQuestion
 from oal_engine.sessions.session import AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
@@ -64,10 +64,11 @@ def card_server(session: int) -> CardServer:
 
 
 class Beside(NamedTuple):
-    """What annotators left beside their answers, by item."""
+    """What annotators left with the items, by item, and how much is shown of each."""
 
     notes: dict[int, str]
     tags: dict[int, list[str]]
+    show: Show
 
 
 class CardServer:
@@ -81,6 +82,7 @@ class CardServer:
         self._made: dict[str, tuple] = {}
         self._making: dict[str, tuple[tuple, Future]] = {}
         self._due: dict[str, float] = {}  # when it may be made anew
+        self._labeled: dict[str, int] = {}  # by annotator: the question that they answered last, unless they skipped it
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is given once more
         self.idle: set[str] = set()  # the annotators whose card had no question last
 
@@ -98,6 +100,7 @@ class CardServer:
         with self._lock:
             check_may_answer(self.session.store, self.session.id)
             self._act(event, annotator)
+            self._remember(event, annotator)
 
     def _act(self, event: messages.Event, annotator: str) -> None:
         session = self.session
@@ -124,6 +127,18 @@ class CardServer:
                 answer = session.correct if again else session.answer
                 answer(event.id, event.question, label, annotator, event.seconds, event.highlighted)
 
+    def _remember(self, event: messages.Event, annotator: str) -> None:
+        """Remember the question that an annotator answered last; a skip or an undo brings its item back."""
+        if isinstance(event, messages.Answer | messages.Correction | messages.Undo):
+            self._labeled.pop(annotator, None)
+        if isinstance(event, messages.Answer | messages.Correction) and event.label:
+            self._labeled[annotator] = event.question
+
+    def _verdict(self, annotator: str) -> dict[str, Any] | None:
+        """Return what the model made of the item that an annotator answered last."""
+        last = self._labeled.get(annotator)
+        return next((verdict(entry) for entry in reversed(self.session.log) if entry.id == last), None)
+
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
 
@@ -139,18 +154,21 @@ class CardServer:
         if standing and standing["label"] != event.was and not self.session.store.event(event.id):
             raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
 
-    def payload(self, problem: str | None = None, annotator: str = "", review: int | None = None) -> dict[str, Any]:
+    def payload(
+        self, problem: str | None = None, annotator: str = "", review: int | None = None, marks: bool | None = None
+    ) -> dict[str, Any]:
         """What the card shows: this place, the place after each possible answer, and a problem there was.
 
-        review: the number of the question after which the skipped ones are shown once more.
+        review: the number of the question after which the skipped ones are shown once more. marks: whether the terms
+        that weigh most are marked, where the server does not know whether the annotator prefers it.
         """
-        frame = self._frame(problem, annotator, review)
+        frame = self._frame(problem, annotator, review, marks)
         shown = frame["place"]
         if shown["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream keeps no answer waiting
             shown["result"] = "\n".join([*self.summary, SAVED, *[MORE] * (shown["end"] == "stream")])
         return frame
 
-    def _frame(self, problem: str | None, annotator: str, review: int | None) -> dict[str, Any]:
+    def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
         with self._lock:
             session = self.session
             keys = keys_of(session.names)
@@ -167,11 +185,14 @@ class CardServer:
             except Removed as gone:
                 return frame | self._removed(str(gone))
             place, ahead = self._held(annotator)
-            beside = Beside(session.notes, session.tags)
+            preferences = self._preferences(annotator) if annotator else None
+            marked = marks if preferences is None else preferences.get("highlight")
+            beside = Beside(session.notes, session.tags, "marks" if marked else "item")
             (self.idle.discard if place.asked else self.idle.add)(annotator)
             return frame | {
                 "place": self._place(place, beside),
                 "previous": session.previous_of(annotator),
+                "verdict": self._verdict(annotator),
                 "branches": {
                     str(id): {str(label): self._place(branch, beside) for label, branch in branches.items()}
                     for id, branches in ahead.items()
@@ -183,7 +204,7 @@ class CardServer:
                     "Download or replay it": f"Replay?session={session.id}",
                     "New session on this data": f"./?new={session.dataset.id}",
                 },
-                "preferences": self._preferences(annotator) if annotator else None,
+                "preferences": preferences,
             }
 
     def _held(self, annotator: str) -> tuple[Place, dict[int, dict[int, Place]]]:
@@ -215,6 +236,7 @@ class CardServer:
         return {
             "place": place,
             "previous": None,
+            "verdict": None,
             "branches": {},
             "review": None,
             "tags": [],
@@ -285,4 +307,4 @@ class CardServer:
 
     def _noted(self, asked: StoredQuestion, place: Place, beside: Beside) -> dict[str, Any]:
         left = {"note": beside.notes.get(asked.item, ""), "tags": beside.tags.get(asked.item, [])}
-        return self._shown.question(asked, place) | ({"note": "", "tags": []} if asked.blind else left)
+        return self._shown.question(asked, place, beside.show) | ({"note": "", "tags": []} if asked.blind else left)

@@ -14,6 +14,7 @@ from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
 from .access import role
+from .page import annotator, withheld
 
 CHOICES = {
     "labels": "Labels: every question with its answer",
@@ -70,13 +71,17 @@ def page(store: Store, session: int) -> None:
 
 
 def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """What makes a file, asking once more, when it is wanted, whether the session is open to who is here now."""
-    person = st.user.to_dict()  # which nobody knows where Streamlit makes the file
+    """What makes a file, asking once more, when it is wanted, whether the session is open to who is here now, and its
+    answers too."""
+    person, name = st.user.to_dict(), annotator()  # which nobody knows where Streamlit makes the file
 
     def checked_again() -> bytes:
         Settings.read(store, session)
-        if not role(store, session, person):
+        own = role(store, session, person)
+        if not own:
             raise SessionError("you have no role in this session any more.")
+        if problem := withheld(store, session, name, own):
+            raise SessionError(problem)
         return make()
 
     return checked_again

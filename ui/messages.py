@@ -95,6 +95,7 @@ class Preference(Event):
 
 
 CardEvent = Annotated[Answer | Undo | Correction | Note | Tag | Preference, Field(discriminator="action")]
+Marks = bool | None  # whether terms are marked, of an annotator without a name
 Review = Row | None  # the number of the question after which skipped ones are shown once more
 
 

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import sweep
+from oal_engine.sessions.log import unseen
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import KEPT, Row, StorageError, Store, StoreError
 
@@ -211,6 +212,20 @@ def stored_settings(store: Store, session: int) -> Settings:
     if not role(store, session):
         raise Removed("you have no role in this session any more.")
     return settings
+
+
+def withheld(store: Store, session: int, name: str, role: str | None) -> str:
+    """Return why whoever labels under a name may not read all answers of a session now: they still have to give second
+    answers, and must not see the first ones before. "" where they may, as whoever does not label here."""
+    questions = unseen(store, session, name)
+    if not questions or role == "reader":
+        return ""
+    if role != "annotator" and all(row["annotator"] != name for row in store.answers(session)):
+        return ""
+    items = counted(len(questions), "item")
+    return (
+        f"You may still be asked for a second answer to {items}. The first answers can be read when you have given it."
+    )
 
 
 def check_may_answer(store: Store, session: int) -> None:

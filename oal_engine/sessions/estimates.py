@@ -14,6 +14,7 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri, stdtrit
 
 from ..kernel.metrics import EVALUATIONS, METRICS, Weights
@@ -111,8 +112,7 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
     """A side of the windows after so many answers, with so many of its rounds passed in each.
 
     label: +1, -1, or 0 for a skip, which is taken as an item that nobody can label. own: whether an answer is of this
-    side. A variance known from few answers is itself uncertain: for the interval their number is reduced by the squared
-    ratio of the normal quantile to Student's (Korn and Graubard 1998; degrees of freedom: the number, less one).
+    side.
     """
     rest = own * (1 / chance - 1)  # items not asked that an answer stands for
     yes, real = label > 0, label != 0
@@ -132,9 +132,18 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
         number = np.fmin(kish, rate * (1 - rate) / off)
     blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
     rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
-    low, high = jeffreys(rate, number * (ndtri(TAIL) / stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2)
+    low, high = jeffreys(rate, reduced(number))
     known = (unasked == 0) | (~blank & (positives >= SIDE))
     return Side(positives, negatives, unasked, rate, low, high, number, known, np.nan_to_num(worth))
+
+
+def reduced(number: ArrayLike) -> np.ndarray:
+    """Return the number of answers of equal weight on which an interval is to rest. A variance known from few answers
+    is itself uncertain, so their number is reduced by the squared ratio of the normal quantile to Student's (Korn and
+    Graubard 1998; degrees of freedom: the number, less one)."""
+    number = np.asarray(number, float)
+    smaller: np.ndarray = number * (ndtri(TAIL) / stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2
+    return smaller
 
 
 def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -318,3 +318,14 @@ def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
     """The questions of a session after one of a number in order, with their answers."""
     values = itemgetter(*COLUMNS)
     return [Entry(*values(row)) for row in store.answers(session, after)]
+
+
+def unseen(store: Store, session: int, annotator: str) -> set[int]:
+    """Return the answered questions whose answers an annotator must not see: those that they may be asked for a second
+    answer, and those that they are being asked again."""
+    settings = store.session(session)
+    second = store.single_answers(session, annotator) if settings["overlap"] else []
+    held = [row["question"] for row in store.leases(session) if row["annotator"] == annotator] * bool(
+        settings["repeat"]
+    )
+    return {*second, *(question for question in held if store.answered_by(question, annotator))}

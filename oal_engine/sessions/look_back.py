@@ -246,6 +246,11 @@ class Trace(Run):
         """The number of the question in round t (from 0), or of the first one after it, or of the end."""
         return 1 + bisect_left(self.log, t, key=lambda entry: entry.round)
 
+    def asked_in(self, t: int) -> bool:
+        """Return whether round t (from 0) asked a question."""
+        number = self.number(t)
+        return number <= len(self.log) and self.log[number - 1].round == t
+
     def round(self, t: int) -> Round:
         """What was decided in round t (from 0), in which nothing was asked."""
         number = self.number(t)

@@ -10,18 +10,21 @@ from ..output.meanings import MEANINGS
 from ..output.plots import NAMES
 from . import certainty, curves, estimates, look_back, outcome, top_terms
 from .fold import Place
-from .items import SAVED, Items
+from .items import SAVED, Items, Show
 from .log import Entry, StoredQuestion
+from .settings import SKIP
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
+UNTIL_MISMATCH = "Shown up to the first mismatch."
 WITHOUT = "Left out: this page was made without the texts."
 
 
 class Player:
     """Says what a place of a session looks like; reads only."""
 
-    def __init__(self, trace: look_back.Trace) -> None:
+    def __init__(self, trace: look_back.Trace, whole: bool = False) -> None:
+        self._whole = whole  # else what the model makes of an item that may still be answered is not told
         self._open(trace)
 
     def _open(self, trace: look_back.Trace) -> None:
@@ -33,11 +36,12 @@ class Player:
     def log(self) -> dict[str, Any]:
         """All that the browser knows of a session without asking again."""
         trace = self.trace
-        columns = {
-            "margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted",
-            "labels": "label",
-        }  # fmt: skip
-        return {name: [getattr(entry, column) for entry in trace.log] for name, column in columns.items()} | {
+        columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
+        told = [(entry, self._told(entry)) for entry in trace.log]
+        return {
+            name: [getattr(e, column) if known else None for e, known in told] for name, column in columns.items()
+        } | {
+            "labels": [entry.label for entry in trace.log],
             "rounds": [entry.round + 1 for entry in trace.log],
             "names": list(trace.names.items()),
             "multiclass": trace.multiclass,
@@ -66,9 +70,14 @@ class Player:
         trace, number = self.trace, int(name[1:])
         if name[0] == "q":
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
-        if not 1 <= number <= trace.reached:
+        if not 1 <= number <= trace.reached or trace.asked_in(number - 1):
             return None
         return self._round(trace.round(number - 1))
+
+    def _told(self, entry: Entry) -> bool:
+        """Return whether what the model makes of an item is told."""
+        state = self.trace.state
+        return self._whole or bool(entry.label) or (entry.label == SKIP and state.spent >= state.budget)
 
     def _step(self, step: look_back.Step, number: int) -> dict[str, Any]:
         shown = self._tables(step.place.counts, number) | {
@@ -79,7 +88,8 @@ class Player:
         if step.entry is None:
             result = self._shown.result(step.place.counts)
             return shown | {"item": None, "why": "The end of the session", "result": result}
-        question = self._shown.question(step.entry.question(), step.place)
+        show: Show = "everything" if self._told(step.entry) else "item"
+        question = self._shown.question(step.entry.question(), step.place, show)
         return shown | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
 
     def _round(self, passed: look_back.Round) -> dict[str, Any]:
@@ -87,7 +97,7 @@ class Player:
         asked = StoredQuestion(
             0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
         )  # fmt: skip
-        item = self._shown.question(asked, Place(asked, passed.progress, passed.weights, passed.counts))
+        item = self._shown.question(asked, Place(asked, passed.progress, passed.weights, passed.counts), "everything")
         return self._tables(passed.counts, passed.number) | {
             "item": item,
             "why": f"Round {passed.round + 1:,} was passed without asking.",
@@ -146,12 +156,12 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
     """
     if not trace.steps:
         raise ValueError(f"{trace.settings.name} has no question yet, so there is no page of it.")
-    player, names = Player(trace), [f"q{number}" for number in range(1, trace.steps + 1)]
+    player, names = Player(trace, whole=True), [f"q{number}" for number in range(1, trace.steps + 1)]
     settings, count = trace.settings, len(trace.log)
     about = [
         f"{settings.algorithm} on {settings.dataset_name}: {count:,} question{'s' * (count != 1)} "
         f"in {trace.reached:,} of {trace.rounds:,} items. Made with OAL Studio, engine {settings.engine}.",
-        *([f"{trace.mismatch} It is shown as far as it verifies."] if trace.mismatch else []),
+        *([f"{trace.mismatch} {UNTIL_MISMATCH}"] if trace.mismatch else []),
     ]
     data = {
         "session": 0,

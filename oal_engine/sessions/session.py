@@ -38,6 +38,7 @@ from .log import (
     StoredQuestion,
     as_json,
     read_entries,
+    unseen,
 )
 from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
 
@@ -383,11 +384,8 @@ class Session(Run):
             return bool(own or self._free(annotator, leases, own)) or self.state.asks_on
 
     def unseen(self, annotator: str) -> set[int]:
-        """The answered questions whose answers an annotator must not see: who may be asked them for a second answer,
-        and who is being asked again."""
-        second = self.store.single_answers(self.id, annotator) if self.settings.overlap else []
-        again = {*self._leases(annotator)[1]}.intersection(self._ids) if self.settings.repeat else set()
-        return again.union(second)
+        """Return the answered questions whose answers an annotator must not see."""
+        return unseen(self.store, self.id, annotator)
 
     def _free(self, annotator: str, leases: dict[int, bool], own: list[int]) -> list[int]:
         """The questions that an annotator may have: those that nobody has any more, those that are to have a second

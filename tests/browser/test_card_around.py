@@ -316,7 +316,7 @@ def test_keys_of_a_name_travel_as_an_event(script):
 
 def skipped(*ids, after=0, left=None):
     """What the server tells of the skipped questions after one."""
-    questions = [question(id, item=id, guess={"label": 1, "score": "0.4"}) for id in ids]
+    questions = [question(id, item=id) for id in ids]
     return {"after": after, "left": len(ids) if left is None else left, "questions": questions}
 
 
@@ -333,7 +333,9 @@ def test_skipped_items_are_answered_once_more(script):
     assert script.page.evaluate("reviews") == [0]
     script.give(here, ALL, review=skipped(4, 5, 6))
     assert script.shown == 4
-    assert script("why").inner_text() == "Skipped earlier, 3 left. An answer costs one label, skip again costs none."
+    assert (
+        script("why").inner_text() == "You skipped this earlier (3 left). Answering uses one label; skipping is free."
+    )
     assert script("skip").locator(".mark").is_visible()
     script.press("a")
     assert script("counters").inner_text().startswith("3 of 9 labels used, 6 left")
@@ -361,7 +363,7 @@ def test_undo_in_the_pass_goes_back_in_it(script):
     assert (script.shown, len(script.events)) == (5, 1)
     script.press("z")
     assert script.shown == 4
-    assert script("why").inner_text().startswith("Skipped earlier, 3 left.")
+    assert script("why").inner_text().startswith("You skipped this earlier (3 left).")
     changes = [[event[name] for name in ("question", "label", "was")] for event in script.events]
     assert changes == [[4, 1, 0], [4, 0, 1]]
     assert script("counters").inner_text().startswith("2 of 9 labels used, 7 left")
@@ -378,13 +380,13 @@ def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
     script.press("a", "x")
     answered = script.ids
     script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
-    assert (script.shown, script("why").inner_text()[:24]) == (6, "Skipped earlier, 1 left.")
+    assert (script.shown, script("why").inner_text()[:34]) == (6, "You skipped this earlier (1 left).")
     script.press("z")
-    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    assert (script.shown, script("why").inner_text()[:34]) == (5, "You skipped this earlier (2 left).")
     script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
-    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    assert (script.shown, script("why").inner_text()[:34]) == (5, "You skipped this earlier (2 left).")
     script.give(place(20, counters=skips(2, labels=3)), ALL, review=skipped(5, 6), acked=[*answered, *script.ids])
-    assert (script.shown, script("why").inner_text()[:24]) == (5, "Skipped earlier, 2 left.")
+    assert (script.shown, script("why").inner_text()[:34]) == (5, "You skipped this earlier (2 left).")
     script.press(" ", "a")
     assert script.events[-1]["question"] == 6
     assert script.page.evaluate("reviews.at(-1)") is None
@@ -419,7 +421,7 @@ def test_the_pass_asks_for_more_before_it_runs_out(script):
     assert script("card").get_attribute("class").split().count("waiting") == 1
     script.give(here, ALL, review=skipped(3, 4, 5, 6, after=2, left=7))
     assert script.shown == 5
-    assert script("why").inner_text().startswith("Skipped earlier, 5 left.")
+    assert script("why").inner_text().startswith("You skipped this earlier (5 left).")
 
 
 def test_the_pass_ends_with_the_budget(script):

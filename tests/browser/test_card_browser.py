@@ -159,7 +159,7 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):
     expect(card("offer")).to_have_text("4 skipped: answer them now")
     revisit(card)
     card.tap("h")
-    expect(card("why")).to_have_text("Skipped earlier, 4 left. An answer costs one label, skip again costs none.")
+    expect(card("why")).to_have_text("You skipped this earlier (4 left). Answering uses one label; skipping is free.")
     expect(card("text")).to_contain_text("item 0 ")
     card.press("a")
     card.press("x")
@@ -194,7 +194,7 @@ def test_skipped_items_of_two_people_are_answered_once(visit, app, another, stor
     expect(ben("text")).to_contain_text("item 3 ")
     for card in (dora, ben):
         revisit(card)
-        expect(card("why")).to_contain_text("Skipped earlier, 1 left.")
+        expect(card("why")).to_contain_text("You skipped this earlier (1 left).")
         expect(card("text")).to_contain_text("item 0 ")
     ben("button--1").click()
     ben.saved()
@@ -310,7 +310,8 @@ def test_no_class_has_a_key_of_streamlit_or_of_the_card():
 
 
 def test_what_the_model_said_is_shown_after_the_answer(label, store):
-    """The stored class and score of the item just answered, and whether the answer was the same."""
+    """The stored class and margin of the item just answered, whether the answer was the same, and the chance that it
+    was asked with; a skip tells nothing, and leaves nothing."""
     session, card = label()
     card.press("a")
     expect(card("said")).to_have_text("")
@@ -322,7 +323,11 @@ def test_what_the_model_said_is_shown_after_the_answer(label, store):
         score = f"{last['margin']:+.2f}".replace("-", "−")
         agreed = "agreed" if last["predicted"] == last["label"] else "disagreed"
         words = store.item(store.session(session)["dataset"], last["item"])["text"]
-        expect(card("said")).to_have_text(f"{words}The model said “{name}” ({score}); you {agreed}.")
+        sentence = f"The model said “{name}” ({score}); you {agreed}. 100 % chance of being asked."
+        expect(card("said")).to_have_text(f"{words}{sentence}")
+    card.press(" ")
+    card.saved()
+    expect(card("said")).to_have_text("")
 
 
 ODD = (

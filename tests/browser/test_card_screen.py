@@ -319,21 +319,31 @@ def test_arrow_keys_scroll_a_long_text(script):
 # What the model thought
 
 
-def test_the_score_is_shown_after_the_answer(script):
-    """Nothing of it is on the screen before; afterwards, beside the item's first words, the model's class, its score,
-    and whether it was the same."""
-    asked = [question(n, guess={"label": -1, "score": "-0.42"}) for n in range(1, 5)]
-    script.give(asked[0], {n: dict.fromkeys((1, -1, 0), place(asked[n])) for n in (1, 2, 3)}, previous=9)
-    assert "0.42" not in script("card").evaluate("card => card.outerHTML")
-    sentences = []
-    for key in ("a", "x", " "):
+def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
+    """After an answer, with the item's first words: the model's class, its margin, whether the answer was the same and
+    the chance of being asked. The line before stays until then; a skip and an undo empty it."""
+
+    def told(n, **changes):
+        return {"question": n, "label": -1, "margin": "-0.42", "asked": "18 % chance of being asked."} | changes
+
+    script.give(1, ALL, previous=9)
+    said = script("said")
+    for n, key, verdict in ((1, "a", "you disagreed"), (2, "x", "you agreed")):
+        before = said.inner_text()
         script.press(key)
-        sentences.append(script("said").locator("> *").all_inner_texts())
-    model = "The model said “No” (-0.42)"
-    said = [f"{model}; you disagreed.", f"{model}; you agreed.", f"{model}."]
-    assert sentences == [[f"item {n}", sentence] for n, sentence in enumerate(said, 1)]
-    script.press("z")
-    assert script("said").inner_text() == ""
+        assert (script.shown, said.inner_text()) == (n + 1, before)
+        script.give(n + 1, ALL, acked=script.ids, verdict=told(n), previous=n)
+        sentence = f"The model said “No” (-0.42); {verdict}. 18 % chance of being asked."
+        assert said.locator("> *").all_inner_texts() == [f"item {n}", sentence]
+    script.give(3, ALL, verdict=told(2), previous=2)  # once more, as a payload for another reason has it
+    assert said.locator("q").inner_text() == "item 2"
+    script.press(" ")
+    assert said.inner_text() == ""
+    script.give(4, ALL, acked=script.ids, verdict=told(3), previous=3)
+    assert said.inner_text() == ""
+    script.press("a", "z")
+    script.give(4, ALL, acked=script.ids, verdict=told(4), previous=3)
+    assert said.inner_text() == ""
 
 
 @pytest.mark.parametrize("way", ["hover", "focus"])
@@ -347,11 +357,20 @@ def test_what_pushed_means_is_one_hover_or_tap_away(script, way):
     assert meaning.bounding_box()["width"] <= script("card").bounding_box()["width"]
 
 
-def test_a_model_without_an_opinion_is_not_quoted(script):
-    """Where the score is nothing, nothing is said."""
-    script.give(question(1, guess=None), ALL)
-    script.press("a")
-    assert script("said").inner_text() == ""
+def test_marks_are_asked_of_the_server_and_all_look_alike(script):
+    """Without a name the card asks for marked terms when they are switched on; what is marked tells no class, whereas a
+    term with a sign does."""
+    script.give(question(1, parts=[["item ", 0], ["1", True]]), ALL, preferences=None)
+    script("highlight").click()
+    assert script.page.evaluate("marks") == [True]
+    assert script("text").locator(".term").evaluate(
+        "term => [term.className, getComputedStyle(term).textDecorationLine]"
+    ) == [
+        "term",
+        "none",
+    ]
+    script("highlight").click()
+    assert script.page.evaluate("marks") == [True, False]
 
 
 # All kinds of text

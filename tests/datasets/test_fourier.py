@@ -155,7 +155,7 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
     for _ in range(20):
         say(opened, truth(opened))
     asked, place = opened.place.asked, opened.place
-    shown = Items(opened).question(asked, place)["features"]
+    shown = Items(opened).question(asked, place, "everything")["features"]
     assert [(name, float(value)) for name, value, _ in shown[:4]] == list(zip("abcd", numbers()[asked.item].tolist()))
     row = rows.matrix(rows.take(waved.rows, np.array([asked.item]))).toarray()[0]
     parts = np.append(place.weights[:4] * row[:4], place.weights[4:] @ row[4:])

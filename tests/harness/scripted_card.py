@@ -23,8 +23,9 @@ MOUNT = """async script => {
   window.sent = [];
   window.cleanUps = [];
   window.reviews = [];
+  window.marks = [];
   window.give = data => cleanUps.push(mount({data, parentElement: host, setStateValue: (name, value) =>
-    ({events: sent, review: reviews})[name].push(structuredClone(value))}));
+    ({events: sent, review: reviews, marks})[name].push(structuredClone(value))}));
 }"""
 
 

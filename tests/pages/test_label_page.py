@@ -17,7 +17,7 @@ from oal_engine.output.meanings import MEANINGS
 from oal_engine.output.plots import NAMES
 from oal_engine.sessions import answer_checks, curves, estimates, outcome, top_terms
 from oal_engine.sessions.fold import Progress
-from oal_engine.sessions.items import why
+from oal_engine.sessions.items import percent, why
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
@@ -63,14 +63,14 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
 def test_what_the_model_was_told_is_not_highlighted(work):
     """Before an answer no word is highlighted, whatever the session began with; later those that answers taught are."""
     server = work(0, learner="pa-i", rule="all", seed_words=["good"])
-    begun = server.payload()["place"]["question"]
+    begun = server.payload(marks=True)["place"]["question"]
     assert [0] == [weight for _, weight in begun["parts"]]
     assert "The model began with the word good." in words(listed(server.session.id, "learned"))
     session = server.session
     for k in range(8):
         asked = session.place.asked
         session.answer(f"e{k}", asked.id, 1 if session.dataset.item(asked.item)["label"] == "good" else -1)
-    assert any(weight for _, weight in server.payload()["place"]["question"]["parts"])
+    assert any(weight for _, weight in server.payload(marks=True)["place"]["question"]["parts"])
 
 
 def test_plotly_accepts_the_charts(work):
@@ -216,7 +216,8 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
 
 
 def test_history_shows_who_answered_what_and_when(work):
-    """A row has the answer, the annotator, the time taken, the chance, and whether the model was wrong."""
+    """A row has the answer, the annotator, the time taken, the chance unless the item may be asked again, and whether
+    the model was wrong."""
     server = work(60)
     answered = [entry for entry in reversed(server.log) if entry.label is not None]
     rows = history.page(server, view())["rows"]
@@ -224,7 +225,8 @@ def test_history_shows_who_answered_what_and_when(work):
     for row, entry in zip(rows, answered):
         name = server.session.names.get(entry.label, "Skipped")
         assert name == row["chips"][0][0]
-        assert f"{entry.annotator} · 1.2 s · chance of being asked {entry.probability:.2f}" in row["by"]
+        chance = f" · {percent(entry.probability)} chance of being asked" * (entry.label != SKIP)
+        assert row["by"].endswith(f"{entry.annotator} · 1.2 s{chance}")
         wrong = entry.label not in (SKIP, entry.predicted)
         assert wrong == any(kind == "wrong" for _, kind in row["chips"])
 
@@ -294,13 +296,17 @@ def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
     wanted = getattr(checks, found)
     assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
     for each, row in zip(wanted, rows):
-        ordered_by = f"at odds by {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
+        ordered_by = (
+            f"disagreement {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
+        )
         assert ordered_by in row["by"]
         changes = (
             f"Of 600 items about {each.without:,} would change class without this answer, and {each.corrected:,} if"
         )
         assert changes in row["means"]
-        assert (each.margin < 0) == ((f"others: {server.session.names[each.other]}", "wrong") in row["chips"])
+        assert (each.margin < 0) == (
+            (f"your other answers suggest: {server.session.names[each.other]}", "wrong") in row["chips"]
+        )
     assert show in dict(check.page(server, view(), checks)["shows"])
 
 
@@ -319,7 +325,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 def test_lists_to_check_say_why_they_are_empty(work):
     """Before the first look, after a search without a match, and where nothing is at odds, a sentence says so."""
     server, checks = checked(work)
-    assert "The answers are being looked at." == check.page(server, view(), None)["empty"]
+    assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
     nothing = replace(checks, at_odds=[], decisive=[])
     assert "No answer is at odds with the others." == check.page(server, view(), nothing)["empty"]
@@ -565,13 +571,13 @@ def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
 
 
 @pytest.mark.parametrize(("rule", "draw", "sentence"), [
-    ("asymmetric", (1, 1 / 900), "Random check (about 1 in 900 items)."),
+    ("asymmetric", (1, 1 / 900), "Random check (0.11 % chance)."),
     ("random", (0, 0.25), "Random check (25 % chance)."),
     ("first", (0, 1.0), "Every item is asked while the budget lasts."),
-    ("margin", (0, 1.0), "The model is unsure: its score is close to the border."),
-    ("symmetric", (0, 0.72), "The model is unsure (72 % chance)."),
-    ("symmetric", (0, 0.21), "Fairly sure; drawn anyway (21 % chance)."),
-    ("symmetric", (0, 0.004), "Fairly sure; drawn anyway (about 1 in 250 items)."),
+    ("margin", (0, 1.0), "The model was unsure: its score was close to the border."),
+    ("symmetric", (0, 0.72), "The model was unsure (72 % chance)."),
+    ("symmetric", (0, 0.21), "The model was fairly sure; drawn anyway (21 % chance)."),
+    ("symmetric", (0, 0.004), "The model was fairly sure; drawn anyway (0.4 % chance)."),
 ])  # fmt: skip
 def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
     """The reason is a random check, the rule, or its draw with the chance."""

@@ -59,7 +59,7 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
     replay.player.clear()
     at = run(PAGE, session=str(session), question="11")
     assert not at.exception
-    assert "It is shown as far as it verifies." in words(at)
+    assert "Shown up to the first mismatch." in words(at)
     assert "There is nothing to compare with" in words(at)
     assert "Question 12 does not exist: there are 11." in words(run(PAGE, session=str(session), question="12"))
 

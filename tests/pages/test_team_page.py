@@ -45,7 +45,10 @@ def test_the_team_panel_says_who_is_here_and_how_far_they_agree(team):
     shown = words(listed(server.session.id, "team"))
     for each in agreement.people(server.session):
         assert each.name in shown
-    assert "100% of the questions go to two people." in shown
+    assert "100 % of the questions go to two people." in shown
+    known = agreement.of_pairs(agreement.twice(server.session))
+    assert f"{known.equal} of {known.pairs} items answered twice got the same answer." in shown
+    assert "Weighted to the stream, with 95 % intervals: " in shown
     assert "kappa" in shown
 
 
@@ -112,12 +115,12 @@ def test_what_is_asked_again_looks_like_any_item(alone):
     assert asked.id == server.payload(annotator="anna")["place"]["question"]["id"]
 
 
-@pytest.mark.parametrize(("repeated", "told"), [(4, "anna 4 "), (6, "anna 6 67% (30% to 90%)")])
+@pytest.mark.parametrize(("repeated", "told"), [(4, "anna 4 "), (6, "anna 6 67 % (30 to 90 %)")])
 def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told):
     """Also of one person alone: the share of equal answers with its interval, from five on."""
     server = alone(repeated)
     shown = words(listed(server.session.id, "team"))
-    assert "100% of the questions are asked again of who answered them." in shown
+    assert "100 % of the questions are repeated to the person who answered them." in shown
     assert told in " ".join(re.sub("<[^>]*>", " ", shown).split()) + " "
 
 

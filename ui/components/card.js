@@ -8,7 +8,7 @@ const LINE = 13; // characters of a class's name that a button has room for in a
 const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
 const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
-const BEGINNING = 120; // characters of an item that stand beside what the model said of it
+const BEGINNING = 120; // characters of an item that are shown with what the model said of it
 const LONGEST_NOTE = 2000;
 const REMOVED = "removed"; // the end of a session that is gone, or closed to who is here
 const BESIDE = ["note", "tag", "preferences"]; // events that lead to no other item
@@ -20,6 +20,8 @@ class Card {
     this.outbox = new Outbox(`card ${data.session}`, data, (events) => this.send("events", events));
     this.own = stored("oal-preferences") ?? {}; // of somebody without a name
     this.pass = null; // over the skipped items
+    this.marks = false; // as the server was last told
+    this.given = new Map(); // by question: the answers of which the server has not told what the model said
     this.build();
     parent.append(this.root);
 
@@ -86,7 +88,7 @@ class Card {
     </section>`;
     Object.assign(this, parts(html));
     const prefer = () => this.prefer({ highlight: !this.preferences.highlight });
-    this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score", prefer);
+    this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score, for or against", prefer);
     this.switch.classList.add("switch");
     this.switch.setAttribute("role", "switch");
     this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
@@ -167,6 +169,8 @@ class Card {
     if (payload.place.end === REMOVED) this.pass = null;
     const taken = this.pending.filter(({ action, label }) => action === "correct" && !label);
     if (this.pass && payload.review) this.pass.know(payload.review, new Set(taken.map(({ question }) => question)));
+    if (payload.verdict) this.judge(payload.verdict);
+    this.wantMarks();
     this.update();
     this.outbox.hear(payload.boot);
   }
@@ -176,7 +180,6 @@ class Card {
     this.offered = JSON.stringify([classes, tags]);
     const two = classes.some(({ label }) => label < 0);
     const longest = Math.max(...classes.map(({ name }) => name.length));
-    this.root.classList.toggle("two", two);
     this.root.classList.toggle("many", classes.length > FEW);
     this.root.classList.toggle("long", longest > LONG);
     const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
@@ -240,7 +243,7 @@ class Card {
     if (question == null) return;
     this.closeNote();
     this.flash(action, label);
-    this.judge(action, label);
+    this.remember(action, label);
     const { highlight: highlighted = false } = this.preferences;
     const answer = { item: this.place.question?.item, label, seconds, highlighted };
     if (this.pass) this.answerSkipped(action, answer);
@@ -261,22 +264,32 @@ class Card {
     return answer ? answer.question : this.payload.previous;
   }
 
-  // What the model thought of the item is told only when it can no longer sway the answer, beside the item's first words.
-  judge(action, label) {
+  // The item's first words and the answer are kept until the server tells what the model said: before the answer it is
+  // nowhere in the page, and after a skip, or an answer that was taken back, the item comes again.
+  remember(action, label) {
     const { question } = this.place;
-    const guess = question?.guess;
-    this.said.replaceChildren();
-    if (action === "undo" || !guess) return;
-    const { name } = this.payload.classes.find((known) => known.label === guess.label);
-    const verdict = action !== "label" ? "" : label === guess.label ? "; you agreed" : "; you disagreed";
+    if (action !== "label") {
+      this.given.clear();
+      return this.said.replaceChildren();
+    }
     const words = [...(question.heading ?? []), ["\n"], ...question.parts]
       .map(([text]) => text)
       .join("")
       .trim()
       .slice(0, BEGINNING);
-    this.said.append(
-      h("q.cut", { dir: "auto" }, whole(words) || question.title?.trim() || `#${question.number}`),
-      h("span.cut", `The model said “${name}” (${guess.score})${verdict}.`),
+    this.given.set(question.id, { label, words: whole(words) || question.title?.trim() || `#${question.number}` });
+  }
+
+  judge({ question, label, margin, asked }) {
+    const given = this.given.get(question);
+    if (!given) return;
+    this.given.delete(question);
+    const { name } = this.payload.classes.find((known) => known.label === label);
+    const agreed = given.label === label ? "you agreed" : "you disagreed";
+    const verdict = `The model said “${name}” (${margin}); ${agreed}. ${asked}`;
+    this.said.replaceChildren(
+      h("q.cut", { dir: "auto" }, given.words),
+      h("span.cut", { title: verdict }, verdict),
     );
   }
 
@@ -436,7 +449,14 @@ class Card {
     if (this.payload.preferences) return this.push({ action: "preferences", changes });
     this.own = { ...this.own, ...changes };
     store("oal-preferences", this.own);
+    this.wantMarks();
     this.update();
+  }
+
+  // Marks come with the items, to those who switch them on; without a name the server knows it from here alone.
+  wantMarks() {
+    const { highlight = false } = this.own;
+    if (!this.payload.preferences && highlight !== this.marks) this.send("marks", (this.marks = highlight));
   }
 
   get preferences() {
@@ -495,7 +515,7 @@ class Card {
 
   show(place) {
     const { question, end } = place;
-    const painting = question ? question.id : `${end} ${place.counters.skipped} ${place.result}`;
+    const painting = question ? `${question.id} ${isMarked(question)}` : `${end} ${place.counters.skipped} ${place.result}`;
     this.place = place;
     if (painting !== this.painting) {
       this.painting = painting;
@@ -612,7 +632,7 @@ class Pass {
 
   get why() {
     return (
-      this.review && `Skipped earlier, ${number(this.left)} left. An answer costs one label, skip again costs none.`
+      this.review && `You skipped this earlier (${number(this.left)} left). Answering uses one label; skipping is free.`
     );
   }
 
@@ -636,6 +656,10 @@ function carry(place, events, branches) {
     place = next;
   }
   return { place, blocker: null };
+}
+
+function isMarked({ parts, features }) {
+  return [...parts, ...(features ?? [])].some((part) => part.at(-1));
 }
 
 // Labels left beside the one for the item that is asked now.

@@ -29,10 +29,10 @@ _mount = component("card", SCRIPTS, STYLES)
 def card(key: str, handle: Callable, payload: Callable) -> None:
     """Give each new event to `handle`, with its annotator, then show what `payload` returns; call it in a fragment.
 
-    `payload` gets a problem to say, who labels, and the number of the question after which skipped items are shown once
-    more.
+    `payload` gets a problem to say, who labels, the number of the question after which skipped items are shown once
+    more, and whether terms are marked.
     """
-    mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review)
+    mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review, marks=messages.Marks)
 
 
 def mounted(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:

@@ -18,7 +18,8 @@ SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
 DIFFER = [(TWICE, "Two people differ")]
 CHANGED = [(AGAIN, "You answered differently before")]
 MEANS = (
-    "Answers worth a second look: a model solved on all the others contradicts them, or would change most without them."
+    "Answers worth a second look: a model trained on all your other answers disagrees with these, or depends on them "
+    "most."
 )
 
 
@@ -55,7 +56,10 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
         rows.append(
             row
             | {
-                "chips": [*row["chips"], *([(f"others: {said}", "wrong")] if check.margin < 0 else [])],
+                "chips": [
+                    *row["chips"],
+                    *([(f"your other answers suggest: {said}", "wrong")] if check.margin < 0 else []),
+                ],
                 "by": _by(check, view),
                 "means": f"{_change(check, said, session.rounds)} {row['means']}",
             }
@@ -83,7 +87,7 @@ def _by(check: AnswerCheck, view: View) -> str:
     """What the order of a list is by."""
     if view.show == DECISIVE:
         return f"question {check.entry.number:,} · without it {check.without:,} items change class"
-    return f"question {check.entry.number:,} · at odds by {-check.margin:.2f}"
+    return f"question {check.entry.number:,} · disagreement {-check.margin:.2f}"
 
 
 def _change(check: AnswerCheck, said: str, items: int) -> str:
@@ -95,7 +99,7 @@ def _change(check: AnswerCheck, said: str, items: int) -> str:
 
 def _empty(checks: AnswerChecks | None, view: View) -> str:
     if checks is None:
-        return "The answers are being looked at."
+        return "Checking the answers..."
     if view.search:
         return "No answer fits."
     if view.show == DECISIVE:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from oal_engine.sessions.items import percent
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
@@ -15,7 +16,7 @@ from ..page import annotator
 
 TAGGED = "tag "  # before the tag by which answers are shown
 MEANS = (
-    "Another answer is stored beside the first one. The model is retrained with your correction; the questions already "
+    "Another answer is stored with the first one. The model is retrained with your correction; the questions already "
     "asked stay."
 )
 
@@ -92,8 +93,9 @@ def row(
         chips.append(("note", "quiet"))
     by = [entry.annotator] if entry.annotator else []
     by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
-    by.append("random check" if entry.audit else f"chance of being asked {entry.probability:.2f}")
     left = session.place.progress.left
+    if label != SKIP or not left:  # else the item may come again, and its chance tells what the model makes of it
+        by.append("random check" if entry.audit else f"{percent(entry.probability)} chance of being asked")
     return item_list.row(session, item, entry.item, opened == entry.id) | {
         "id": entry.id,
         "chips": chips,
@@ -112,4 +114,4 @@ def _means(label: int | None, left: int) -> str:
         return MEANS
     if not left:
         return "It was skipped; the budget is spent, so it can no longer be answered."
-    return f"It was skipped. An answer costs one of the {left:,} labels left; the model is retrained with it."
+    return f"It was skipped. Answering uses one of the {left:,} labels left; the model is retrained with it."

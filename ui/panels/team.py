@@ -6,6 +6,7 @@ import streamlit as st
 
 from oal_engine.sessions import agreement
 from oal_engine.sessions.agreement import Agreement, Person
+from oal_engine.sessions.estimates import Estimate
 from oal_engine.sessions.session import Session
 
 from ..card_server import CardServer
@@ -14,7 +15,7 @@ from ..page import counted, note
 
 HEADS = ("Name", "Now", "Labels", "Second answers", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
-PAIRS = ("Two people", "Items", "Agree", "Kappa")
+PAIRS = ("Two people", "Same answer", "Weighted to the stream", "Kappa")
 ALONE = "Whoever opens this page under a name of their own gets items of their own."
 
 
@@ -33,8 +34,8 @@ def show(server: CardServer) -> None:
         note(ALONE)
     if share := session.settings.repeat:
         _say(
-            f"{share:.0%} of the questions are asked again of who answered them. How many got the same answer is shown "
-            f"from {agreement.LEAST_AGAIN} on, with a 95 % interval."
+            f"{100 * share:.0f} % of the questions are repeated to the person who answered them. How many got the same "
+            f"answer is shown from {agreement.LEAST_AGAIN} on, with a 95 % interval."
         )
         table(CONSISTENT, [(_name(each.name), f"{each.again:,}", _consistent(each)) for each in people], "none")
     if session.settings.overlap:
@@ -48,12 +49,12 @@ def show(server: CardServer) -> None:
 def _agreement(session: Session) -> tuple[str, list[tuple]]:
     """What is known of the agreement of all in sentences, and a line of a table for every two."""
     pairs = agreement.twice(session)
-    share = f"{session.settings.overlap:.0%} of the questions go to two people."
+    share = f"{100 * session.settings.overlap:.0f} % of the questions go to two people."
     differ = len(agreement.differing(pairs))
     open_ones = f" They differ on {counted(differ, 'item')}, listed under Check." if differ else ""
     lines = [
         (
-            " and ".join(map(_name, names)), f"{own.pairs:,}", f"{own.same.value:.0%}" if own.same else "",
+            " and ".join(map(_name, names)), f"{own.equal:,} of {own.pairs:,}", _share(own.same),
             str(own.kappa or ""),
         )
         for names, own in agreement.by_people(pairs).items()
@@ -67,9 +68,13 @@ def _say(words: str) -> None:
 
 
 def _consistent(person: Person) -> str:
-    """How often somebody gave the same answer again, with the interval; "" where too little is known."""
-    same = person.same
-    return f"{same.value:.0%} ({same.low:.0%} to {same.high:.0%})" if same else ""
+    """Return how often somebody gave the same answer again, with the interval; "" where too little is known."""
+    return _share(person.same)
+
+
+def _share(known: Estimate | None) -> str:
+    """Return a share with its interval; "" where too little is known."""
+    return f"{100 * known.value:.0f} % ({100 * known.low:.0f} to {100 * known.high:.0f} %)" if known else ""
 
 
 def _name(annotator: str) -> str:
@@ -77,11 +82,11 @@ def _name(annotator: str) -> str:
 
 
 def _words(known: Agreement) -> str:
-    """An agreement in a sentence."""
-    items = counted(known.pairs, "item")
+    """Return an agreement in words: first the count, then what it says of the stream."""
+    count = f"{known.equal:,} of {counted(known.pairs, 'item')} answered twice got the same answer."
     if known.same is None:
-        return f"{items} so far; agreement is shown from {agreement.LEAST} on."
-    parts = [f"On {known.same.value:.0%} of the stream two people agree, by {items}"]
+        return f"{count} What that says of the stream is shown from {agreement.LEAST} items on."
+    parts = [_share(known.same)]
     parts += [f"kappa {known.kappa}"] if known.kappa else []
     parts += [f"alpha {known.alpha}"] if known.alpha else []
-    return ", ".join(parts) + "."
+    return f"{count} Weighted to the stream, with 95 % intervals: {', '.join(parts)}."

@@ -44,10 +44,11 @@ function fact([name, words, link]) {
   return h("a.fact.cut", to, words.replace(/^https?:\/\/(www\.)?/i, ""));
 }
 
-/** @param {HTMLElement} node @param {number} weight */
+// A weight with its sign, or true: marked, without telling for which class.
+/** @param {HTMLElement} node @param {number | true} weight */
 function tinted(node, weight) {
-  if (weight) node.className = weight > 0 ? "term positive" : "term negative";
-  node.style.setProperty("--weight", String(Math.min(1, Math.abs(weight))));
+  if (weight) node.className = weight === true ? "term" : weight > 0 ? "term positive" : "term negative";
+  node.style.setProperty("--weight", String(Math.min(1, Math.abs(Number(weight)))));
   return node;
 }
 

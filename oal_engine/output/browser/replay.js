@@ -294,8 +294,8 @@ class Player {
     const { log } = this;
     const names = new Map(log.names);
     this.name = (label) => (label === 0 ? "skipped" : names.get(label));
-    const far = log.margins.map((margin) => margin - log.theta);
-    const top = quantile(far.map(Math.abs), 0.97) || 1;
+    const far = log.margins.map((margin) => (margin === null ? NaN : margin - log.theta)); // not told yet
+    const top = quantile(far.filter(Number.isFinite).map(Math.abs), 0.97) || 1;
     const low = log.multiclass ? 0 : -1;
     const kinds = { positive: "", negative: "", skipped: "", mistake: "" };
     const wrong = new Set(log.mistakes);
@@ -434,7 +434,7 @@ class Player {
   // What is known of a question as it was asked; null at the end.
   asked(entry) {
     const { questions, margins, probabilities, draws, predicted } = this.log;
-    if (entry >= questions) return null;
+    if (entry >= questions || margins[entry] === null) return null;
     const [margin, probability, draw] = [margins, probabilities, draws].map((values) => values[entry]);
     return { margin, probability, draw, predicted: predicted[entry] };
   }

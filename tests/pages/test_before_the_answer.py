@@ -1,0 +1,184 @@
+"""What a page holds before an answer does not tell what the model makes of the item."""
+
+from dataclasses import replace
+from itertools import count
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import formats
+from oal_engine.sessions import look_back
+from oal_engine.sessions.player import Player
+from oal_engine.sessions.settings import SKIP, Settings, create
+from tests.harness.pages import BINARY, run, words
+from ui import card_server, messages
+from ui.card_server import CardServer
+from ui.page import withheld
+from ui.panels import history
+
+MOST, MOST_OF_TIMES = 0.55, 0.6  # AUC; that of times varies by 0.02 from run to run
+NEAR = 40  # questions
+FIRST = 20  # questions in which the model knows next to nothing
+EVENTS = (f"event {number}" for number in count())
+
+
+@pytest.fixture
+def server(app_store, tmp_path, monkeypatch):
+    """The card server of a session over 2,500 texts of two classes of one size, which words tell apart not quite."""
+    monkeypatch.setattr(card_server, "stored_settings", Settings.read)
+    monkeypatch.setattr(card_server, "check_may_answer", lambda *_: None)
+    numbers = np.random.default_rng(8)
+    weights, chosen = numbers.normal(size=60), numbers.integers(0, 60, (2500, 12))
+    labels = weights[chosen].sum(1) + numbers.normal(size=2500) > 0
+    path = tmp_path / "texts.csv"
+    lines = (f"{' '.join(f'word{k}' for k in row)},{int(label)}\n" for row, label in zip(chosen.tolist(), labels))
+    path.write_text("text,label\n" + "".join(lines))
+    columns = formats.Columns(("text",), "label", positive=("1",))
+    dataset = datasets.import_file(app_store, path, "texts", columns, features="words")[0]
+    options = {"budget": 600, "audit": 0.2, "overlap": 0.2}
+    return CardServer(create(app_store, dataset, **BINARY | {"parameters": {"C": 0.1, "delta": 0.2}} | options))
+
+
+def answer(server, action="label", label=None, who="anna"):
+    """Answer the item that somebody has, truly if not otherwise, as their page would; the question."""
+    asked = server.session.held(who)[0]
+    label = int(server.session.y[asked.item]) if label is None else label
+    values = {"id": next(EVENTS), "action": action, "question": asked.id, "label": label, "was": asked.old}
+    server.handle(messages.read(messages.CardEvent, values), who)
+    return asked
+
+
+def fields(shown, path=""):
+    """Every number that a payload holds, by its path; of words their length, of terms also their marks."""
+    if isinstance(shown, dict):
+        for name, value in shown.items():
+            yield from fields(value, f"{path}/{name}")
+    elif isinstance(shown, (list, tuple)):
+        yield f"{path} length", len(shown)
+        if path.endswith(("parts", "features", "heading")):
+            marks = [float(part[-1]) for part in shown] or [0]
+            yield from ((f"{path} {of.__name__}", float(of(marks))) for of in (sum, max, min))
+        else:
+            for k, value in enumerate(shown):
+                yield from fields(value, f"{path}/{k}")
+    elif isinstance(shown, str):
+        yield f"{path} letters", len(shown)
+        yield from ((f"{path}: {shown}", 1.0) for _ in range(path.endswith("why")))
+    elif shown is not None:
+        yield path, float(shown)
+
+
+def auc(values, positive):
+    """How well a field tells the classes of two items apart, either way, from 0.5 to 1. Only items asked at most NEAR
+    questions from each other are compared: counters grow, and so may the share of positives."""
+    numbers = np.arange(len(values))
+    first, second = np.nonzero(np.outer(positive, ~positive) & (abs(np.subtract.outer(numbers, numbers)) <= NEAR))
+    area = 0.5 + np.sign(np.asarray(values)[first] - np.asarray(values)[second]).mean() / 2
+    return max(area, 1 - area)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("marks", [None, True])
+def test_nothing_predicts_the_models_class(server, marks):
+    """Over a session no field that the browser gets before an answer, nor the time that it took, tells the class that
+    the model predicted; where terms are marked, neither does their number."""
+    pages, predicted, times = [], [], []
+    while asked := server.session.current:
+        start = perf_counter()
+        payload = server.payload(None, "", None, marks)
+        times.append(perf_counter() - start)
+        ahead = payload.pop("branches")[str(asked.id)]
+        pages.append(dict(fields(payload | {"ahead": ahead})))
+        predicted.append(asked.predicted)
+        answer(server, who="")
+    positive = np.array(predicted[FIRST:]) > 0
+    found = {}
+    for name in {name for page in pages for name in page}:
+        values = np.array([page.get(name, 0.0) for page in pages[FIRST:]])
+        if len({*values}) > 1:
+            found[name] = auc(values, positive)
+    assert {name: area for name, area in found.items() if area > MOST} == {}
+    assert auc(times[FIRST:], positive) < MOST_OF_TIMES
+    assert len(found) > 10
+
+
+def test_another_verdict_shows_the_same_item(server):
+    """Whatever margin, chance and class a question has, and whether it is a random check: the browser gets the same."""
+    for _ in range(30):
+        answer(server)
+    place = server.session.place
+    shown = server._shown.question(place.asked, place, "marks")
+    assert any(weight for _, weight in shown["parts"])
+    other = {"margin": -place.asked.margin, "predicted": -place.asked.predicted, "probability": 0.9, "audit": 1}
+    assert shown == server._shown.question(replace(place.asked, **other), place, "marks")
+    assert "Chosen by the query rule or at random." == shown["why"]
+
+
+def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server):
+    """The class, the margin and the chance of an item come with the payload after its answer, to whoever gave it; after
+    a skip, or an answer that was taken back, there is nothing, for the item comes again."""
+    for _ in range(30):
+        asked = answer(server)
+    told = server.payload(None, "anna")["verdict"]
+    assert (asked.id, asked.predicted) == (told["question"], told["label"])
+    assert told["margin"].replace("−", "-") == f"{asked.margin:+.2f}"
+    assert told["asked"].endswith(" % chance of being asked.")
+    assert server.payload(None, "ben")["verdict"] is None
+    undo = {"id": next(EVENTS), "action": "undo", "question": asked.id}
+    server.handle(messages.read(messages.CardEvent, undo), "anna")
+    assert server.payload(None, "anna")["verdict"] is None
+    skipped = answer(server, "skip", SKIP)
+    payload = server.payload(None, "anna", 0)
+    assert payload["verdict"] is None
+    assert "Chosen by the query rule or at random." == payload["review"]["questions"][0]["why"]
+    rows = history.page(server, messages.View())["rows"]
+    assert (skipped.id, f"question {skipped.number}") == (rows[0]["id"], rows[0]["by"].split(" · ")[0])
+    assert "chance" not in rows[0]["by"]
+    player = Player(look_back.Trace(server.session.store, server.session.id))
+    at = skipped.number - 1
+    told = [player.log()[name] for name in ("margins", "probabilities", "draws", "predicted")]
+    assert [None] * 4 == [values[at] for values in told]  # as of the question that waits
+    assert [None] * 4 == [values[-1] for values in told]
+    assert None not in [values[at - 1] for values in told]
+    assert player.place(f"r{skipped.round + 1}") is None
+    place = player.place(f"q{skipped.number}")
+    assert "Chosen by the query rule or at random." == place["why"]
+    assert {0} == {weight for _, weight in place["item"]["parts"]}
+
+
+def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
+    """An answer that comes with the pass over the skipped items is an answer like any other."""
+    for _ in range(30):
+        answer(server)
+    skipped = answer(server, "skip", SKIP)
+    answer(server)
+    values = {"id": "late", "action": "correct", "question": skipped.id, "label": 1, "was": SKIP}
+    server.handle(messages.read(messages.CardEvent, values), "anna")
+    assert skipped.id == server.payload(None, "anna")["verdict"]["question"]
+
+
+def test_first_answers_are_withheld_from_who_gives_the_second(server, app_store):
+    """Replay and every download wait until whoever labels has given the second answers that they may be asked for;
+    whoever gave the first, and whoever does not label here, reads all."""
+    session = server.session
+    while not session.unseen("ben"):
+        answer(server)
+    assert "" == withheld(app_store, session.id, "anna", "owner")
+    assert "" == withheld(app_store, session.id, "ben", "owner") == withheld(app_store, session.id, "ben", "reader")
+    assert withheld(app_store, session.id, "ben", "annotator").startswith(
+        "You may still be asked for a second answer to 1 "
+    )
+    while session.unseen("ben"):  # his page had a question of his own by then
+        assert "Publish" in tabs(run("pages/3_Replay.py", session=session.id, annotator="anna"))
+        answer(server, who="ben")
+        if session.unseen("ben"):
+            at = run("pages/3_Replay.py", session=session.id, annotator="ben")
+            assert "You may still be asked for a second answer to 1 item." in words(at)
+            assert [] == tabs(at) + at.get("download_button")
+    assert "Publish" in tabs(run("pages/3_Replay.py", session=session.id, annotator="ben"))
+
+
+def tabs(at):
+    return [tab.label for tab in at.get("tab")]
