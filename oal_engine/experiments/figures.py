@@ -62,11 +62,12 @@ def axes(comparison: Comparison) -> dict[str, str]:
     known = dict(AXES)
     if len(comparison.spec.budgets) > 1:
         known["budget"] = AMOUNTS["budget"]
-    block = next(iter(comparison.blocks()))
-    if comparison.spec.held_out or all(len(lines) == 1 for lines in _amounts(comparison, *block, "share").values()):
+    several = len(comparison.spec.hits) > 1
+    curves = _amounts(comparison, *next(iter(comparison.blocks())), "share")
+    if comparison.spec.held_out or not (several or any(len(lines) > 1 for lines in curves.values())):
         return known
     share = {"share": AMOUNTS["share"]}
-    return share | known if len(comparison.spec.hits) > 1 else known | share
+    return share | known if several else known | share
 
 
 def metrics(comparison: Comparison) -> tuple[str, ...]:

@@ -292,17 +292,18 @@ def powers(value: Any, key: str) -> list[Any]:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
     if match:
         first, last = int(match[2]), int(match[3])
-        _check_count(key, last - first + 1)
+        check_count(key, last - first + 1)
         try:
             return [float(match[1]) ** k for k in range(first, last + 1)]
         except ArithmeticError:
             raise ExperimentError(f"powers must be within the numbers of a computer. Got {value}.") from None
     values = list(value) if isinstance(value, (list, tuple)) else [value]
-    _check_count(key, len(values))
+    check_count(key, len(values))
     return values
 
 
-def _check_count(key: str, count: int) -> None:
+def check_count(key: str, count: int) -> None:
+    """Refuse more values of a key than a comparison may have."""
     if count > MOST_VALUES:
         raise ExperimentError(f"{key} must have at most {MOST_VALUES:,} values. Got {count:,}.")
 
@@ -311,7 +312,7 @@ def typed(text: str, key: str) -> str | list[float | str]:
     """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
     if "^" in text:
         return text
-    _check_count(key, text.count(",") + 1)
+    check_count(key, text.count(",") + 1)
     try:
         return [part.strip() if part.strip() in ESTIMATES else float(part) for part in text.split(",")]
     except ValueError:
