@@ -20,7 +20,10 @@ from .meanings import listed
 from .page import complain, literal, small_note
 from .page import datasets as shown_datasets
 
-FIRST = {False: ["OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"], True: ["auto-classes", "MPAA-I", "MD-AMD-I", "MRPA-I"]}
+FIRST = {
+    False: ["auto", "OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"],
+    True: ["auto-classes", "MPAA-I", "MD-AMD-I", "MRPA-I"],
+}
 BUDGETS = "100, 300"
 WEIGHTS = {
     "alpha_p": ("Weight of sensitivity", "0.5"),
@@ -40,7 +43,9 @@ def new_comparison(store: Store) -> int | None:
     budgets = left.text_input(
         "Budgets", BUDGETS, key="compare-budgets", help="Labels, separated by commas; empty for no limit."
     )
-    permutations = middle.number_input("Runs", 1, 10_000, 10, key="compare-runs", help="Each over an order of its own.")
+    permutations = middle.number_input(
+        "Runs", 1, specifications.MOST_RUNS, 10, key="compare-runs", help="Each run uses its own random order."
+    )
     criteria = [*METRICS[many]]
     criterion = right.selectbox(
         "Criterion",
@@ -77,11 +82,9 @@ def new_comparison(store: Store) -> int | None:
     except ValueError as error:
         complain(error)
         return None
-    unread: list[Any] = [None] * len(data)  # how many replays there are does not depend on what the data hold
-    replays = sum(run.work() for run in experiments.planned_runs(spec, unread))
     with st.container(horizontal=True, vertical_alignment="center"):
         sent = st.button("Compare", type="primary", key="compare-send")
-        st.text(f"about {replays:,} replays")
+        st.text(f"about {spec.replays:,} replays")
     if not sent:
         return None
     try:
@@ -155,15 +158,13 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
         == "Averaged weights",
     }
     hit = left.text_input(
-        "Labels to hit",
+        "Target labels",
         key="compare-hit",
-        help="A share or a number of labels that each query rule is scaled to. Empty: rules ask as they do.",
+        help="Shares (0.1) or numbers of labels that each query rule is scaled to. Several (0.05, 0.1, or 2^-6..2^-1) "
+        "give the curve of a metric over labels asked. Leave empty to keep each rule's own rate.",
     )
     if hit.strip():
-        try:
-            settings["hit"] = float(hit)
-        except ValueError:
-            raise experiments.ExperimentError(f"Labels to hit must be a share, or their number. Got {hit}.") from None
+        settings["hit"] = specifications.typed_hits(hit.strip(), "Target labels")
     if tune == "2:1":
         settings["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
@@ -173,11 +174,15 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
             text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
             settings[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
+    settings["times"] = st.toggle(
+        "Measure time", key="compare-times", help="Also draw the processor time along the stream. Takes longer."
+    )
     return settings
 
 
 def _budgets(text: str) -> list[int | None]:
     """The budgets that were typed; an empty part, or `none`, is no limit."""
+    specifications.check_count("Budgets", text.count(",") + 1)
     try:
         return [None if part.strip() in ("", "none") else int(part) for part in text.split(",")]
     except ValueError:

@@ -13,10 +13,10 @@ import streamlit as st
 
 from oal_engine import experiments
 from oal_engine.experiments import Comparison, figures, report
-from oal_engine.experiments.figures import AXES, AXIS_TITLES, ResultView, budget_name
+from oal_engine.experiments.figures import AMOUNTS, AXIS_TITLES, ResultView, budget_name
 from oal_engine.kernel import metrics
 from oal_engine.output.page import TABLE_STYLE
-from oal_engine.output.plots import METRICS, NAMES, STYLES, TITLES, drawn, number
+from oal_engine.output.plots import NAMES, STYLES, TITLES, drawn, number
 from oal_engine.store import Store
 
 from .address import BOUND, check_choice
@@ -41,14 +41,18 @@ def show_result(store: Store, row: dict[str, Any]) -> None:
     result = _loaded(version, store)
     view = _view(result)
     names = ", ".join(view.names)
+    curves = f"{TITLES[view.metric]} over {figures.axes(result)[view.axis]} of {names}."
+    if view.axis in AMOUNTS:
+        _chart("amounts", _curves(result, view), curves)
     for sweep in figures.sweeps(result, view):
         what = f"{TITLES[view.metric]} of {sweep.algorithm} over {' and '.join(sweep.values)}."
         _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        _chart("curves", _curves(result, view), f"{TITLES[view.metric]} over {AXES[view.axis]} of {names}.")
-    with right:
-        _chart("ends", _ends(result, view), f"{TITLES[view.metric]} at the end for each budget of {names}.")
+    if view.axis not in AMOUNTS:
+        left, right = st.columns([3, 2], gap="medium")
+        with left:
+            _chart("curves", _curves(result, view), curves)
+        with right:
+            _chart("ends", _ends(result, view), f"{TITLES[view.metric]} at the end for each budget of {names}.")
     st.html(f"<style>{TABLE_STYLE}</style>" + _table(version, view.data, view.budget, view.evaluation, result))
     small_note(report.caption(result, view.evaluation))
     _details(store, result, view)
@@ -77,8 +81,7 @@ def _view(result: Comparison) -> ResultView:
     names = {block: f"{block[0]}, {budget_name(block[1])}" for block in blocks}
     check_choice("block", "Data and budget", names.values())
     block = columns[0].selectbox("Data and budget", names, format_func=names.__getitem__, key="block", bind=BOUND)
-    lines = blocks[block]
-    criteria = METRICS[bool(next(iter(lines.values())).classes)]
+    criteria = figures.metrics(result)
     check_choice("metric", "Metric", (TITLES[each] for each in criteria))
     metric = columns[1].selectbox(
         "Metric", criteria, criteria.index(result.spec.criterion), format_func=TITLES.__getitem__, key="metric",
@@ -95,11 +98,14 @@ def _view(result: Comparison) -> ResultView:
         help=listed(NAMES.values()),
         bind=BOUND,
     )
-    check_choice("over", "Curves over", AXES.values())
-    axis = columns[3].selectbox("Curves over", AXES, format_func=AXES.__getitem__, key="over", bind=BOUND)
+    axes = figures.axes(result)
+    check_choice("over", "Curves over", axes.values())
+    axis = columns[3].selectbox("Curves over", axes, format_func=axes.__getitem__, key="over", bind=BOUND)
     view = figures.view(result, *block, metric=metric, evaluation=evaluation, axis=axis)
     with columns[4].popover("Lines", width="stretch"):
-        key = f"lines-{[*blocks].index(block) + 1}-{len(lines)}"  # another choice where there are other lines
+        lines = figures.drawable(result, view)
+        place = axis if axis in AMOUNTS else [*blocks].index(block) + 1
+        key = f"lines-{place}-{len(lines)}"  # another choice where there are other lines
         check_choice(key, "Lines", lines)
         drawn_lines = st.multiselect("Lines that are drawn", lines, view.names, key=key, bind=BOUND)
         bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="bands", bind=BOUND)
@@ -203,9 +209,11 @@ def _height(view: ResultView) -> int:
 
 
 def _curves(result: Comparison, view: ResultView) -> go.Figure:
-    traces = []
+    traces, places, amounts = [], list[np.ndarray](), view.axis in AMOUNTS
     for name, x, mean, low, high, (color, dash, _, mark, _) in figures.curves(result, view):
         shared = {"legendgroup": name, "name": html.escape(name)}
+        places.append(x)
+        words = [figures.amount(view.axis, each) for each in x]
         if view.bands:
             traces.append(go.Scatter(
                 x=[*x, *x[::-1]], y=[*high, *low[::-1]], fill="toself", fillcolor=color, opacity=0.1, mode="none",
@@ -213,15 +221,25 @@ def _curves(result: Comparison, view: ResultView) -> go.Figure:
             ))  # fmt: skip
         traces.append(go.Scatter(
             x=x, y=mean, mode="lines+markers", line={"color": color, "dash": dash, "width": 2},
-            marker={"symbol": mark, "size": 7, "maxdisplayed": 8}, hovertemplate="%{y:.3f}", **shared,
+            marker={"symbol": mark, "size": 7, "maxdisplayed": 0 if amounts else 8}, customdata=words,
+            hovertemplate="%{y:.3f} at %{customdata}" if amounts else "%{y:.3f}", **shared,
         ))  # fmt: skip
+        if amounts:
+            continue
         traces.append(go.Scatter(
             x=x[-1:], y=mean[-1:], mode="markers", marker={"symbol": mark, "size": 12, "color": color},
             hoverinfo="skip", showlegend=False, cliponaxis=False, **shared,
         ))  # fmt: skip
+    axis = {"title": AXIS_TITLES[view.axis], "rangemode": "tozero"}
+    if amounts:
+        axis |= {"tickformat": "~%" if view.axis == "share" else ",~r"}
+        if places and figures.is_wide(every := np.concatenate(places)):
+            marks = figures.ticks(every)
+            words = [figures.amount(view.axis, each) for each in marks]
+            axis |= {"type": "log", "tickvals": marks, "ticktext": words}
     return go.Figure(traces, {
-        "height": _height(view), "hovermode": "x unified", "yaxis": {"title": TITLES[view.metric]},
-        "xaxis": {"title": AXIS_TITLES[view.axis], "rangemode": "tozero"},
+        "height": _height(view), "hovermode": "closest" if amounts else "x unified",
+        "yaxis": {"title": TITLES[view.metric]}, "xaxis": axis,
     })  # fmt: skip
 
 
@@ -233,7 +251,7 @@ def _bars(mean: np.ndarray, spread: np.ndarray) -> dict[str, Any]:
 def _ends(result: Comparison, view: ResultView) -> go.Figure:
     """The value at the end of each budget, with the standard deviation over the runs."""
     blocks = {budget: lines for (data, budget), lines in result.blocks().items() if data == view.data}
-    styles, traces = figures.styles(result, blocks[view.budget]), []
+    styles, traces = figures.styles(result, figures.drawable(result, view)), []
     for name in view.names:
         values = {
             budget_name(budget): result.values(lines[name], view.metric, view.evaluation)

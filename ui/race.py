@@ -38,11 +38,11 @@ def race(store: Store) -> None:
     if dataset not in names:  # a browser can send any word
         raise ValueError("A race needs a stream of the list.")
     with top.popover("Settings"):
-        check_number("labels", "Labels per lane", *LABELS)
-        budget = st.number_input("Labels per lane", *LABELS, races.BUDGET, key="labels", bind=BOUND)
-        check_number("seed", "Seed", *SEEDS)
+        bind = check_number("labels", "Labels per lane", *LABELS)
+        budget = st.number_input("Labels per lane", *LABELS, races.BUDGET, key="labels", bind=bind)
+        bind = check_number("seed", "Seed", *SEEDS)
         seed = st.number_input(
-            "Seed", *SEEDS, races.SEED, key="seed", bind=BOUND,
+            "Seed", *SEEDS, races.SEED, key="seed", bind=bind,
             help="Another seed is another stream, or order, and other draws.",
         )  # fmt: skip
         check_choice("strategies", "Strategies", races.choices(), MOST_LANES)

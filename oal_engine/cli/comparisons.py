@@ -18,10 +18,11 @@ from rich.table import Column, Table
 from typer import Argument, Option
 
 from .. import experiments
+from ..experiments import figures, race_page, report, specifications
 from ..experiments import race as races
-from ..experiments import race_page, specifications
 from ..experiments.specifications import Specification
 from ..kernel import metrics
+from ..kernel.parameters import named
 from ..output import tables
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
@@ -45,7 +46,47 @@ class Measuring:
     evaluation: Annotated[str | None, Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")] = None
     permutations: Annotated[int | None, Option(min=1, help="Number of runs in random orders (default: 10).")] = None
     trials: Annotated[int | None, Option(min=1, help="Streams on which 2:1 tries each setting (default: 3).")] = None
-    hit: Annotated[float | None, Option(help="Share or number of labels that the query rule is scaled to.")] = None
+    hit: Annotated[
+        str | None,
+        Option(
+            metavar="VALUES", help="Share or number of labels that query rules are scaled to; 0.05,0.1 or 2^-6..2^0."
+        ),
+    ] = None
+    theta: Annotated[float | None, Option(help="Margins from here on predict positive (default: 0).")] = None
+    points: Annotated[int | None, Option(min=1, help="Marks of the curves (default: 100).")] = None
+    times: Annotated[bool | None, Option("--times", help="Also measure the processor time along the stream.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """The values of the options that were given."""
+        values = given(**asdict(self))
+        return values | ({"hit": specifications.typed_hits(self.hit, "hit")} if self.hit else {})
+
+
+@dataclass(frozen=True)
+class Showing:
+    """What a figure shows, as the Compare page has it."""
+
+    data: Annotated[str | None, Option(help="The data set of a figure (default: the first).")] = None
+    budget: Annotated[int | None, Option(min=1, help="The budget of a figure (default: the first).")] = None
+    hit: Annotated[float | None, Option(help="The hit of a figure, where there are several.")] = None
+    metric: Annotated[str | None, Option(help="A metric, query_ratio or seconds (default: the criterion).")] = None
+    evaluation: Annotated[str | None, Option(help="push or push_query (default: as compared).")] = None
+    over: Annotated[str | None, Option(help=f"The x axis: {', '.join(figures.AXES | figures.AMOUNTS)}.")] = None
+
+    def view(self, comparison: experiments.Comparison) -> figures.ResultView:
+        """Return what is shown of a comparison, or say what it has instead."""
+        blocks = [*comparison.blocks()]
+        data = named([each for each, _ in blocks], self.data or blocks[0][0], "--data")
+        limits = [limit for each, limit in blocks if each == data]
+        asked = self.budget if self.hit is None else specifications.Hit(self.hit)
+        words = {figures.budget_name(limit): limit for limit in limits}
+        limit = words[named(words, figures.budget_name(asked if asked else limits[0]), "--budget or --hit")]
+        chosen = given(
+            metric=self.metric and named(figures.metrics(comparison), self.metric, "--metric"),
+            evaluation=self.evaluation and named(metrics.EVALUATIONS, self.evaluation, "--evaluation"),
+            axis=self.over and named(figures.axes(comparison), self.over, "--over"),
+        )
+        return figures.view(comparison, data, limit, **chosen)
 
 
 @dataclass(frozen=True)
@@ -70,13 +111,15 @@ def compare(
     knowing: Knowing,
     learning: Learning,
     held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
+    floor: Annotated[float | None, Option(help="Share of each budget for floors under recall and F1.")] = None,
     spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
     running: Running,
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over the same streams, tuned the same way; run it again to resume after an interruption."""
     values = specifications.contents(spec) if spec else {}
-    values |= given(data=sources, budgets=budget, tune=tune, held_out=held_out, **asdict(measuring)) | learning.given()
+    values |= given(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
+    values |= measuring.given() | learning.given()
     values |= {name: texts for name, texts in zip(("seed_words", "seed_items"), knowing.lists) if texts}
     known = values.get("algorithms", {})
     if algorithms:
@@ -104,7 +147,7 @@ def tune(
     if tune == "none":
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
-    values |= given(budgets=budget and [budget], **asdict(measuring)) | learning.given()
+    values |= given(budgets=budget and [budget]) | measuring.given() | learning.given()
     result = _compared(values, running, Path())
     if as_json:
         everything = result.as_json()
@@ -202,7 +245,7 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
     print(f"{comparison.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
     tests = comparison.tests()
     for (source, budget), lines in comparison.blocks().items():
-        print(f"\n{source}, {f'{budget:,} labels' if budget else 'no limit of labels'}")
+        print(f"\n{source}, {figures.budget_name(budget)}")
         shown = ("accuracy", "macro_f1") if next(iter(lines.values())).classes else ("sum", "f1")
         columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in shown]
         table = Table("", Column("settings", no_wrap=True), "labels", *map("\n".join, columns), "", box=box.SIMPLE)
@@ -237,14 +280,21 @@ def _print_trials(trials: list[dict[str, Any]], *columns: str) -> None:
 
 def results(
     name: Annotated[str | None, Argument(help="A comparison that was kept (default: list all).")] = None,
+    *,
     trials: Annotated[bool, Option("--trials", help="Show every setting that was tried in tuning.")] = False,
     remove: Annotated[bool, Option("--remove", help="Delete the comparison.")] = False,
+    out: Annotated[
+        Path | None, Option(help=f"Write it to a file: {', '.join(f'.{kind}' for kind in report.FILES)}.")
+    ] = None,
+    showing: Showing,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """List the comparisons that were kept, or show one of them."""
-    if name is None and (trials or remove):
-        raise ValueError("--trials and --remove need the name of a comparison. Got none.")
+    """List the comparisons that were kept, show one of them, or write its figure, table or report to a file."""
+    if name is None and (trials or remove or out):
+        raise ValueError("--trials, --remove and --out need the name of a comparison. Got none.")
+    if not out and showing != Showing():
+        raise ValueError("--data, --budget, --hit, --metric, --evaluation and --over are for --out FILE.")
     store = Store(db, read_only=not remove)
     if name is None:
         keys = ("id", "name", "replays", "created_at", "finished_at")
@@ -256,12 +306,22 @@ def results(
     comparison = experiments.load(store, name)
     if not comparison.lines:
         raise ValueError(f"{name} is not finished. Run the same compare command again to resume it.")
-    if not trials:
+    if out:
+        _write(comparison, out, showing)
+    elif not trials:
         print(json.dumps(comparison.as_json())) if as_json else _print_comparison(comparison)
     elif as_json:
         print(json.dumps({"trials": comparison.trials()}))
     else:
         _print_trials(comparison.trials(), "data", "budget", "algorithm", "settings", comparison.spec.criterion)
+
+
+def _write(comparison: experiments.Comparison, out: Path, showing: Showing) -> None:
+    """Write a file of a comparison; its suffix says of which kind."""
+    kind = named(report.FILES, out.suffix[1:].lower(), "the suffix of --out")
+    content = report.FILES[kind][0](comparison, showing.view(comparison))
+    with tables.whole(out) as file:
+        file.write(content)
 
 
 def reproduce(
@@ -271,7 +331,9 @@ def reproduce(
         Path | None, Option(help="Run the table (default: all), and write it into this page of Markdown.")
     ] = None,
     data_dir: Annotated[Path | None, Option(help="Folder of the data (default: ../shared/data).")] = None,
-    orders: Annotated[int | None, Option(min=2, help="Number of orders (default: as published).")] = None,
+    orders: Annotated[
+        int | None, Option(min=2, max=specifications.MOST_RUNS, help="Number of orders (default: as published).")
+    ] = None,
     zero_rows_as_mistakes: Annotated[
         bool, Option("--count-zero-rows-as-mistakes", help="Of oa3-w8a, run the published protocol alone.")
     ] = False,

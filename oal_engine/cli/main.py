@@ -11,11 +11,13 @@ from functools import cache, wraps
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_install_completion_arguments
+
+from .. import __version__
 
 MODULES = {  # of each command
     "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "replays",
@@ -38,9 +40,7 @@ def _function_name(name: str) -> str:
 
 def command(name: str) -> Any:
     """A command with all its options, as it is run."""
-    app = typer.Typer(add_completion=False)
-    app.command(name)(imported(name))
-    return typer.main.get_command(app)
+    return _parsed(imported(name), name)
 
 
 def _expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -109,6 +109,26 @@ def errors_as_sentences() -> Iterator[None]:
         sys.exit(1)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"oal {__version__}")
+        raise typer.Exit
+
+
+def _own_options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """Declare the options that stand before the commands."""
+
+
+def _parsed(function: Callable[..., None], name: str | None = None) -> Any:
+    app = typer.Typer(add_completion=False)
+    app.command(name)(function)
+    return typer.main.get_command(app)
+
+
 def main(*options: Any) -> None:
     """Run the command line, which may take options beside its commands."""
     app = TyperGroup(
@@ -116,7 +136,7 @@ def main(*options: Any) -> None:
         commands={
             name: _Listed(name, help=_summaries(module)[_function_name(name)]) for name, module in MODULES.items()
         },
-        params=[*options],
+        params=[*_parsed(_own_options).params, *options],
         no_args_is_help=True,
     )
     with errors_as_sentences():

@@ -31,16 +31,19 @@ from ..versions import versions
 from . import significance
 from .specifications import (
     CLASS_METRICS,
+    FOLDS,
     ExperimentError,
     Grid,
+    Hit,
+    Limit,
     Specification,
     chosen,
-    grid,
     settings,
-    specification,
+    stored,
 )
+from .specifications import grid as grid
+from .specifications import specification as specification
 from .tuned_runs import (
-    FOLDS,
     Job,
     Result,
     RowSource,
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 Entry: TypeAlias = str | Mapping[str, Any]  # of a specification's data
-Block: TypeAlias = tuple[str, int | None]  # a data set and a budget
+Block: TypeAlias = tuple[str, Limit]  # what the lines of a table share: a data set, and a budget or one of several hits
 Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]
 Show: TypeAlias = Callable[[list[Result]], object]
 
@@ -186,11 +189,12 @@ def _nobody(*ignored: object) -> None:
 def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[TunedRun]:
     """The runs of a comparison over some sources; without tuning, every setting is a run of its own."""
     return [
-        TunedRun(spec, source, algorithm, budget, values)
+        TunedRun(spec, source, algorithm, budget, values, hit)
         for source in sources
         for budget in spec.budgets
-        for algorithm, given in spec.algorithms.items()
-        for values in _entries(grid(algorithm, given, spec.tune), spec.tune)
+        for hit in spec.hits
+        for algorithm, grid in spec.grids.items()
+        for values in _entries(grid, spec.tune)
     ]
 
 
@@ -202,6 +206,7 @@ def _entries(grid: Grid, tune: str) -> list[Grid]:
 
 def _ready(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
     """The runs of a comparison, which are known to fit their data."""
+    spec.check_size()
     planned = planned_runs(spec, sources(spec, store, folder))
     for each in planned:
         _check_fit(each)
@@ -250,12 +255,14 @@ def _drive(
     fresh = iter(range(len(planned)))
     keys: dict[int, list[str]] = {}  # by run: of what it asked for last
     missing: dict[int, set[str]] = {}  # and of what of that is not finished
-    workers: dict[Future[list[np.ndarray]], tuple[int, list[str]]] = {}  # what is out
+    waiting: dict[str, list[int]] = {}  # by key of a replay that is out: the runs that asked for it
+    workers: dict[Future[list[np.ndarray]], list[str]] = {}  # what is out
     finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()  # what is back
-    total, done = sum(each.work() for each in planned), 0
+    work = [each.spec.work(each.grid) for each in planned]
+    total, done = sum(work), 0
     rounds: Counter[str] = Counter()
-    for each in planned:
-        rounds[each.algorithm] += each.work() * each.source.rounds
+    for each, replays in zip(planned, work):
+        rounds[each.algorithm] += replays * each.source.rounds
 
     def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
         """Send a run the counts that it waits for, and hand what it asks for next to the workers."""
@@ -268,16 +275,19 @@ def _drive(
             return
         source = planned[number].source
         keys[number] = [job_key(source, job) for job in jobs]
-        new = {key: job for key, job in zip(keys[number], jobs) if key not in known}
+        wanted = {key: job for key, job in zip(keys[number], jobs) if key not in known}
+        new = {key: job for key, job in wanted.items() if key not in waiting}
         done += len(jobs) - len(new)
-        missing[number] = set(new)
+        missing[number] = set(wanted)
+        for key in wanted:
+            waiting.setdefault(key, []).append(number)
         together = jobs[0].points == 1 and rounds[planned[number].algorithm] >= PAYS and planned[number].together
         work, chunks = (replayed_together, _passes) if together else (replayed, _chunks)
         for chunk in chunks(new):
             future = executor.submit(work, source, [new[key] for key in chunk])
-            workers[future] = number, chunk
+            workers[future] = chunk
             future.add_done_callback(finished.put)
-        if not new:
+        if not wanted:
             advance(number, [known[key] for key in keys[number]])
 
     def begin() -> None:
@@ -294,15 +304,17 @@ def _drive(
             except Empty:
                 keep({})  # what was finished before does not wait for a long replay
                 continue
-            number, chunk = workers.pop(future)
+            chunk = workers.pop(future)
             counts = dict(zip(chunk, future.result()))
             known |= counts
             keep(counts)
             done += len(counts)
             progress(done, max(done, total))
-            missing[number] -= counts.keys()
-            if not missing[number]:
-                advance(number, [known[key] for key in keys[number]])
+            served = dict.fromkeys(number for key in chunk for number in waiting.pop(key))
+            for number in served:
+                missing[number] -= counts.keys()
+                if not missing[number]:
+                    advance(number, [known[key] for key in keys[number]])
             begin()
     finally:
         for future in workers:
@@ -339,9 +351,22 @@ class Comparison:
 
     def values(self, line: Result, metric: str | None = None, evaluation: str | None = None) -> np.ndarray:
         """A metric (the criterion) of each run of a line at its end."""
+        if metric == "seconds":
+            return self.seconds(line)[:, -1]
         evaluation = evaluation or self.spec.evaluation
         measured = evaluate(self.spec, line.classes, line.setting, line.counts[:, -1], evaluation)
         return measured[metric or self.spec.criterion]
+
+    @property
+    def has_seconds(self) -> bool:
+        """Whether the times of its runs were measured."""
+        return any(line.nanoseconds is not None for line in self.lines)
+
+    def seconds(self, line: Result) -> np.ndarray:
+        """The seconds that each run of a line took up to its marks over the stream, of shape (runs, marks)."""
+        if line.nanoseconds is None:
+            raise ExperimentError(f"no times were measured in {self.name}. Run it with times = true.")
+        return line.nanoseconds / 1e9
 
     @property
     def has_floors(self) -> bool:
@@ -360,22 +385,27 @@ class Comparison:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Mean rounds and labels spent at each mark over the stream, and the mean and standard deviation of a metric
         over the runs. axis: "labels" has marks over the labels instead, and then the end of the stream."""
+        if metric == "seconds":
+            values = self.seconds(line)
+            ends = np.linspace(0, 1, values.shape[1] + 1)[1:]
+            marks = self.curve(line, "query_ratio", evaluation, "rounds")
+            places = np.ceil(ends * marks[0].size).astype(int) - 1
+            return marks[0][places], marks[1][places], values.mean(0), _spread(values)
         counts = line.counts[:, line.label_marks :]
         if axis == "labels":
             spent = asked_of(counts).mean(0)
             marks = line.counts[:, : line.label_marks or np.searchsorted(spent, spent[-1]) + 1]
             counts = np.concatenate([marks, counts[:, -1:]], 1)
         values = evaluate(self.spec, line.classes, line.setting, counts, evaluation)[metric]
-        spread = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-        return counts.sum((-3, -2, -1)).mean(0), asked_of(counts).mean(0), values.mean(0), spread
+        return counts.sum((-3, -2, -1)).mean(0), asked_of(counts).mean(0), values.mean(0), _spread(values)
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
-        """The lines of each data set and budget, by the names that tell them apart there."""
+        """The lines of each data set and budget, or hit, by the names that tell them apart there."""
         blocks: dict[Block, dict[str, Result]] = {}
-        several = len({(line.data, line.budget, line.algorithm) for line in self.lines}) < len(self.lines)
+        several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
             name = line.name if several else line.algorithm
-            blocks.setdefault((line.data, line.budget), {})[name] = line
+            blocks.setdefault((line.data, line.limit), {})[name] = line
         return blocks
 
     def test(
@@ -404,7 +434,13 @@ class Comparison:
     def trials(self) -> list[dict[str, Any]]:
         """What was tried when settings were tuned, each with its criterion; the best of an algorithm first."""
         return [
-            {"data": line.data, "budget": line.budget, "algorithm": line.algorithm, "settings": tried, "score": score}
+            {
+                "data": line.data,
+                **_limit(line.limit),
+                "algorithm": line.algorithm,
+                "settings": tried,
+                "score": score,
+            }
             for line in self.lines
             for tried, score in sorted(
                 line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion)
@@ -418,8 +454,8 @@ class Comparison:
             "versions": self.versions,
             "results": [self._line(line) for line in self.lines],
             "tests": [
-                {"data": data, "budget": budget, "criterion": self.spec.criterion, "algorithms": tests}
-                for (data, budget), tests in self.tests().items()
+                {"data": data, **_limit(limit), "criterion": self.spec.criterion, "algorithms": tests}
+                for (data, limit), tests in self.tests().items()
             ],
             "ranks": self.ranks(),
         }
@@ -438,7 +474,7 @@ class Comparison:
         return {
             "data": line.data,
             "algorithm": line.algorithm,
-            "budget": line.budget,
+            **_limit(line.limit),
             "settings": line.setting,
             "parameters": chosen(line.algorithm, line.setting).parameters,
             "tuned": self.spec.tune,
@@ -446,6 +482,16 @@ class Comparison:
             "mean": metrics.over(runs, np.mean),
             "std": metrics.spread(runs),
         }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    """What JSON has of a budget, or of one of several hits."""
+    return {"budget": None, "hit": limit.labels} if isinstance(limit, Hit) else {"budget": limit}
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """The standard deviation over the runs, the first axis; 0 of a single one."""
+    return values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
 
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
@@ -514,18 +560,24 @@ class _Keeper:
 
 def _kept(lines: list[Result]) -> list[dict[str, Any]]:
     """Lines without their counts, which the replays have."""
-    return [{key: value for key, value in vars(line).items() if key not in ("counts", "worst")} for line in lines]
+    arrays = ("counts", "worst", "nanoseconds")
+    return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
 
 
 def load(store: Store, name: str | int) -> Comparison:
     """A comparison that was kept, by its name or id, or as much of it as has a result."""
     kept = store.comparison(name)
-    spec, known = specification(kept["specification"]), store.replays(kept["id"])
+    spec, known = stored(kept["specification"]), store.replays(kept["id"])
+
+    def arrays(jobs: list[str] | None) -> np.ndarray | None:
+        return np.array([known[job] for job in jobs]) if jobs else None
+
     lines = [
         Result(
             **line | {"classes": tuple(line["classes"])},
             counts=np.array([known[job] for job in line["jobs"]]),
-            worst=np.array([known[job] for job in floor_jobs]) if (floor_jobs := line.get("floor_jobs")) else None,
+            worst=arrays(line.get("floor_jobs")),
+            nanoseconds=arrays(line.get("time_jobs")),
         )
         for line in kept["lines"] or ()
     ]

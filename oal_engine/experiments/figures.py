@@ -5,16 +5,16 @@ A view says what of a result is looked at; figures on a page of the app and in a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..kernel.metrics import more_is_better
-from ..output.plots import NAMES, STYLES, TITLES, Style, drawn, plain
+from ..output.plots import EFFORTS, METRICS, NAMES, STYLES, TITLES, Style, drawn, plain
 from .significance import Ranks
-from .specifications import Setting
+from .specifications import Hit, Limit, Setting, smoothing
 from .tuned_runs import Result
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from . import Comparison
 
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
-AXIS_TITLES = AXES | {"labels": "labels spent (large mark: the end of the stream)"}
+AMOUNTS = {"budget": "budget", "share": "share of labels asked"}  # axes with a point for each budget, hit or smoothing
+AXIS_TITLES = AXES | AMOUNTS | {"labels": "labels spent (large mark: the end of the stream)"}
 LONG = 20  # letters of a name: a legend of longer ones stands below the axes, where it hides no line
 RANKS = (7.2, 2.4)  # inches of a critical-difference diagram
 WIDE = 20  # times the smallest value: an axis of larger ones is logarithmic
@@ -36,7 +37,7 @@ class ResultView:
     """What of a result is looked at: one data set and budget, a metric of an evaluation, an x axis, and some lines."""
 
     data: str
-    budget: int | None
+    budget: Limit
     metric: str
     evaluation: str
     axis: str = "labels"
@@ -44,28 +45,66 @@ class ResultView:
     bands: bool = True
 
 
-def view(comparison: Comparison, data: str | None = None, budget: int | None = None, **values: Any) -> ResultView:
-    """A view with what is not said taken from the specification: its first block and criterion, its best lines."""
+def view(comparison: Comparison, data: str | None = None, budget: Limit = None, **values: Any) -> ResultView:
+    """Return a view. Defaults are the first block, the criterion, the first axis, and the best lines."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
-    lines = comparison.blocks()[block]
-    spec = comparison.spec
-    usual = {"metric": spec.criterion, "evaluation": spec.evaluation, "names": leading(comparison, lines)}
-    return ResultView(*block, **usual | values)
+    usual = {
+        "metric": comparison.spec.criterion,
+        "evaluation": comparison.spec.evaluation,
+        "axis": next(iter(axes(comparison))),
+    }
+    view = ResultView(*block, **usual | values)
+    return view if view.names else replace(view, names=leading(comparison, drawable(comparison, view)))
 
 
-def leading(comparison: Comparison, lines: Mapping[str, Result], most: int = MOST) -> tuple[str, ...]:
-    """The names of the lines that are best by the criterion, in the order of the specification."""
+def axes(comparison: Comparison) -> dict[str, str]:
+    """Return the x axes that a comparison can be drawn over, with their names; several hits are drawn over first."""
+    known = dict(AXES)
+    if len(comparison.spec.budgets) > 1:
+        known["budget"] = AMOUNTS["budget"]
+    several = len(comparison.spec.hits) > 1
+    curves = _amounts(comparison, *next(iter(comparison.blocks())), "share")
+    if comparison.spec.held_out or not (several or any(len(lines) > 1 for lines in curves.values())):
+        return known
+    share = {"share": AMOUNTS["share"]}
+    return share | known if several else known | share
+
+
+def metrics(comparison: Comparison) -> tuple[str, ...]:
+    """Return the metrics that a comparison can be drawn by."""
+    known = METRICS[bool(comparison.lines[0].classes)]
+    asked = () if comparison.spec.held_out else ("query_ratio",)
+    return known + asked + ("seconds",) * comparison.has_seconds
+
+
+def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
+    """Return the lines of each curve of a view by its name: one, or over labels asked one for each amount."""
+    if view.axis in AMOUNTS:
+        return _amounts(comparison, view.data, view.budget, view.axis)
+    return {name: [line] for name, line in comparison.blocks()[view.data, view.budget].items()}
+
+
+def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most: int = MOST) -> tuple[str, ...]:
+    """The names of the curves that are best by the criterion, in the order of the specification."""
     best = sorted(
         lines,
-        key=lambda name: comparison.values(lines[name]).mean(),
+        key=lambda name: np.mean([comparison.values(line).mean() for line in lines[name]]),
         reverse=more_is_better(comparison.spec.criterion),
     )[:most]
     return tuple(name for name in lines if name in best)
 
 
-def budget_name(budget: int | None) -> str:
-    """A budget in words."""
+def budget_name(budget: Limit) -> str:
+    """A budget, or one of several hits, in words."""
+    if isinstance(budget, Hit):
+        labels = budget.labels
+        return f"{100 * labels:.3g} % of labels asked" if labels <= 1 else f"about {labels:,.6g} labels asked"
     return "no limit of labels" if budget is None else f"{budget:,} labels"
+
+
+def measure(metric: str, evaluation: str) -> str:
+    """A metric in words, with its evaluation where it depends on it."""
+    return TITLES[metric] if metric in EFFORTS else f"{TITLES[metric]} ({NAMES[evaluation]})"
 
 
 def settings(values: Setting) -> str:
@@ -76,8 +115,8 @@ def settings(values: Setting) -> str:
     return ", ".join(words) or "defaults"
 
 
-def styles(comparison: Comparison, lines: Mapping[str, Result]) -> dict[str, Style]:
-    """The style of each name of a block, the same whichever of them are drawn: by its place among the best."""
+def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dict[str, Style]:
+    """The style of each curve, the same whichever of them are drawn: by its place among the best."""
     names = [*leading(comparison, lines), *lines]
     return {name: STYLES[list(dict.fromkeys(names)).index(name) % len(STYLES)] for name in lines}
 
@@ -88,15 +127,58 @@ def styles(comparison: Comparison, lines: Mapping[str, Result]) -> dict[str, Sty
 def curves(
     comparison: Comparison, view: ResultView
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Style]]:
-    """(name, x, mean, low, high, style) of the curves of a view; each ends with the value at the end of the stream."""
-    lines = comparison.blocks()[view.data, view.budget]
+    """Yield (name, x, mean, low, high, style) of the curves of a view. Over labels spent and items each ends with the
+    value at the end of the stream; over labels asked each has one point, the value at the end, for each amount."""
+    lines = drawable(comparison, view)
     style_of = styles(comparison, lines)
-    for name in view.names:
-        items, asked, mean, spread = comparison.curve(lines[name], view.metric, view.evaluation, view.axis)
+    points = {name: _points(comparison, view, lines[name]) for name in view.names}
+    for name, (x, mean, spread) in points.items():
+        if view.axis == "share" and len(x) > 1 and (x == 1).all():  # fully supervised: a level line
+            x = np.array([min(each.min() for each, *_ in points.values()), *x[1:]])
         low, high = np.maximum(mean - spread, 0), mean + spread
-        if view.metric != "cost":
+        if view.metric not in ("cost", "seconds"):
             high = np.minimum(high, 1)
-        yield name, asked if view.axis == "labels" else items, mean, low, high, style_of[name]
+        yield name, x, mean, low, high, style_of[name]
+
+
+def _points(
+    comparison: Comparison, view: ResultView, lines: Sequence[Result]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The x of a curve, and the mean and standard deviation of the metric there."""
+    if view.axis not in AMOUNTS:
+        items, asked, mean, spread = comparison.curve(lines[0], view.metric, view.evaluation, view.axis)
+        return asked if view.axis == "labels" else items, mean, spread
+    values = np.array([comparison.values(line, view.metric, view.evaluation) for line in lines])
+    if view.axis == "share":
+        x = np.array([comparison.values(line, "query_ratio").mean() for line in lines])
+    else:
+        x = np.array([float(line.budget or line.counts[:, -1].sum() / len(line.counts)) for line in lines])
+    order = np.argsort(x, kind="stable")
+    spread = values.std(1, ddof=1) if values.shape[1] > 1 else np.zeros(len(lines))
+    return x[order], values.mean(1)[order], spread[order]
+
+
+def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dict[str, list[Result]]:
+    """The lines of each curve over labels asked, by name: they differ in their budget, in one of several hits, or in
+    the smoothing of their query rule, of which the lines with one budget are taken."""
+    tuned = comparison.spec.tune != "none"
+
+    def name(line: Result) -> str:
+        return line.named(without=line.setting if tuned else smoothing(line.algorithm) if axis == "share" else ())
+
+    lines = [line for line in comparison.lines if line.data == data]
+    if axis == "share" and len({(line.limit, name(line)) for line in lines}) < len(lines):
+        lines = [line for line in lines if line.limit == budget]
+    alone = len({name(line) for line in lines}) == len({line.algorithm for line in lines})
+    curves: dict[str, list[Result]] = {}
+    for line in lines:
+        curves.setdefault(line.algorithm if alone else name(line), []).append(line)
+    return curves
+
+
+def is_wide(x: np.ndarray) -> bool:
+    """Whether an axis over these values is logarithmic."""
+    return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE)
 
 
 @dataclass(frozen=True)
@@ -110,7 +192,7 @@ class Sweep:
 
     def best(self, metric: str) -> tuple[int, ...]:
         """The place of the best mean."""
-        place = (np.nanargmin if metric == "cost" else np.nanargmax)(self.mean)
+        place = (np.nanargmax if more_is_better(metric) else np.nanargmin)(self.mean)
         return tuple(map(int, np.unravel_index(place, self.mean.shape)))
 
     def scale(self, key: str) -> str:
@@ -118,7 +200,7 @@ class Sweep:
         values = [each for each in self.values[key] if not isinstance(each, str)]
         if len(values) < len(self.values[key]):
             return "category"
-        return "log" if min(values) > 0 and max(values) / min(values) >= WIDE else "linear"
+        return "log" if is_wide(np.array(values)) else "linear"
 
     def labels(self, key: str) -> list[str]:
         """The values of a key in words."""
@@ -131,7 +213,8 @@ def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
     for line in comparison.blocks()[view.data, view.budget].values():
         by_algorithm.setdefault(line.algorithm, []).append(line)
     for algorithm, lines in by_algorithm.items():
-        values = {key: sorted({line.setting[key] for line in lines}, key=_order) for key in lines[0].setting}
+        keys = [key for key in lines[0].setting if comparison.spec.hit is None or key not in smoothing(algorithm)]
+        values = {key: sorted({line.setting[key] for line in lines}, key=_order) for key in keys}
         values = {key: each for key, each in values.items() if len(each) > 1}
         if len(values) not in (1, 2):
             continue
@@ -166,19 +249,47 @@ def level_groups(ranks: Ranks) -> list[list[str]]:
 
 def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
     """The curves of a view with bands of one standard deviation."""
+    amounts, places = view.axis in AMOUNTS, list[np.ndarray]()
     for name, x, mean, low, high, (color, _, dash, _, mark) in curves(comparison, view):
-        axes.plot(x, mean, color=color, linestyle=dash, marker=mark, markevery=0.15, markersize=4, label=plain(name))
-        axes.plot(x[-1], mean[-1], color=color, marker=mark, markersize=8)
+        places.append(x)
+        every = None if amounts else 0.15
+        axes.plot(x, mean, color=color, linestyle=dash, marker=mark, markevery=every, markersize=4, label=plain(name))
+        if not amounts:
+            axes.plot(x[-1], mean[-1], color=color, marker=mark, markersize=8)
         if view.bands:
             axes.fill_between(x, low, high, color=color, alpha=0.1, linewidth=0)
-    axes.set(xlabel=AXIS_TITLES[view.axis], ylabel=f"{TITLES[view.metric]} ({NAMES[view.evaluation]})")
-    axes.set_title(plain(f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
+    if amounts and places:
+        _scale_amounts(axes, view.axis, np.unique(np.concatenate(places)))
+    axes.set(xlabel=AXIS_TITLES[view.axis], ylabel=measure(view.metric, view.evaluation))
+    axes.set_title(plain(view.data if amounts else f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
     if max(map(len, view.names), default=0) <= LONG:
         axes.legend(fontsize=8)
     else:
         figure = cast("Figure", axes.figure)
         figure.set_figheight(figure.get_figheight() + 0.16 * len(view.names))
         figure.legend(fontsize=8, loc="outside lower center")
+
+
+def _scale_amounts(axes: Axes, axis: str, x: np.ndarray) -> None:
+    """Make the x axis logarithmic where its values need it, and label it with numbers or shares."""
+    if is_wide(x):
+        axes.set_xscale("log")
+        axes.set_xticks(ticks(x))
+        axes.minorticks_off()
+    axes.xaxis.set_major_formatter(lambda value, _: amount(axis, value))
+
+
+def amount(axis: str, value: float) -> str:
+    """A place on an axis of labels asked in words."""
+    return f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
+
+
+def ticks(x: np.ndarray) -> np.ndarray:
+    """Return 1, 2 and 5 times the powers of ten on a logarithmic axis; the powers alone where these are many."""
+    powers = np.arange(np.floor(np.log10(x.min())), np.ceil(np.log10(x.max())) + 1)
+    steps = np.array([1.0, 2.0, 5.0] if powers.size <= 4 else [1.0])
+    places = np.outer(10.0**powers, steps).ravel()
+    return places[(places >= 0.9 * x.min()) & (places <= 1.1 * x.max())]
 
 
 def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Sweep) -> None:
@@ -197,9 +308,9 @@ def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Swee
         axes.grid(False)
     else:
         axes.errorbar(place, sweep.mean, sweep.spread, color=STYLES[0][0], marker="o", capsize=3)
-        axes.set_ylabel(f"{TITLES[view.metric]} ({NAMES[view.evaluation]})")
+        axes.set_ylabel(measure(view.metric, view.evaluation))
         axes.set_xscale("linear" if even else sweep.scale(key))
-    axes.set_title(plain(f"{sweep.algorithm}: {TITLES[view.metric]} ({NAMES[view.evaluation]})\n"
+    axes.set_title(plain(f"{sweep.algorithm}: {measure(view.metric, view.evaluation)}\n"
                          f"{view.data}, {budget_name(view.budget)}"), fontsize=9)  # fmt: skip
     axes.set_xlabel(plain(key))
     axes.set_xticks(place, sweep.labels(key))
@@ -231,7 +342,7 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
 
 
 def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
-    """The figure of a view: its sweep where it has one that is all there is, else its curves."""
-    swept = [*sweeps(comparison, view)]
+    """Return the figure of a view: over labels asked its curves; else its sweep where that is all there is."""
+    swept = [] if view.axis in AMOUNTS else [*sweeps(comparison, view)]
     alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
     return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)

@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import experiments
 from ..store import Store
+from . import specifications
 
 NICE = 10  # whoever labels goes first
 SHOWN_EVERY = 0.5  # seconds between two writes of how far it is
@@ -109,7 +110,7 @@ def work(path: str, comparison: int) -> None:
 
     try:
         kept = store.comparison(comparison)
-        spec = experiments.specification(kept["specification"])
+        spec = specifications.stored(kept["specification"])
         with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1)) as threads:  # a core is left for whoever labels
             experiments.compare(spec, store, kept["name"], threads, progress=advance)
     except (ValueError, OSError) as error:

@@ -11,6 +11,7 @@ from ..datasets import Dataset, FeatureTable, relabelled
 from ..datasets.prior import Prior
 from ..kernel import certainty, metrics, spending, stream
 from ..kernel.algorithms import Strategy
+from .specifications import MOST_RUNS
 
 
 def replay(
@@ -43,6 +44,8 @@ def replay(
     """
     if floor and strategy.multiclass:
         raise ValueError("a floor is for a positive and a negative class. Got several classes.")
+    if permutations is not None and permutations > MOST_RUNS:
+        raise ValueError(f"permutations of a replay must be <= {MOST_RUNS:,}. Got {permutations:,}.")
     rows, y, classes = data.rows, data.y, data.classes
     if classes and not strategy.multiclass:
         y, classes = _one_against_the_rest(y, classes, positive, strategy.algorithm), ()

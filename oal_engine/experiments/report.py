@@ -16,7 +16,7 @@ from ..output.tables import guarded
 from . import figures
 from .figures import ResultView, budget_name
 from .significance import Ranks
-from .specifications import PROTOCOLS
+from .specifications import PROTOCOLS, Hit, Limit
 from .tuned_runs import Result
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Row:
 FLOORS = {"recall": "Sensitivity ≥", "f1": "F1 ≥"}
 
 
-def table(comparison: Comparison, data: str, budget: int | None, evaluation: str) -> list[Row]:
+def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> list[Row]:
     """The Rows of a data set and budget, marked for each metric."""
     lines = comparison.blocks()[data, budget]
     metrics = METRICS[bool(next(iter(lines.values())).classes)]
@@ -77,7 +77,7 @@ def table(comparison: Comparison, data: str, budget: int | None, evaluation: str
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """One dictionary for each line and run: what ran, and every metric of both evaluations at its end."""
     for line in comparison.as_json()["results"]:
-        ran = {key: line[key] for key in ("data", "algorithm", "budget", "tuned")}
+        ran = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         ran |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
         for run in line["runs"]:
             yield (
@@ -206,7 +206,7 @@ def block_table(rows: list[Row]) -> str:
     )
 
 
-def test_table(comparison: Comparison, data: str, budget: int | None, metric: str, evaluation: str) -> str:
+def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, evaluation: str) -> str:
     """The p-values of a data set and budget against the best, as HTML."""
     tests = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
 
@@ -236,7 +236,7 @@ def trial_table(trials: Iterable[Mapping[str, Any]]) -> str:
             [
                 head_cell(each["algorithm"]),
                 word_cell(each["data"]),
-                word_cell(budget_name(each["budget"])),
+                word_cell(budget_name(Hit(each["hit"]) if "hit" in each else each["budget"])),
                 word_cell(figures.settings(each["settings"])),
                 figure_cell(f"{each['score']:.4f}"),
             ]
@@ -247,7 +247,7 @@ def trial_table(trials: Iterable[Mapping[str, Any]]) -> str:
 
 def differences(
     one: Comparison, other: Comparison, metric: str, evaluation: str
-) -> list[tuple[str, int | None, str, float, float]]:
+) -> list[tuple[str, Limit, str, float, float]]:
     """(data, budget, name, mean of one, mean of the other) for the lines that two comparisons share."""
 
     def mean(comparison: Comparison, line: Result) -> float:
@@ -290,28 +290,48 @@ def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
     return figures.figure("svg", comparison, view or figures.view(comparison))
 
 
+def _other_metrics(comparison: Comparison, view: ResultView) -> list[ResultView]:
+    """A view by each other metric of the tables."""
+    columns = METRICS[bool(comparison.lines[0].classes)]
+    return [replace(view, metric=metric) for metric in columns if metric != view.metric]
+
+
+def _figures(comparison: Comparison, views: list[ResultView], sweeps_of: Iterable[ResultView] = ()) -> str:
+    """The curves of views, and the sweeps of others, as HTML."""
+    curves = [drawn("svg", figures.draw_curves, comparison, view, size=ON_PAGE, ink=INK) for view in views]
+    swept = [
+        drawn("svg", figures.draw_sweep, comparison, view, sweep, size=ON_PAGE, ink=INK)
+        for view in sweeps_of
+        for sweep in figures.sweeps(comparison, view)
+    ]
+    return f"<figure>{''.join(map(inline, curves + swept))}</figure>"
+
+
 SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
 
 
 def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """One page of HTML with tables, figures and the specification, which needs neither scripts nor a network."""
     spec, evaluation = comparison.spec, view.evaluation if view else comparison.spec.evaluation
-    parts = [sentence(caption(comparison, evaluation))]
+    parts, drawn_over = [sentence(caption(comparison, evaluation))], set[str]()
+    over = next((axis for axis in figures.AMOUNTS if axis in figures.axes(comparison)), None)
     for block in comparison.blocks():
-        shown = figures.view(comparison, *block, evaluation=evaluation)
+        if over and block[0] not in drawn_over:
+            drawn_over.add(block[0])
+            first = figures.view(comparison, *block, evaluation=evaluation, axis=over)
+            parts.append(f'<h2 dir="auto">{html.escape(block[0])}, over the {figures.AMOUNTS[over]}</h2>')
+            parts.append(_figures(comparison, [first, *_other_metrics(comparison, first)]))
+        shown = figures.view(comparison, *block, evaluation=evaluation, axis="labels")
         parts.append(f'<h2 dir="auto">{html.escape(block[0])}, {budget_name(block[1])}</h2>')
         rows = table(comparison, *block, evaluation)
         parts.append(block_table(rows))
-        others = [replace(shown, metric=metric) for metric in rows[0].cells if metric != shown.metric]
-        curves = [
-            drawn("svg", figures.draw_curves, comparison, each, size=ON_PAGE, ink=INK)
-            for each in (*(replace(shown, axis=axis) for axis in figures.AXES), *others)
-        ]
-        curves += [
-            drawn("svg", figures.draw_sweep, comparison, shown, sweep, size=ON_PAGE, ink=INK)
-            for sweep in figures.sweeps(comparison, shown)
-        ]
-        parts.append(f"<figure>{''.join(map(inline, curves))}</figure>")
+        views = [replace(shown, axis=axis) for axis in figures.AXES]
+        if not isinstance(block[1], Hit):  # of several hits there are many, and their curves over them say it all
+            views += _other_metrics(comparison, shown)
+        if comparison.has_seconds:
+            views.append(replace(shown, metric="seconds", axis="rounds"))
+        swept = [shown] if spec.held_out else [shown, replace(shown, metric="query_ratio")]
+        parts.append(_figures(comparison, views, swept))
         tests = test_table(comparison, *block, shown.metric, evaluation)
         parts.append(f"<details><summary>p-values against the best</summary>{tests}</details>")
     ranks = comparison.ranks(None, evaluation)

@@ -5,13 +5,16 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache, cached_property
 from itertools import product
+from math import inf, prod
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..kernel import metrics
 from ..kernel.algorithms import Strategy, declared, strategy
 from ..kernel.parameters import TENS, Parameter, Values
+from ..kernel.query_rules import QUERY_RULES
 
 Setting: TypeAlias = dict[str, float | str]  # a value for some parameters, or for rho, alpha_p, c_p and theta
 Grid: TypeAlias = dict[str, list[float | str]]  # the values that are tried of each
@@ -30,10 +33,29 @@ FREE = {  # what a setting may hold beside the parameters of learner and rule
     "theta": Parameter(0.0, "Margins from here on predict positive."),
 }
 ESTIMATES = ("auto", "laplace")  # of rho: out of the labels of the data, or of those that were asked
+FOLDS = 5
+MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
+STEPS = 12  # of the bisection that scales a query rule
+# What a comparison may hold. Each is counted before anything is enumerated.
+MOST_RUNS = 10_000  # of one setting
+MOST_VALUES = 1_000  # of a parameter
+MOST_LINES = 10_000
+MOST_REPLAYS = 10_000_000
+MOST_MARKS = 5_000_000  # tables of counts, of all curves together
 
 
 class ExperimentError(ValueError):
     """A specification that cannot be run, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """How many labels query rules are scaled to ask, one of several: a share (<= 1) or a number."""
+
+    labels: float
+
+
+Limit: TypeAlias = int | Hit | None  # of the labels of a table: a budget, one of several hits, or none
 
 
 @dataclass(frozen=True)
@@ -42,11 +64,13 @@ class Specification:
 
     data: names of stored data sets, `demo:NAME`, files, or {name, file, label, ...} to import; `NAME=CLASS` sets one of
     K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: the
-    smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget.
+    smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget; of
+    several each has its own lines. A rule that asks everything is not scaled.
     permutations: seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five and is
     measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
     seed_words, seed_items: words, and ids of items, that are known to be positive beforehand. floor: share of each
-    budget that gives every item a least chance of being asked.
+    budget that gives every item a least chance of being asked. times: also measure the processor time up to marks
+    over the stream.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -65,31 +89,71 @@ class Specification:
     theta: float = 0.0
     average: bool = False
     points: int = 100
-    hit: float | None = None
+    hit: float | str | tuple[float, ...] | None = None
     held_out: bool = False
     seed_words: tuple[str, ...] = ()
     seed_items: tuple[str, ...] = ()
     floor: float = 0.0
+    times: bool = False
 
     def __post_init__(self) -> None:
         self._check_values()
         self._check_data()
-        for name, values in tables(self.algorithms).items():
-            grid(name, values, self.tune)
+        tables(self.algorithms)
+        _ = self.grids
         if self.held_out and self.tune == "2:1":
             raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
         if self.floor:
             self._check_floor()
-        if self.hit is not None:
-            if not _is_number(self.hit) or not self.hit > 0:
-                raise ExperimentError(f"hit must be a share of the labels, or their number. Got {self.hit}.")
-            for name in self.algorithms:
-                smoothing(name)
+        self._check_hits()
 
     @property
     def values(self) -> dict[str, Any]:
-        """What JSON has of it: seeds and a floor only where there are some, as those of earlier versions had none."""
-        return {key: value for key, value in asdict(self).items() if value != () and (key != "floor" or value)}
+        """What JSON has of it: no empty seeds, floor or times, which earlier versions do not know."""
+        later = ("floor", "times")
+        return {key: value for key, value in asdict(self).items() if value != () and (key not in later or value)}
+
+    @cached_property
+    def grids(self) -> dict[str, Grid]:
+        """The grid of each algorithm."""
+        return {name: grid(name, values, self.tune) for name, values in self.algorithms.items()}
+
+    @cached_property
+    def hits(self) -> tuple[float | None, ...]:
+        """The shares or numbers of labels that query rules are scaled to; None where they are not scaled."""
+        return (None,) if self.hit is None else tuple(powers(self.hit, "hit"))
+
+    def work(self, grid: Grid) -> int:
+        """About how many replays an algorithm with this grid takes on one data set with one budget and hit."""
+        full, one_by_one = sizes(grid)
+        tested = FOLDS if self.tune == "cv" else self.trials if self.tune == "2:1" else self.permutations
+        tried = 0 if self.tune == "none" else one_by_one if searched(grid) else full
+        scaled = max(1, tried) * STEPS if self.hit is not None else 0
+        floors = self.floor > 0 and not self.held_out
+        return (tried + scaled) * tested + (1 + floors + self.times) * self.permutations
+
+    @property
+    def replays(self) -> int:
+        """About how many replays there are in all."""
+        return self._blocks * sum(self._lines(grid) * self.work(grid) for grid in self.grids.values())
+
+    @property
+    def _blocks(self) -> int:
+        return len(self.data) * len(self.budgets) * len(self.hits)
+
+    def _lines(self, grid: Grid) -> int:
+        return sizes(grid)[0] if self.tune == "none" else 1
+
+    def check_size(self) -> None:
+        """Refuse a comparison that is larger than a database and a memory should hold."""
+        lines = self._blocks * sum(map(self._lines, self.grids.values()))
+        for size, most, what in (
+            (lines, MOST_LINES, "lines (data sets x budgets x hits x settings)"),
+            (self.replays, MOST_REPLAYS, "replays (lines x permutations, and those of tuning)"),
+            (lines * self.permutations * self.points, MOST_MARKS, "marks (lines x permutations x points)"),
+        ):
+            if size > most:
+                raise ExperimentError(f"a comparison must have at most {most:,} {what}. Got {size:,}.")
 
     @property
     def sign(self) -> int:
@@ -108,6 +172,7 @@ class Specification:
             ("criterion", tuple(dict.fromkeys((*metrics.METRICS, *CLASS_METRICS)))),
             ("average", (True, False)),
             ("held_out", (True, False)),
+            ("times", (True, False)),
         ):
             if getattr(self, name) not in allowed:
                 words = ", ".join(map(str, allowed))
@@ -122,6 +187,18 @@ class Specification:
             raise ExperimentError("a floor needs budgets. Got none.")
         if many := [name for name in self.algorithms if chosen(name).multiclass]:
             raise ExperimentError(f"a floor is for a positive and a negative class. Got {many[0]}.")
+
+    def _check_hits(self) -> None:
+        for hit in self.hits:
+            if hit is not None and (not _is_number(hit) or not 0 < hit < inf):
+                raise ExperimentError(f"hit must be a share of the labels, or their number. Got {hit}.")
+        if len(set(self.hits)) < len(self.hits) or not self.hits:
+            raise ExperimentError(f"hits of a comparison must differ. Got {', '.join(map(str, self.hits)) or 'none'}.")
+        if len(self.hits) > 1 and len(self.budgets) > 1:
+            raise ExperimentError(f"several hits need one budget, or none. Got {', '.join(map(str, self.budgets))}.")
+        for name in self.algorithms if self.hit is not None else ():
+            if not smoothing(name) and not asks_everything(name):
+                raise ExperimentError(f"{name} has no smoothing that could hit a number of labels.")
 
     def _check_data(self) -> None:
         for name in ("data", "budgets"):
@@ -172,7 +249,14 @@ def tables(algorithms: Any) -> dict[str, dict[str, Any]]:
 
 
 def specification(values: Mapping[str, Any]) -> Specification:
-    """A specification out of what JSON or TOML gives."""
+    """Return the specification that JSON or TOML gives, or refuse it."""
+    spec = stored(values)
+    spec.check_size()
+    return spec
+
+
+def stored(values: Mapping[str, Any]) -> Specification:
+    """Return a specification whatever its size: that of a result can be shown even where a limit is new."""
     known = {each.name for each in fields(Specification)}
     for key in values:
         if key not in known:
@@ -182,12 +266,15 @@ def specification(values: Mapping[str, Any]) -> Specification:
 
 
 def contents(path: Path | str) -> dict[str, Any]:
-    """What a specification in a JSON or TOML file says."""
+    """Return what a JSON or TOML file says: a specification, or a result that holds one."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        return json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-    except ValueError as error:
+        values = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None
+    if "results" in values and isinstance(values.get("specification"), dict):
+        values = values["specification"]
+    return {key: value for key, value in values.items() if key != "versions"}
 
 
 # ---- Settings
@@ -200,27 +287,44 @@ def chosen(name: str, values: Values = ()) -> Strategy:
     return strategy(None, learner.strip(), rule.strip(), values) if plus else strategy(name, values=values)
 
 
-def powers(value: Any) -> list[Any]:
+def powers(value: Any, key: str) -> list[Any]:
     """The values that one of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
     if match:
+        first, last = int(match[2]), int(match[3])
+        check_count(key, last - first + 1)
         try:
-            return [float(match[1]) ** k for k in range(int(match[2]), int(match[3]) + 1)]
+            return [float(match[1]) ** k for k in range(first, last + 1)]
         except ArithmeticError:
             raise ExperimentError(f"powers must be within the numbers of a computer. Got {value}.") from None
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    check_count(key, len(values))
+    return values
+
+
+def check_count(key: str, count: int) -> None:
+    """Refuse more values of a key than a comparison may have."""
+    if count > MOST_VALUES:
+        raise ExperimentError(f"{key} must have at most {MOST_VALUES:,} values. Got {count:,}.")
 
 
 def typed(text: str, key: str) -> str | list[float | str]:
     """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
     if "^" in text:
         return text
+    check_count(key, text.count(",") + 1)
     try:
         return [part.strip() if part.strip() in ESTIMATES else float(part) for part in text.split(",")]
     except ValueError:
         raise ExperimentError(
             f"{key} must be a number, several (1, 10), or powers such as {TENS}. Got {text}."
         ) from None
+
+
+def typed_hits(text: str, key: str) -> float | str | list[float | str]:
+    """The labels to hit as somebody types them: as `typed`, and one number alone as it is."""
+    values = typed(text, key)
+    return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
 def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
@@ -231,7 +335,7 @@ def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
         values = {key: spec.grid for key, spec in declared(strategy.learner, strategy.rule).items() if spec.grid}
     if "rho" in values and strategy.rho is not None:
         raise ExperimentError(f"rho of {name} is fixed at {strategy.rho:g}. Got {values['rho']}.")
-    return {key: _checked(name, key, powers(value)) for key, value in values.items()}
+    return {key: _checked(name, key, powers(value, f"{key} of {name}")) for key, value in values.items()}
 
 
 def _checked(name: str, key: str, values: list[Any]) -> list[float | str]:
@@ -259,13 +363,28 @@ def settings(grid: Grid) -> list[Setting]:
     return [dict(zip(grid, values)) for values in product(*grid.values())]
 
 
+def sizes(grid: Grid) -> tuple[int, int]:
+    """How many settings a grid has, and how many a search one parameter at a time would try."""
+    counts = [len(values) for values in grid.values()]
+    return prod(counts), 2 * sum(counts)
+
+
+def searched(grid: Grid) -> bool:
+    """Whether a grid is too large to be tried as a whole."""
+    full, one_by_one = sizes(grid)
+    return full > max(MOST_SETTINGS, one_by_one)
+
+
+@cache
 def smoothing(name: str) -> dict[str, Parameter]:
     """The parameters of an algorithm's rule by key that decide how much it asks: the larger, the more."""
     strategy = chosen(name)
-    scales = {key: spec for key, spec in declared(strategy.learner, strategy.rule).items() if spec.smoothing}
-    if not scales:
-        raise ExperimentError(f"{name} has no smoothing that could hit a number of labels.")
-    return scales
+    return {key: spec for key, spec in declared(strategy.learner, strategy.rule).items() if spec.smoothing}
+
+
+def asks_everything(name: str) -> bool:
+    """Whether an algorithm is fully supervised: without a budget it asks for every label."""
+    return getattr(QUERY_RULES[chosen(name).rule], "exhaustive", False)
 
 
 def outlined(setting: Setting) -> str:

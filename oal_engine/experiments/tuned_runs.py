@@ -6,10 +6,11 @@ a pure function of its job, which names rows on disk and holds numbers: any exec
 
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from math import inf, prod
+from math import inf
+from time import thread_time_ns
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -24,15 +25,29 @@ from ..kernel.parameters import Parameter
 from ..kernel.query_rules import spreads
 from ..kernel.rows import Rows
 from .replays import certain
-from .specifications import ESTIMATES, FREE, Grid, Setting, Specification, chosen, outlined, settings, smoothing
+from .specifications import (
+    ESTIMATES,
+    FOLDS,
+    FREE,
+    STEPS,
+    Grid,
+    Hit,
+    Limit,
+    Setting,
+    Specification,
+    asks_everything,
+    chosen,
+    outlined,
+    searched,
+    settings,
+    smoothing,
+)
 
 T = TypeVar("T")
 Part: TypeAlias = tuple[str, int]  # what is streamed, and a seed
 Trial: TypeAlias = list[Any]  # a setting and its criterion
 
-FOLDS = 5
-MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
-STEPS = 12  # of the bisection that scales it
+TIMES = 10  # marks of a curve of seconds
 FEWEST = 4  # settings of a pass: fewer are as fast one by one
 
 
@@ -63,7 +78,8 @@ class Job(NamedTuple):
     part: what is streamed, and a seed of its order and of the draws: ("all", seed), ("tune", seed) or ("test", seed) of
     a 2:1 split, ("fold", seed) for all folds but one, ("held", seed) for the same stream, counted over that one after.
     points: marks of the curves, at even distances over the labels and as many over the stream; 1: the end alone; 0: the
-    worst counts that the answers allow, where there is a floor, in place of the true ones.
+    worst counts that the answers allow, where there is a floor, in place of the true ones; -n: not counts, but the
+    nanoseconds of processor time up to each of n marks over the stream.
     """
 
     learner: str
@@ -160,7 +176,7 @@ def _fresh(table: Rows, classes: int, prior: Mapping[int, float], job: Job) -> t
 
 def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, float], job: Job) -> np.ndarray:
     visits, seed = order(y.size, job.part), job.part[1]
-    points = min(job.points, visits.size)
+    points = min(abs(job.points), visits.size)
     marks = np.linspace(0, visits.size, points + 1).astype(np.int64)[1:]
     fresh = partial(_fresh, table, classes, prior, job)
 
@@ -173,6 +189,14 @@ def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, floa
             plan=plan(),
         )  # fmt: skip
 
+    if job.points < 0:
+        replay(*fresh(), marks=[0])  # compiles, which is not timed
+        times = []
+        for mark in marks:
+            parts, start = fresh(), thread_time_ns()  # of this thread alone: others run on the same processors
+            replay(*parts, marks=[mark])
+            times.append(thread_time_ns() - start)
+        return np.maximum.accumulate(times)
     if points == 0:
         promised = cast(spending.Plan, plan()).promised
 
@@ -202,10 +226,13 @@ Replays: TypeAlias = Generator[list[Job], list[np.ndarray], T]  # asks for jobs,
 def evaluate(
     spec: Specification, classes: tuple[str, ...], setting: Setting, counts: np.ndarray, evaluation: str
 ) -> dict[str, np.ndarray]:
-    """The metrics of tables of counts, under the weights of a setting where it has any."""
-    if classes:
-        return metrics.evaluate_classes(counts, evaluation)
-    return metrics.evaluate(counts, evaluation, weights_of(spec, setting))
+    """The metrics of tables of counts, under the weights of a setting where it has any, and the share asked."""
+    measured = (
+        metrics.evaluate_classes(counts, evaluation)
+        if classes
+        else metrics.evaluate(counts, evaluation, weights_of(spec, setting))
+    )
+    return measured | {"query_ratio": asked_of(counts) / np.maximum(1, counts.sum((-3, -2, -1)))}
 
 
 def weights_of(spec: Specification, setting: Setting) -> metrics.Weights:
@@ -226,7 +253,8 @@ class Result:
     as (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts). label_marks:
     so many of the marks, the first, are over the labels, the others over the stream (0: a version before kept none).
     floor_jobs, worst: where there is a floor, their keys, and the worst counts that the answers allow: (runs,
-    evaluations, (tp, fp, tn, fn)).
+    evaluations, (tp, fp, tn, fn)). hit: which of several shares or numbers of labels its rule is scaled to. time_jobs,
+    nanoseconds: where times are measured, their keys, and the time up to marks over the stream: (runs, marks).
     """
 
     data: str
@@ -240,11 +268,24 @@ class Result:
     label_marks: int = 0
     floor_jobs: list[str] = field(default_factory=list)
     worst: np.ndarray | None = field(default=None, compare=False, repr=False)
+    hit: float | None = None
+    time_jobs: list[str] = field(default_factory=list)
+    nanoseconds: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def limit(self) -> Limit:
+        """The budget, or which of several hits."""
+        return self.budget if self.hit is None else Hit(self.hit)
 
     @property
     def name(self) -> str:
-        """The algorithm, with the setting where there is one."""
-        return f"{self.algorithm} {outlined(self.setting)}".strip()
+        """The algorithm, with the setting where there is one, except for what `hit` decides."""
+        return self.named(without=smoothing(self.algorithm) if self.hit is not None else ())
+
+    def named(self, without: Container[str]) -> str:
+        """The algorithm with its setting, except for some keys."""
+        setting = {key: value for key, value in self.setting.items() if key not in without}
+        return f"{self.algorithm} {outlined(setting)}".strip()
 
     @property
     def asked(self) -> np.ndarray:
@@ -256,7 +297,8 @@ class Result:
 class TunedRun:
     """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Result.
 
-    grid: the values of each parameter that are tried; a single one where nothing is tuned.
+    grid: the values of each parameter that are tried; a single one where nothing is tuned. hit: the share or number of
+    labels that the query rule is scaled to, if any.
     """
 
     spec: Specification
@@ -264,18 +306,7 @@ class TunedRun:
     algorithm: str
     budget: int | None
     grid: Grid
-
-    @cached_property
-    def sizes(self) -> tuple[int, int]:
-        """How many settings the grid has, and how many a search one parameter at a time would try."""
-        sizes = [len(values) for values in self.grid.values()]
-        return prod(sizes), 2 * sum(sizes)
-
-    @property
-    def searched(self) -> bool:
-        """Whether the grid is too large to be tried as a whole."""
-        full, one_by_one = self.sizes
-        return full > max(MOST_SETTINGS, one_by_one)
+    hit: float | None = None
 
     @property
     def shown(self) -> list[Part]:
@@ -290,14 +321,6 @@ class TunedRun:
         if self.spec.tune == "2:1":
             return [("tune", k) for k in range(self.spec.trials)]
         return [("held", k) for k in range(FOLDS)] if self.spec.tune == "cv" else self.shown
-
-    def work(self) -> int:
-        """About how many replays there are in all."""
-        full, one_by_one = self.sizes
-        tried = 0 if self.spec.tune == "none" else one_by_one if self.searched else full
-        scaled = max(1, tried) * STEPS if self.spec.hit else 0
-        floors = self.spec.floor > 0 and not self.spec.held_out
-        return (tried + scaled) * len(self.tried) + (1 + floors) * len(self.shown)
 
     @cached_property
     def together(self) -> bool:
@@ -340,9 +363,14 @@ class TunedRun:
         if self.spec.floor and not self.spec.held_out:
             [worst] = yield from self._over([best], self.shown, 0)
             floor_jobs = self._keys(best, 0)
+        time_jobs, nanoseconds = list[str](), None
+        if self.spec.times:
+            [nanoseconds] = yield from self._over([best], self.shown, -TIMES)
+            time_jobs = self._keys(best, -TIMES)
         return Result(
             self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials,
             self._keys(best, self.spec.points), counts, counts.shape[1] // 2, floor_jobs, worst,
+            self.hit if len(self.spec.hits) > 1 else None, time_jobs, nanoseconds,
         )  # fmt: skip
 
     def _keys(self, setting: Setting, points: int) -> list[str]:
@@ -357,7 +385,7 @@ class TunedRun:
 
     def _tuned(self, trials: list[Trial]) -> Replays[Setting]:
         """The best choice of the grid; all that are tried are noted in trials."""
-        if not self.searched:
+        if not searched(self.grid):
             return (yield from self._best(settings(self.grid), trials))
         best = {key: values[len(values) // 2] for key, values in self.grid.items()}
         for key, values in [*self.grid.items()] * 2:
@@ -379,8 +407,8 @@ class TunedRun:
 
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
         """The choices with the smoothing of the query rule scaled so that `hit` labels (or their share) are asked."""
-        hit = self.spec.hit
-        if hit is None:
+        hit = self.hit
+        if hit is None or asks_everything(self.algorithm):
             return choices
         scales, parts = smoothing(self.algorithm), [("fold" if kind == "held" else kind, k) for kind, k in self.tried]
         start = [{key: chosen(self.algorithm, choice).parameters[key] for key in scales} for choice in choices]

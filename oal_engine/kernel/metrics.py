@@ -134,4 +134,4 @@ def spread(runs: Sequence[Any]) -> Any:
 
 def more_is_better(metric: str) -> bool:
     """Whether a larger value of a metric is a better one."""
-    return metric != "cost"
+    return metric not in ("cost", "query_ratio", "seconds")

@@ -19,4 +19,6 @@ MEANINGS = {
     "Accuracy": "The share of items that passed as what they are.",
     "Macro F1": "F1 of each class, averaged over the classes.",
     "Balanced accuracy": "The share of each class that was recognized, averaged over the classes.",
+    "Query ratio": "The share of the items whose label was asked: less is better.",
+    "Time (s)": "Processor time that a run has taken up to each item: less is better.",
 }

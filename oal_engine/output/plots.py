@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 TITLES = {
     "sum": "Weighted sum", "f1": "F1", "cost": "Cost", "sensitivity": "Sensitivity", "specificity": "Specificity",
     "precision": "Precision", "accuracy": "Accuracy", "macro_f1": "Macro F1", "macro_recall": "Balanced accuracy",
+    "query_ratio": "Query ratio", "seconds": "Time (s)",
 }  # fmt: skip
-METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:]}  # by whether there are K classes
+METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:9]}  # by whether there are K classes
+EFFORTS = ("query_ratio", "seconds")  # what a run takes, under either evaluation
 NAMES = {"push": "push", "push_query": "push-and-query"}
 ON_PAGE = (4.8, 3.0)  # inches of a figure on a page: its words are read on a telephone too
 # Okabe and Ito's colours with a dash and a mark of their own: each line is known without its colour too.
@@ -34,8 +36,8 @@ LOOK: dict[Any, Any] = {
 
 
 def number(metric: str, value: float) -> str:
-    """A value of a metric in digits that mean something: a cost counts items, all else are fractions."""
-    return f"{value:,.1f}" if metric == "cost" else f"{value:.3f}"
+    """A value of a metric in digits that mean something: a cost counts items, all else are fractions or seconds."""
+    return f"{value:,.1f}" if metric == "cost" else f"{value:.3g}" if metric == "seconds" else f"{value:.3f}"
 
 
 def drawn(

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from .. import __version__
-from ..datasets import Dataset
+from ..datasets import Dataset, demo
 from ..datasets.prior import Prior
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, name_of
@@ -208,8 +208,11 @@ def _prior(known: object, features: int) -> Prior:
 
 
 def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
-    """The data set here, among some (None: all), that is the one of a published session."""
+    """The data set here, among some (None: all), that is the one of a published session; a demo is imported."""
     items, known = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
+    demos = {each.name: which for which, each in demo.DEMOS.items()}
+    if wanted["name"] in demos and not store.has_dataset(wanted["name"]):
+        known.append(store.dataset(demo.dataset(store, demos[wanted["name"]])))
     problem = "it is not here"
     for row in known:
         if row["name"] == wanted["name"]:
@@ -236,13 +239,13 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     """
     head, history = read(file)
     settings, items = head["settings"], head["dataset"]["items"]
-    dataset = _match(store, head["dataset"], among)
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     _check_questions(history, items, allowed)
     _check_labels(history, allowed)
     _check_shared(history, allowed)
     try:
         with store.transaction():
+            dataset = _match(store, head["dataset"], among)
             if any(store.event(label["event"]) for label in history.labels[:1]):
                 raise JsonLinesError("this session is here already; where it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)

@@ -15,7 +15,7 @@ from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
 from oal_engine.datasets import prior
 from oal_engine.experiments import replays, specifications, tuned_runs
-from oal_engine.experiments.specifications import Specification, specification
+from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.store import Store
@@ -283,6 +283,52 @@ def test_a_sweep_of_budgets(store):
     assert [[5] * 3, [20] * 3, [90] * 3] == [line.asked.tolist() for line in comparison.lines]
 
 
+def test_several_hits_are_an_axis(store):
+    """Each has its own lines, whose runs ask about as many labels; what is supervised asks all of them in each."""
+    algorithms = {"PAA-I": {"C": [0.1, 1]}, "PA-I": {}}
+    comparison = experiments.compare(spec(algorithms=algorithms, hit=[0.2, 0.5, 60]), store, "hits")
+    assert [("a", Hit(share)) for share in (0.2, 0.5, 60)] == list(comparison.blocks())
+    for (_, hit), lines in comparison.blocks().items():
+        assert ["PAA-I C=0.1", "PAA-I C=1", "PA-I"] == [*lines]
+        for name, line in lines.items():
+            wanted = 90 if name == "PA-I" else hit.labels * 90 if hit.labels <= 1 else hit.labels
+            assert abs(line.asked.mean() - wanted) < 4
+    again = experiments.load(store, "hits")
+    assert again.blocks() == comparison.blocks()
+    assert again.as_json() == comparison.as_json()
+    assert [0.2, 0.5, 60] == [test["hit"] for test in again.as_json()["tests"]]
+    assert 3 == again.ranks()["blocks"]
+
+
+def test_one_hit_is_as_before(store):
+    """A single share of labels is no axis: block, names and JSON are those of earlier versions."""
+    comparison = experiments.compare(spec(hit=0.2), store)
+    assert [("a", None)] == list(comparison.blocks())
+    output = comparison.as_json()
+    assert 0.2 == output["specification"]["hit"]
+    assert not {"hit"} & (output["results"][0].keys() | output["tests"][0].keys())
+
+
+def test_what_several_runs_ask_for_is_run_once(store, counted):
+    """Replays that are the same whatever the hit, as of what is supervised, are not repeated for each."""
+    experiments.compare(spec(algorithms={"PA-I": {}}, hit=[0.1, 0.2, 0.5]), store)
+    assert 3 == len(counted)
+
+
+def test_the_time_along_the_stream_is_kept_and_is_no_part_of_the_json(store):
+    """With times each run has processor seconds that grow over its marks, and the same JSON as one without."""
+    without = experiments.compare(spec(), store, "without").as_json()
+    comparison = experiments.compare(spec(times=True), store, "timed")
+    seconds = comparison.seconds(comparison.lines[0])
+    assert (3, 10) == seconds.shape
+    assert (np.diff(seconds, axis=1) >= 0).all()
+    assert (seconds > 0).all()
+    assert seconds.tolist() == experiments.load(store, "timed").seconds(comparison.lines[0]).tolist()
+    items, _, mean, _ = comparison.curve(comparison.lines[0], "seconds", "push")
+    assert (10, 90) == (mean.size, items[-1])
+    assert without["results"] == comparison.as_json()["results"]
+
+
 def test_tests_and_ranks_are_over_the_lines(store):
     """Each block has one best name; ranks are over data sets and budgets, and the lowest cost ranks first."""
     comparison = experiments.compare(specification(SEVERAL | {"permutations": 4}), store)
@@ -406,6 +452,52 @@ def test_compare_and_results(command, store):
     assert "delta_plus=0.1" in command("results", "mine", "--trials")[1]
     assert (0, "", "") == command("results", "mine", "--remove")
     assert "comparison mine does not exist." in command("results", "mine")[2]
+
+
+def test_every_key_is_an_option(command):
+    """Each key of a specification is an option of compare, and its value comes into the specification."""
+    values = {"seed": 3, "permutations": 2, "points": 4, "theta": 0.1, "floor": 0.25, "hit": 0.5, "c_p": 0.6}
+    options = [text for key, value in values.items() for text in (f"--{key.replace('_', '-')}", value)]
+    code, out, err = command("compare", "a", "--algorithms", "PAA-I", "--budget", 9, *options, "--times", "--json")
+    assert (0, "") == (code, err)
+    shown = json.loads(out)["specification"]
+    assert values | {"times": True} == {key: shown[key] for key in [*values, "times"]}
+    taken = {option for each in cli.command("compare").params for option in each.opts}
+    named = {"data": "sources", "budgets": "--budget"}
+    assert not {named.get(each.name, f"--{each.name.replace('_', '-')}") for each in fields(Specification)} - taken
+
+
+def test_the_downloads_of_a_result_are_specifications(command, store, tmp_path):
+    """Specification and JSON of a result run the same comparison again."""
+    comparison = experiments.compare(spec(), store, "first")
+    everything = comparison.as_json()
+    for number, content in enumerate((everything, comparison.spec.values | {"versions": comparison.versions})):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        code, out, err = command("compare", "--spec", "a.json", "--save", f"again {number}", "--json")
+        assert (0, "") == (code, err)
+        assert json.loads(json.dumps(everything)) == json.loads(out)
+
+
+def test_results_are_written_as_files(command, store, tmp_path):
+    """The suffix says what is written; a figure takes data, metric and axis, and what it does not have is refused."""
+    experiments.compare(spec(algorithms={"PAA-I": {}, "PA-I": {}}, hit=[0.2, 0.5], times=True), store, "hits")
+    for name in ("a.svg", "a.png", "a.html", "a.json", "a.csv", "a.tex", "a.parquet"):
+        assert (0, "", "") == command("results", "hits", "--out", name)
+        assert (tmp_path / name).stat().st_size
+    assert "share of labels asked" in (tmp_path / "a.svg").read_text()
+    figure = ("results", "hits", "--data", "a", "--metric")
+    assert (0, "", "") == command(*figure, "query_ratio", "--over", "rounds", "--hit", 0.5, "--out", "b.svg")
+    assert "a, 50 % of labels asked" in (tmp_path / "b.svg").read_text()
+    assert (0, "", "") == command(*figure, "seconds", "--over", "rounds", "--out", "c.svg")
+    assert "Time (s)" in (tmp_path / "c.svg").read_text()
+    for options, message in (
+        (("sum", "--over", "budget", "--out", "d.svg"), "--over must be one of share, labels, rounds. Got budget."),
+        (("auc", "--out", "d.svg"), "specificity, precision, query_ratio, seconds. Got auc."),
+        (("sum", "--hit", 0.3, "--out", "d.svg"), "20 % of labels asked, 50 % of labels asked. Got 30 %"),
+        (("sum", "--out", "d.gif"), "the suffix of --out must be one of csv, parquet, tex, png,"),
+        (("sum",), "--data, --budget, --hit, --metric, --evaluation and --over are for --out FILE."),
+    ):  # fmt: skip
+        assert message in command(*figure, *options)[2]
 
 
 def test_compare_with_a_file(command, tmp_path):
@@ -555,7 +647,7 @@ def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
         with pytest.raises(SystemExit) as end:
             cli.main()
         assert not end.value.code
-    assert ["2:1", "none", "2:1", "2:1"] == [spec.tune for spec in specs]
+    assert ["2:1", "none", "2:1", "2:1", "cv", "cv", "2:1", "none", "none"] == [spec.tune for spec in specs]
     assert [{"C": "10^-2..10^2"}, (300,)] == [specs[2].algorithms["PAA-I"], specs[2].budgets]
 
 

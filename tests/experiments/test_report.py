@@ -43,9 +43,10 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
     floors = (["floor"], rng.integers(1, 9, (permutations, 2, 4))) if spec.floor else ()
     lines = [
         Result(each, algorithm, budget, classes, setting, [[setting, 0.5]] if spec.tune != "none" else [], ["job"],
-             counts(rng, permutations, 9, len(classes), 8 - k), 0, *floors)
+             counts(rng, permutations, 9, len(classes), 8 - k), 0, *floors, hit=hit)
         for each in data
         for budget in budgets
+        for hit in spec.hits
         for k, algorithm in enumerate(algorithms)
         for setting in experiments.settings(experiments.grid(algorithm, algorithms[algorithm], "none"))
     ]  # fmt: skip
@@ -64,6 +65,7 @@ COMPARISONS = {
     },
     "a sweep of one": {"algorithms": {"OAAL": {"delta_plus": "10^-1..10^1"}}, "data": (EVIL,), "budgets": (5,)},
     "tuned": {"tune": "2:1", "criterion": "cost", "data": ("one",)},
+    "hits": {"data": ("one",), "budgets": (None,), "hit": (0.2, 0.5), "algorithms": {"PAA-I": {}, "PA-I": {}}},
 }
 
 
@@ -137,8 +139,10 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert all(line.algorithm in page.text and line.data in page.text for line in comparison.lines)
     assert comparison.name in page.text
     metrics = METRICS[bool(comparison.lines[0].classes)]
-    swept = len([*figures.sweeps(comparison, figures.view(comparison))])
-    wanted = len(comparison.blocks()) * (len(metrics) + 1 + swept)
+    swept = 2 * len([*figures.sweeps(comparison, figures.view(comparison))])  # by the criterion and the query ratio
+    over = len(metrics) * len(comparison.spec.data) * bool(figures.AMOUNTS.keys() & figures.axes(comparison))
+    curves = 2 if len(comparison.spec.hits) > 1 else len(metrics) + 1
+    wanted = over + len(comparison.blocks()) * (curves + swept)
     ranked = comparison.ranks()["critical_difference"] is not None
     drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert wanted + ranked == len(drawn)
@@ -155,6 +159,75 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
     words = " ".join(ElementTree.fromstring(svg).itertext())
     assert comparison.lines[0].data in words or "$y$" in words
     assert svg == report.svg(comparison)
+
+
+def test_hits_are_drawn_over_the_share_of_labels_asked():
+    """A curve has the values of the tables at the shares that were asked, in their order, and its band."""
+    comparison = made(**COMPARISONS["hits"])
+    view = figures.view(comparison)
+    assert ("share", ("PAA-I", "PA-I")) == (view.axis, view.names)
+    for name, x, mean, low, high, _ in figures.curves(comparison, view):
+        lines = [block[name] for block in comparison.blocks().values()]
+        points = sorted(
+            (comparison.values(line, "query_ratio").mean(), comparison.values(line).mean()) for line in lines
+        )
+        assert points == [*zip(x, mean)]
+        assert ((low <= mean) & (mean <= high)).all()
+    assert "share of labels asked" in report.svg(comparison).decode()
+
+
+def test_budgets_are_an_axis():
+    """Over budgets each algorithm has a point at each, and no limit is at the number of items."""
+    comparison = made(budgets=(5, 20, None), data=("one",))
+    view = figures.view(comparison, axis="budget", metric="cost")
+    for name, x, mean, *_ in figures.curves(comparison, view):
+        lines = [block[name] for block in comparison.blocks().values()]
+        assert [5, 20, 270] == [*x]
+        assert [comparison.values(line, "cost").mean() for line in lines] == [*mean]
+    assert "labels" == figures.view(comparison).axis
+    assert ["labels", "rounds", "budget", "share"] == [*figures.axes(comparison)]
+
+
+def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
+    """Settings that differ in the smoothing of their rule alone are one curve; others are a curve of their own."""
+    comparison = made(
+        algorithms={"PAA-I": {"delta": [0.1, 1, 10], "C": [1, 2]}, "PEA": {"delta": [0.1, 1]}},
+        data=("one",),
+        budgets=(5,),
+    )
+    view = figures.view(comparison, axis="share")
+    sizes = {name: x.size for name, x, *_ in figures.curves(comparison, view)}
+    assert {"PAA-I C=1": 3, "PAA-I C=2": 3, "PEA": 2} == sizes
+    assert "share" not in figures.axes(made(budgets=(5,)))
+    assert "share" not in figures.axes(made(held_out=True))
+
+
+def test_a_supervised_algorithm_is_a_level_line():
+    """What asks everything at each share is drawn from the least share to the whole."""
+    comparison = made(**COMPARISONS["hits"])
+    for line in comparison.lines:
+        if line.algorithm == "PA-I":
+            asked = line.counts.sum(-1)
+            line.counts[..., 0], line.counts[..., 1] = 0, asked
+    view = figures.view(comparison)
+    drawn = {name: x for name, x, *_ in figures.curves(comparison, view)}
+    assert [drawn["PAA-I"].min(), 1] == [*drawn["PA-I"]]
+
+
+def test_the_query_ratio_is_a_metric_of_sweeps():
+    """A heat map has the mean share of labels that each setting asked."""
+    comparison = made(**COMPARISONS["a sweep"])
+    (sweep,) = figures.sweeps(comparison, figures.view(comparison, metric="query_ratio"))
+    for line in comparison.lines:
+        place = tuple(values.index(line.setting[key]) for key, values in sweep.values.items())
+        assert (line.asked / line.counts[:, -1].sum((1, 2, 3))).mean() == pytest.approx(sweep.mean[place])
+    assert sweep.mean.min() == sweep.mean[sweep.best("query_ratio")]
+
+
+def test_a_wide_axis_has_few_ticks_within_it():
+    """Ticks are 1, 2 and 5 times powers of ten, or the powers alone over many of these."""
+    assert [0.01, 0.02, 0.05, 0.1, 0.2] == pytest.approx(figures.ticks(np.array([0.01, 0.3])))
+    assert [0.001, 0.01, 0.1, 1] == pytest.approx(figures.ticks(np.array([0.0005, 0.0010, 1])))
 
 
 def test_the_best_is_marked_and_so_is_what_is_level_with_it():

@@ -1,6 +1,8 @@
 """Specifications: omitted settings take the usual values, and every error is one sentence."""
 
+import re
 import tomllib
+import tracemalloc
 
 import pytest
 
@@ -115,8 +117,60 @@ WRONG = [
     ({"hit": 0}, "hit must be a share of the labels, or their number. Got 0."),
     ({"hit": float("nan")}, "hit must be a share of the labels, or their number. Got nan."),
     ({"hit": "half"}, "hit must be a share of the labels, or their number. Got half."),
-    ({"hit": 0.1, "algorithms": {"PA-I": {}}}, "PA-I has no smoothing that could hit a number of labels."),
+    ({"hit": []}, "hits of a comparison must differ. Got none."),
+    ({"hit": [0.1, 0.1]}, "hits of a comparison must differ. Got 0.1, 0.1."),
+    ({"hit": [0.1, "x"]}, "hit must be a share of the labels, or their number. Got x."),
+    ({"hit": [0.1, 0.2], "budgets": [5, 9]}, "several hits need one budget, or none. Got 5, 9."),
+    ({"hit": 0.1, "algorithms": {"perceptron + positive": {}}},
+     "perceptron + positive has no smoothing that could hit a number of labels."),
+    ({"times": "yes"}, "times of a comparison must be one of True, False. Got yes."),
 ]  # fmt: skip
+
+
+TENS_OF_TENS = {"PAA-I": {"C": "1.01^-499..1.01^500", "delta": "1.01^-499..1.01^500"}}
+BOMBS = [
+    ({"algorithms": {"PAA-I": {"C": "1.0001^-999..1.0001^999"}}},
+     "C of PAA-I must have at most 1,000 values. Got 1,999."),
+    ({"algorithms": {"PAA-I": {"C": [1] * 1001}}}, "C of PAA-I must have at most 1,000 values. Got 1,001."),
+    ({"hit": "1.0001^-999..1.0001^0"}, None),
+    ({"hit": "1.0001^-999..1.0001^1"}, "hit must have at most 1,000 values. Got 1,001."),
+    ({"algorithms": TENS_OF_TENS}, "must have at most 10,000 lines (data sets x budgets x hits x settings). Got 1,0"),
+    ({"algorithms": TENS_OF_TENS, "tune": "cv"}, None),
+    ({"algorithms": {"OAAL": {}}, "tune": "cv", "budgets": [*range(1, 10_002)]}, "must have at most 10,000 lines"),
+    ({"permutations": 2**63 - 1}, "a comparison must have at most 10,000,000 replays (lines x permutations"),
+    ({"tune": "2:1", "trials": 2**63 - 1}, "a comparison must have at most 10,000,000 replays (lines x permutations"),
+    ({"points": 2**63 - 1}, "a comparison must have at most 5,000,000 marks (lines x permutations x points). Got 27"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), BOMBS)
+def test_a_specification_is_counted_before_it_is_enumerated(changes, message):
+    """What is too large is refused with the limit and the count, within a memory that its settings would not fit."""
+    tracemalloc.start()
+    try:
+        if message is None:
+            assert spec(**changes).replays
+        else:
+            with pytest.raises(experiments.ExperimentError, match=re.escape(message)):
+                spec(**changes)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_count_of_replays_is_that_of_the_runs(store):
+    """The replays that are counted for the limit are those that the runs take, whatever is tuned or swept."""
+    for changes in ({"algorithms": {"PAA-I": {"C": [1, 2]}, "OAAL": {}}}, {"tune": "2:1"}, {"hit": [0.1, 0.2]}):
+        wanted = spec(data=["a", "b"], **changes)
+        runs = experiments.planned_runs(wanted, experiments.sources(wanted, store))
+        assert wanted.replays == sum(wanted.work(run.grid) for run in runs)
+
+
+def test_what_is_too_large_to_run_can_still_be_read():
+    """A result that was stored before there was a limit is opened; to run it is refused."""
+    large = specifications.stored({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 10**9})
+    with pytest.raises(experiments.ExperimentError, match="at most 10,000,000 replays"):
+        experiments.run(large, None)
 
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
@@ -130,7 +184,7 @@ def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message
     assert [] == store.comparisons()
 
 
-@pytest.mark.parametrize("text", ["{", "data = ", '{"data": [}', "[1]"])
+@pytest.mark.parametrize("text", ["{", "data = ", '{"data": [}', "[1]", '{"a":' * 10**5, "a = " + "[" * 10**5])
 def test_a_file_that_is_no_specification(tmp_path, text):
     """A file that is neither JSON nor TOML is refused by its name."""
     (tmp_path / "x.toml").write_text(text)

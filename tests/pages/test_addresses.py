@@ -60,6 +60,13 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
         ({"view": "race", "labels": "0"}, "Labels per lane in the address must be a number from 1 to 1,000. Got 0."),
         ({"view": "race", "seed": "-1"}, "Seed in the address must be a number from 0 to 2,147,483,648. Got -1."),
         ({"view": "race", "seed": "many"}, "Got many."),
+        ({"view": "race", "seed": "-inf"}, "Got -inf."),
+        (
+            {"view": "race", "labels": "1e309"},
+            "Labels per lane in the address must be a number from 1 to 1,000. Got 1e309.",
+        ),
+        ({"view": "race", "labels": "9" * 5000}, f"Got {'9' * 80}."),
+        ({"view": "race", "Q_A-delta_plus": "1e309"}, "delta_plus of Q_A in the address must be a number. Got 1e309."),
         ({"view": "race", "strategies": ["PAA-I", "x"]}, "Strategies in the address must be one of"),
         (
             {"view": "race", "strategies": ["PAA-I", "OAAL", "Q_A", "Q_S", "Q_R"]},
@@ -81,6 +88,7 @@ def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, se
     assert sentence in words(at)
     assert [] == [key for key, value in address.items() if key not in ("comparison", "view") and
                   at.query_params.get(key) == value]  # fmt: skip
+    assert not at.run().exception
     if address.get("view") == "race" and "strategies" not in address:
         assert [*race.TUNED] == at.multiselect(key="strategies").value
 

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import re
 from contextlib import suppress
 
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oal_engine import datasets
+from oal_engine.datasets import demo
 from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import bundle
 from oal_engine.sessions.bundle import adopt
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.sessions import begin, database, erase, labelled, say, stream_of, text_of, truth
 
@@ -43,6 +46,26 @@ def empty(there):
 def text(here):
     """A published session with wrong answers, skips and an undo."""
     return text_of(here, labelled(here, budget=60, positive_name="Is **so**")[0].id)
+
+
+def demo_session(folder, labels=5):
+    """A published session over the demo's tweets with a few answers."""
+    store = Store(folder / "first.db")
+    session = Session(store, create(store, demo.dataset(store, "tweets"), **demo.DEMOS["tweets"].session))
+    for k in range(labels):
+        session.answer(f"answer {k}", session.place.asked.id, int(session.y[session.place.asked.item]))
+    return text_of(store, session.id)
+
+
+def test_a_session_over_a_demo_is_adopted_by_a_fresh_database(tmp_path):
+    """The demo is imported by itself, and the session verifies; a file that is refused leaves no data set."""
+    text = demo_session(tmp_path)
+    store = Store(tmp_path / "fresh.db")
+    with pytest.raises(JsonLinesError, match=r"same rows but other labels|other rows"):
+        adopt(store, io.StringIO(re.sub(r'"rows": "\w+"', f'"rows": "{"0" * 64}"', text, count=1)))
+    assert [] == store.datasets()
+    assert verify(store, adopt(store, io.StringIO(text), among=())).verified
+    assert [demo.DEMOS["tweets"].name] == [row["name"] for row in store.datasets()]
 
 
 @pytest.mark.parametrize(
