@@ -224,8 +224,10 @@ class Database:
             try:
                 with self.transaction():
                     migrations.apply(self.db)
-            except (ValueError, TypeError, LookupError, AttributeError) as error:  # a step met what no version stored
-                raise StorageError(f"{self.path} is damaged: {pending[0]} cannot be applied to it. {error!r}.") from None
+            except StoreError:
+                raise
+            except (ValueError, TypeError, LookupError, AttributeError) as error:  # a value that no version stored
+                raise StorageError(f"{self.path} is damaged: {pending[0]} cannot be applied: {error!r}.") from None
 
     def copy_to(self, path: Path | str) -> None:
         """Copy the database as it is now to a new file, while others read and write."""
