@@ -430,6 +430,197 @@ def test_a_server_keeps_backups_unless_they_are_switched_off(tmp_path, monkeypat
     assert (0 if switch else 1) == len(Store(path).backups)
 
 
+# A clock that is wrong, and rows that are damaged
+
+
+@pytest.mark.parametrize("jumps", [(0, 24 * 3650, 1, 2), (5, -24 * 3650, 6), (0, 0, 0), (24 * 40, 3, 24 * 80, 4)])
+def test_backups_go_on_whatever_the_clock_shows(tmp_path, jumps):
+    """After each answer there is a new backup, and the newest is the one that has all answers, though the clock jumps
+    by years; a damaged database names it."""
+    path = tmp_path / "studio.db"
+    store, opened = labelled(path)
+    for number, hours in enumerate(jumps, 1):
+        opened.answer(f"answer {number}", opened.place.asked.id, 1)
+        moment = at(hours) + timedelta(seconds=number)
+        changed_at(path, moment)
+        kept = backups.keep(path, at(hours))
+        assert kept == store.backups[-1]
+        with backups.opened(kept) as copy:
+            assert store.sessions()[0]["labels"] == copy.sessions()[0]["labels"]
+        changed_at(path, moment)
+        assert backups.keep(path, at(hours) + timedelta(days=900)) is None
+    assert str(kept) in store._way_back()
+
+
+def test_a_backup_of_an_older_version_that_lies_in_the_future_is_not_the_newest(tmp_path):
+    """The clock was ahead once when backups were not counted yet: the next one is newer all the same, and none is kept
+    for ever."""
+    path = tmp_path / "studio.db"
+    store, _ = labelled(path)
+    ahead = path.with_name("studio.backups") / at(24 * 3650).strftime(BACKUP)
+    ahead.mkdir(parents=True)
+    kept = backups.keep(path, at(0))
+    assert [ahead, kept] == store.backups
+    names = [ahead.name, *(f"{at(hour):{BACKUP}}-{hour + 1}" for hour in range(24 * 20))]
+    assert ahead.name not in backups.kept_of(names)
+
+
+def test_rows_that_are_overwritten_leave_every_backup_as_it_was(run):
+    """64 bytes in each file of rows are overwritten, in place: all backups are sound and can be restored, and the next
+    one has the rows of before, for which the log says why."""
+    store, opened = labelled("studio.db", 20)
+    before = contents("studio.db")
+    first = backups.keep(store.path, at(0))
+    opened.answer("later", opened.place.asked.id, 1)
+    second = backups.keep(store.path, at(1))
+    for part in store.folder.glob("*/*.npy"):
+        with part.open("r+b") as file:
+            file.seek(-64, os.SEEK_END)
+            file.write(b"\xff" * 64)
+    opened.answer("last", opened.place.asked.id, 1)
+    third = backups.keep(store.path, at(30))
+    for kept in (first, second, third):
+        assert 0 == run("check", kept)[0]
+    store.close()
+    assert 0 == run("restore", first, "--force")[0]
+    assert before == contents("studio.db")
+
+
+def test_each_day_has_rows_of_its_own(tmp_path, caplog):
+    """Backups of a day share one copy of the rows, and those of another day have another one: rows of a backup that
+    are damaged damage no other day, and are not linked to again."""
+    path = tmp_path / "studio.db"
+    _, opened = labelled(path)
+
+    def kept(hours):
+        opened.answer(f"at {hours}", opened.place.asked.id, 1)
+        return backups.keep(path, at(hours))
+
+    def links(*folders):
+        return [{part.stat().st_ino for part in folder.glob("studio.rows/*/*")} for folder in folders]
+
+    live = {part.stat().st_ino for part in path.with_name("studio.rows").glob("*/*")}
+    first, second, third = links(kept(0), kept(1), kept(24))
+    assert first == second
+    assert not first & third
+    assert not live & (first | third)
+    changed(next(path.with_name("studio.backups").glob("2026-03-02*/studio.rows/*/values.npy")), -1, 0x7F)
+    (fourth,) = links(kept(25))
+    assert not fourth & (first | third | live)
+    assert [] == caplog.records
+
+
+@pytest.mark.parametrize("room", [0, None])
+def test_a_backup_without_room_for_rows_has_those_of_another_one(tmp_path, monkeypatch, caplog, room):
+    """Where a copy of the rows would leave no room for answers, the backup shares rows with an earlier one, says so in
+    the log, and is sound; where there is room, nothing is said."""
+    path = tmp_path / "studio.db"
+    _, opened = labelled(path)
+    first = backups.keep(path, at(0))
+    opened.answer("later", opened.place.asked.id, 1)
+    if room is not None:
+        monkeypatch.setattr(backups.shutil, "disk_usage", lambda _: SimpleNamespace(free=room))
+    kept = backups.keep(path, at(24))
+    monkeypatch.undo()
+    with backups.opened(kept) as store:
+        assert [] == [finding for finding in backups.check(store) if finding.problem]
+    said = [record.message for record in caplog.records]
+    assert [] == said if room is None else f"has its rows from {first.name}. " in said[0]
+
+
+def test_the_log_says_once_that_no_backup_is_made(tmp_path, caplog):
+    """While nothing changes, one line says so, and after the next change another one."""
+    path = tmp_path / "studio.db"
+    _, opened = labelled(path)
+    rounds = iter([None, None, lambda: opened.answer("later", opened.place.asked.id, 1), None, None])
+
+    def wait(_):
+        act = next(rounds, False)
+        if act:
+            act()
+        return act is False
+
+    backups.keep_backups(path, SimpleNamespace(wait=wait))
+    assert [f"No backup of {path} is made while nothing in it changes."] * 2 == [r.message for r in caplog.records]
+    assert ["2"] == [kept.name.rpartition("-")[2] for kept in Store(path).backups]  # the newest of the hour
+
+
+def test_the_age_of_the_newest_backup_is_said(tmp_path):
+    """It says how old the newest backup is, whether anything changed since, and where its time is to come."""
+    path = tmp_path / "studio.db"
+    store, opened = labelled(path)
+    assert "The server has kept no backup yet." == backups.age_of_newest(store, at(0))
+    kept = backups.keep(path, at(0))
+    assert "The newest backup is 90 minutes old. Nothing has changed since." == backups.age_of_newest(store, at(1.5))
+    opened.answer("later", opened.place.asked.id, 1)
+    assert "The newest backup is 30 hours old." == backups.age_of_newest(store, at(30))
+    assert "The newest backup is 400 days old." == backups.age_of_newest(store, at(24 * 400))
+    assert f"The newest backup is named {kept.name}, a time to come" in backups.age_of_newest(store, at(-1))
+
+
+KEEP = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from oal_engine.sessions import backups
+left = None
+def count(event, _):
+    global left
+    if left is not None and event in ("os.rename", "os.mkdir", "os.link", "os.utime", "os.rmdir"):
+        left -= 1
+        left or os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(count)
+for line in sys.stdin:
+    if not os.fork():
+        left = int(line)
+        backups.keep(Path("studio.db"), datetime(2026, 3, 1, 5, tzinfo=UTC))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+
+
+def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
+    """A kill before any change of a name leaves every backup sound, and the next one removes what is left."""
+    store, opened = labelled("studio.db")
+    first = backups.keep(store.path, at(0))
+    opened.answer("later", opened.place.asked.id, 1)
+    code, tries = None, 0
+    with subprocess.Popen(
+        [sys.executable, "-c", KEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+    ) as process:
+        while code != 0:
+            tries += 1
+            print(tries, file=process.stdin, flush=True)
+            code = int(process.stdout.readline())
+            assert code in (0, -signal.SIGKILL)
+            for kept in store.backups:
+                with backups.opened(kept) as copy:
+                    assert [] == [finding for finding in backups.check(copy) if finding.problem]
+            if len(store.backups) == 2:
+                break
+    assert tries > 4
+    assert first == store.backups[0]
+    opened.answer("last", opened.place.asked.id, 1)
+    backups.keep(store.path, at(6))
+    assert 3 == len(store.backups)
+    assert [] == [part for part in store.backups_folder.iterdir() if part.name.startswith(".")]
+
+
+def test_two_processes_keep_no_backup_at_once(tmp_path):
+    """Who comes second says so, and removes nothing of the first."""
+    path = tmp_path / "studio.db"
+    labelled(path)
+    folder = path.with_name("studio.backups")
+    folder.mkdir()
+    (folder / ".part.first").mkdir()
+    with backups._alone(folder):
+        (folder / ".part.second").mkdir()
+        with pytest.raises(backups.BackupError, match="Another process keeps one now"):
+            backups.keep(path, at(0))
+        assert [folder / ".part.second"] == list(folder.iterdir())
+    assert backups.keep(path, at(0)).exists()
+
+
 # Check
 
 
