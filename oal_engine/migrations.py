@@ -298,6 +298,12 @@ def m2026_11_23_asked_again(db: "Database") -> None:
         db.execute(statement)
 
 
+@step
+def m2026_11_24_leases_of_a_question(db: "Database") -> None:
+    """Leases are found by their question, also those that ended: else a late answer looks through all leases."""
+    db.execute("CREATE INDEX leases_of_question ON leases (question)")
+
+
 def apply(db: "Database") -> None:
     """Run the steps that were not yet applied to a database."""
     from sqlite_utils import Migrations  # it imports pandas, which readers need not wait for
