@@ -358,6 +358,12 @@ def m2026_11_24_erased_by_two_starts(db: "Database") -> None:
     db.execute("ALTER TABLE removals ADD COLUMN due_at TEXT")
 
 
+@step
+def m2026_11_24_leases_of_a_question(db: "Database") -> None:
+    """Leases are found by their question, also those that ended: else a late answer looks through all leases."""
+    db.execute("CREATE INDEX leases_of_question ON leases (question)")
+
+
 class ForeignSchemaError(ValueError):
     """What a database holds that no step made, or lacks, in words that follow its name."""
 

@@ -548,7 +548,8 @@ class Store(Database):
         """Everything that was ever stored in the log of a session."""
         questions = self.query(
             "SELECT * FROM questions WHERE session = ?"
-            " AND (number IS NOT NULL OR EXISTS (SELECT 1 FROM labels WHERE question = questions.id)) ORDER BY id",
+            " AND (number IS NOT NULL OR EXISTS (SELECT 1 FROM labels WHERE question = questions.id)"
+            " OR EXISTS (SELECT 1 FROM opinions WHERE question = questions.id)) ORDER BY id",
             session,
         )
         labels, opinions = (
@@ -592,6 +593,19 @@ class Store(Database):
         for number, digest in history.digests.items():
             self.put_digest(session, number, digest)
 
+    def foreign_answers(self, session: int) -> list[Row]:
+        """The answers of a session with a class that it does not have: number of the question (None: it was never
+        asked), label, annotator."""
+        return self.query(
+            "WITH given AS (SELECT question, label, annotator FROM labels"
+            " UNION ALL SELECT question, label, annotator FROM opinions)"
+            " SELECT number, label, annotator FROM questions JOIN given ON question = questions.id"
+            " JOIN sessions ON sessions.id = session WHERE session = ?"
+            " AND CASE json_type(classes) WHEN 'array' THEN label NOT BETWEEN 0 AND json_array_length(classes)"
+            " ELSE label NOT IN (-1, 0, 1) END",
+            session,
+        )
+
     def log_version(self, session: int) -> int:
         """How often the log of a session was ever changed: where two numbers are equal, the logs are."""
         row = self.one(f"SELECT log_version FROM sessions WHERE id = ? AND {self.PRESENT}", session)
@@ -619,28 +633,40 @@ class Store(Database):
             stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ?", event)
         return stored
 
-    def item_of(self, question: int) -> int | None:
-        """The item of a question; None where there is no such question."""
-        row = self.one("SELECT item FROM questions WHERE id = ?", question)
+    # A browser names questions by their ids, which count through all sessions: every statement that takes a question
+    # takes its session too, and finds no question of another one.
+    QUESTION = "question = (SELECT id FROM questions WHERE session = ? AND id = ?)"
+
+    def _check_question(self, session: int, question: int) -> None:
+        """Refuse to write about a question that a session does not have."""
+        if self.item_of(session, question) is None:
+            raise StoreError(f"session {session} has no question {question}.")
+
+    def item_of(self, session: int, question: int) -> int | None:
+        """The item of a question; None where the session has no such question."""
+        row = self.one("SELECT item FROM questions WHERE session = ? AND id = ?", session, question)
         return int(row["item"]) if row else None
 
-    def standing_label(self, question: int) -> Row | None:
+    def asked_of_item(self, session: int, question: int) -> int | None:
+        """The question that was asked about the item of a question, or None."""
+        item = self.item_of(session, question)
+        sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
+        row = None if item is None else self.one(sql, session, item)
+        return int(row["id"]) if row else None
+
+    def standing_label(self, session: int, question: int) -> Row | None:
         """The label of a question that stands, or None."""
-        return self.one("SELECT * FROM labels WHERE question = ? AND undone_at IS NULL", question)
+        return self.one(f"SELECT * FROM labels WHERE {self.QUESTION} AND undone_at IS NULL", session, question)
 
-    def old_label(self, question: int) -> Row | None:
+    def old_label(self, session: int, question: int) -> Row | None:
         """The last label of a question that was taken back, or None."""
-        sql = "SELECT * FROM labels WHERE question = ? AND undone_at IS NOT NULL ORDER BY rowid DESC LIMIT 1"
-        return self.one(sql, question)
+        sql = f"SELECT * FROM labels WHERE {self.QUESTION} AND undone_at IS NOT NULL ORDER BY rowid DESC LIMIT 1"
+        return self.one(sql, session, question)
 
-    def prepared(self, question: int) -> dict[int, Row]:
+    def prepared(self, session: int, question: int) -> dict[int, Row]:
         """The questions that are prepared to follow a question, by the answer to it."""
-        rows = self.query(
-            "SELECT * FROM questions WHERE session = (SELECT session FROM questions WHERE id = ?)"
-            " AND parent = ? AND number IS NULL",
-            question, question,
-        )  # fmt: skip
-        return {row["branch"]: row for row in rows}
+        sql = "SELECT * FROM questions WHERE session = ? AND parent = ? AND number IS NULL"
+        return {row["branch"]: row for row in self.query(sql, session, question)}
 
     @writes
     def put_question(self, values: Row) -> int:
@@ -666,13 +692,13 @@ class Store(Database):
             [session, number, question],
         )
         self.db.execute(
-            "UPDATE questions SET number = ?, asked_at = ? WHERE id = ? AND number IS NOT ?",
-            [number, now(), question, number],
+            "UPDATE questions SET number = ?, asked_at = ? WHERE session = ? AND id = ? AND number IS NOT ?",
+            [number, now(), session, question, number],
         )
 
     @writes
     def put_label(
-        self, event: str, question: int, label: int, annotator: str, seconds: float | None,
+        self, event: str, session: int, question: int, label: int, annotator: str, seconds: float | None,
         highlighted: bool | None = None, position: int | None = None, at_end: int | None = None,
     ) -> None:  # fmt: skip
         """Store an answer; label 0 is a skip.
@@ -680,19 +706,20 @@ class Store(Database):
         highlighted: whether terms were. position: the answer corrects the standing label after so many answers. at_end:
         where the stream had ended then.
         """
+        self._check_question(session, question)
         if position is not None:
-            self.undo_label(question, event)
+            self.undo_label(event, session, question)
         self._insert("labels", {
             "event": event, "question": question, "label": label, "annotator": annotator, "answered_at": now(),
             "seconds": seconds, "highlighted": highlighted, "position": position, "at_end": at_end,
         })  # fmt: skip
 
     @writes
-    def undo_label(self, question: int, event: str) -> None:
+    def undo_label(self, event: str, session: int, question: int) -> None:
         """Mark the standing label of a question as taken back by an event."""
         self.db.execute(
-            "UPDATE labels SET undone_at = ?, undone_by = ? WHERE question = ? AND undone_at IS NULL",
-            [now(), event, question],
+            f"UPDATE labels SET undone_at = ?, undone_by = ? WHERE {self.QUESTION} AND undone_at IS NULL",
+            [now(), event, session, question],
         )
 
     @writes
@@ -706,12 +733,17 @@ class Store(Database):
         self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
 
     @writes
-    def drop_prepared(self, session: int) -> None:
-        """Forget the prepared questions; one that has an old label is kept, but never becomes the next one again."""
-        unused = "session = ? AND number IS NULL"
-        labelled = "EXISTS (SELECT 1 FROM labels WHERE question = questions.id)"
-        self.db.execute(f"UPDATE questions SET parent = -id WHERE {unused} AND {labelled}", [session])
-        self.db.execute(f"DELETE FROM questions WHERE {unused} AND NOT {labelled}", [session])
+    def part_prepared(self, session: int, *parents: int | None) -> None:
+        """Have nothing that is prepared to follow some questions become the next one any more. It is kept, for a page
+        may show it already, and whoever had the question before it may have seen it."""
+        prepared = f"session = ? AND number IS NULL AND parent IN ({', '.join('?' * len(parents))})"
+        self.db.execute(
+            "INSERT INTO leases (question, annotator, leased_at, ended_at)"
+            " SELECT questions.id, annotator, leased_at, ? FROM questions JOIN leases ON question = parent"
+            f" WHERE {prepared}",
+            [now(), session, *parents],
+        )
+        self.db.execute(f"UPDATE questions SET parent = -id WHERE {prepared}", [session, *parents])
 
     # Several people on one session
 
@@ -743,15 +775,17 @@ class Store(Database):
         )
 
     @writes
-    def lease(self, question: int, annotator: str) -> None:
+    def lease(self, session: int, question: int, annotator: str) -> None:
         """Give a question to an annotator, and take it from who had it."""
-        self.end_lease(question)
+        self._check_question(session, question)
+        self.end_lease(session, question)
         self._insert("leases", {"question": question, "annotator": annotator, "leased_at": now()})
 
     @writes
-    def end_lease(self, question: int) -> None:
+    def end_lease(self, session: int, question: int) -> None:
         """Nobody has a question any more."""
-        self.db.execute("UPDATE leases SET ended_at = ? WHERE question = ? AND ended_at IS NULL", [now(), question])
+        ended = f"UPDATE leases SET ended_at = ? WHERE {self.QUESTION} AND ended_at IS NULL"
+        self.db.execute(ended, [now(), session, question])
 
     @writes
     def renew_leases(self, session: int, annotator: str) -> None:
@@ -763,21 +797,27 @@ class Store(Database):
         )
 
     @writes
-    def rename_leases(self, old: str, new: str) -> None:
-        """What an annotator has belongs to another name from now on."""
-        self.db.execute("UPDATE leases SET annotator = ? WHERE annotator = ? AND ended_at IS NULL", [new, old])
+    def pass_on(self, session: int, questions: Iterable[int], old: str, new: str) -> None:
+        """Give those of some questions that an annotator has to another name."""
+        own = {row["question"] for row in self.leases(session) if row["annotator"] == old}
+        for question in own.intersection(questions):
+            self.lease(session, question, new)
 
-    def leased(self, question: int, annotator: str) -> bool:
-        """Whether an annotator ever had a question."""
-        return self.one("SELECT 1 FROM leases WHERE question = ? AND annotator = ?", question, annotator) is not None
+    def leased(self, session: int, question: int, annotator: str) -> bool:
+        """Whether an annotator ever had a question, or the one before it, for which it was prepared."""
+        sql = (
+            "SELECT 1 FROM questions JOIN leases ON question IN (questions.id, parent)"
+            " WHERE session = ? AND questions.id = ? AND annotator = ?"
+        )
+        return self.one(sql, session, question, annotator) is not None
 
-    def answered_by(self, question: int, annotator: str) -> bool:
+    def answered_by(self, session: int, question: int, annotator: str) -> bool:
         """Whether an annotator gave a question its first label, which may have been corrected since."""
         sql = (
-            "SELECT 1 FROM labels WHERE question = ? AND annotator = ? AND position IS NULL"
+            f"SELECT 1 FROM labels WHERE {self.QUESTION} AND annotator = ? AND position IS NULL"
             " AND (undone_at IS NULL OR undone_by IN (SELECT event FROM labels))"
         )
-        return self.one(sql, question, annotator) is not None
+        return self.one(sql, session, question, annotator) is not None
 
     LABELLED = (
         "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND labels.undone_at IS NULL"
@@ -807,30 +847,32 @@ class Store(Database):
 
     @writes
     def put_opinion(
-        self, event: str, question: int, label: int, annotator: str, kind: str, seconds: float | None
+        self, event: str, session: int, question: int, label: int, annotator: str, kind: str, seconds: float | None
     ) -> None:
         """Store the answer of one more person to a question, or one given again; of each person the first one counts
         that is not taken back."""
+        self._check_question(session, question)
         self._insert("opinions", {
             "event": event, "question": question, "label": label, "annotator": annotator, "kind": kind,
             "answered_at": now(), "seconds": seconds,
         }, "OR IGNORE")  # fmt: skip
 
     @writes
-    def undo_opinion(self, event: str, question: int, annotator: str) -> bool:
+    def undo_opinion(self, event: str, session: int, question: int, annotator: str) -> bool:
         """Mark what an annotator answered besides the label of a question as taken back by an event; whether there was
         anything."""
         undone = self.db.conn.execute(
-            "UPDATE opinions SET undone_at = ?, undone_by = ?"
-            " WHERE question = ? AND annotator = ? AND undone_at IS NULL",
-            (now(), event, question, annotator),
+            f"UPDATE opinions SET undone_at = ?, undone_by = ? WHERE {self.QUESTION} AND annotator = ?"
+            " AND undone_at IS NULL",
+            (now(), event, session, question, annotator),
         )
         return undone.rowcount > 0
 
     def opinions(self, session: int) -> list[Row]:
-        """The answers besides the labels of a session that stand, in order; see `put_opinion`."""
+        """The answers besides the labels of a session that stand, in order, each with the item and the probability of
+        its question; see `put_opinion`."""
         return self.query(
-            "SELECT opinions.* FROM opinions JOIN questions ON questions.id = question"
+            "SELECT opinions.*, item, probability FROM opinions JOIN questions ON questions.id = question"
             " WHERE session = ? AND undone_at IS NULL ORDER BY opinions.rowid",
             session,
         )

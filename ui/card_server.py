@@ -144,13 +144,13 @@ class CardServer:
 
     def _check_item(self, event: messages.Answer | messages.Correction) -> None:
         """In a database that was restored a question may have the number of one that the browser still knows."""
-        asked = self.session.store.item_of(event.question)
+        asked = self.session.store.item_of(self.session.id, event.question)
         if event.item is not None and event.item != asked:
             raise SessionError("this answer is to an item that is no longer asked.")
 
     def _check_label(self, event: messages.Correction) -> None:
         """What somebody else has answered since the item was shown once more is not corrected unseen."""
-        standing = self.session.store.standing_label(event.question)
+        standing = self.session.store.standing_label(self.session.id, event.question)
         if standing and standing["label"] != event.was and not self.session.store.event(event.id):
             raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
 

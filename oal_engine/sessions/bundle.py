@@ -55,6 +55,8 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
     parts = dict(zip(KINDS, (*history[:-1], digests)))
     for question in history.questions:
+        if question["parent"] not in place:  # it was prepared to follow one that was never answered
+            question["parent"] = -question["id"]
         for coin in COINS:
             if not question[coin]:
                 del question[coin]

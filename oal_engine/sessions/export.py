@@ -89,18 +89,21 @@ OPINIONS = {
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     """The answers to a question besides its label, which a coin asked of one more person (second) or of the same one
-    (again), or which came too late (late), beside the first answer and the one that stands."""
+    (again), or which came too late (late), beside the first answer and the one that stands. An answer that came too
+    late to a question that was prepared and never asked has neither, and no number."""
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
-    rows = [(row, entry) for row in session.store.opinions(session.id) if (entry := log.get(row["question"]))]
+    rows = session.store.opinions(session.id)
     shown = _Shown(session.store, session.settings, OPINIONS, texts)
 
     def each() -> Iterator[tuple[Any, ...]]:
-        items = shown.items([entry.item for _, entry in rows])
-        for (row, entry), item in zip(rows, items):
-            values = row | item | {
-                "number": entry.number, "class": words[row["label"]], "first_annotator": entry.annotator,
-                "first": words[entry.first], "stands": words[entry.label], "probability": entry.probability,
-            }  # fmt: skip
+        for row, item in zip(rows, shown.items([row["item"] for row in rows])):
+            values = row | item | {"class": words[row["label"]]}
+            values |= dict.fromkeys(("number", "first_annotator", "first", "stands"))
+            if entry := log.get(row["question"]):
+                values |= {
+                    "number": entry.number, "first_annotator": entry.annotator, "first": words[entry.first],
+                    "stands": words[entry.label],
+                }  # fmt: skip
             yield tuple(values[name] for name in shown.columns)
 
     return OutputTable.of_rows(shown.columns, each(), len(rows), shown.lot), None

@@ -69,7 +69,7 @@ class Round:
 class Report:
     """Whether a session verifies: how many questions, answers and digests were reproduced, the engine versions then and
     now, and, where it differs, the question, the round (from 1), the sentence, and the facts of the question as it was
-    recorded and as it was found."""
+    recorded and as it was found. foreign: a sentence on an answer that cannot be one of this session, or None."""
 
     session: int
     name: str
@@ -83,11 +83,12 @@ class Report:
     sentence: str | None = None
     recorded: Row | None = None
     found: Row | None = None
+    foreign: str | None = None
 
     @property
     def verified(self) -> bool:
-        """Whether nothing differs."""
-        return self.sentence is None
+        """Whether nothing differs, and every answer is one of the session."""
+        return self.sentence is None and self.foreign is None
 
     def as_dict(self) -> Row:
         """The report as JSON has it."""
@@ -101,6 +102,8 @@ class Report:
         if self.verified:
             how = "bit for bit" if self.engine_then == self.engine_now else "to rounding"
             return f"Verified {how}: {reproduced}. {versions}"
+        if self.sentence is None:
+            return f"Not verified: {self.foreign} Otherwise {reproduced}. {versions}"
         wrong = "the state after it" if self.answers == self.number else "it"
         return (
             f"First difference in round {self.round:,}, at question {self.number:,}: {wrong} is not the one recorded. "
@@ -280,7 +283,10 @@ class Trace(Run):
         """What was checked, and where it differs."""
         answers, settings, mismatch = self.answers, self.settings, self.mismatch
         checked = sum(done <= answers for done in self.digests) * settings.exact
-        report = Report(self.id, settings.name, len(self.log), answers, checked, settings.engine, __version__)
+        report = Report(
+            self.id, settings.name, len(self.log), answers, checked, settings.engine, __version__,
+            foreign=_foreign(self.store.foreign_answers(self.id)),
+        )  # fmt: skip
         if not mismatch:
             return report
         entry, waiting = mismatch.entry, mismatch.waiting
@@ -293,6 +299,19 @@ class Trace(Run):
             recorded={name: getattr(entry, name) for name in waiting or ("round", "item")},
             found=waiting,
         )
+
+
+def _foreign(answers: list[Row]) -> str | None:
+    """A sentence on answers with a class that their session does not have, or None."""
+    if not answers:
+        return None
+    first, more = answers[0], len(answers) - 1
+    asked = f"question {first['number']:,}" if first["number"] else "a question that was prepared"
+    others = f" (and {more:,} more)" if more else ""
+    return (
+        f"the answer of {first['annotator'] or 'somebody'} to {asked}{others} has the label {first['label']}, a class "
+        "that the session does not have."
+    )
 
 
 @dataclass(frozen=True)

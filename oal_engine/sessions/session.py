@@ -96,7 +96,7 @@ class Session(Run):
         session opens while others write; where the store is read-only nothing is prepared."""
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
-            stored = self.store.prepared(waiting) if waiting else {}
+            stored = self.store.prepared(self.id, waiting) if waiting else {}
         complete = self.state.rounds == self.rounds  # else somebody who shares the session has to take new items
         if (
             complete
@@ -201,7 +201,7 @@ class Session(Run):
         if id is None:
             return None
         number = number or state.number
-        old, facts = self.store.old_label(id), self.facts(state.outstanding[number].question)
+        old, facts = self.store.old_label(self.id, id), self.facts(state.outstanding[number].question)
         del facts["draw"]
         return StoredQuestion(id=id, number=number, old=old["label"] if old else None, **facts)
 
@@ -330,7 +330,7 @@ class Session(Run):
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
                     while self._lacks(annotator) and (found := self._next_for(annotator, *self._leases(annotator))):
-                        self.store.lease(found, annotator)
+                        self.store.lease(self.id, found, annotator)
             own = self._leases(annotator)[1]
             if self._current and self._current.id in own:
                 self._holder = annotator
@@ -407,7 +407,7 @@ class Session(Run):
         before = self.state.number
         self._share()
         self._happened(Asked())
-        self.store.drop_prepared(self.id)
+        self.store.part_prepared(self.id, self._asked[-1])
         self._branches = {}
         self.state = self.apply(self.state.copy(), Asked())
         self._record_decisions()
@@ -434,21 +434,26 @@ class Session(Run):
         return entry.question(None if blind else entry.label, blind) if entry else None
 
     def _answer_again(
-        self, event: str, question: int, label: int, annotator: str, seconds: float | None, highlighted: bool | None
+        self, event: str, question: int, shown: int, label: int, annotator: str, seconds: float | None
     ) -> None:
-        """Store one more answer to a question that was answered: one that was asked for, of a second person or of the
-        same one again, or one that came too late."""
-        given = self.store.standing_label(question)
-        if not given:
-            raise SessionError("this item is not the current question.")
+        """Store one more answer to a question: one that was asked for, of a second person or of the same one again, or
+        one that came too late. shown: the question that the page showed, where this one was asked instead."""
+        given = self.store.standing_label(self.id, question)
         wanted = question in self._leases(annotator)[1]
-        if not wanted and (given["annotator"] == annotator or not self.store.leased(question, annotator)):
+        own = given and question == shown and given["annotator"] == annotator
+        if not wanted and (own or not self.store.leased(self.id, shown, annotator)):
+            if not given:
+                raise SessionError("this item is not the current question.")
             raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
-        asked = "again" if self.store.answered_by(question, annotator) else "second"
-        self.store.put_opinion(event, question, label, annotator, asked if wanted else "late", seconds)
+        kind = "again" if self.store.answered_by(self.id, question, annotator) else "second"
+        self.store.put_opinion(event, self.id, question, label, annotator, kind if wanted else "late", seconds)
         if wanted:
-            self.store.end_lease(question)
+            self.store.end_lease(self.id, question)
             self._beside = self._beside | {annotator: question}
+
+    def _asked_instead(self, question: int) -> int:
+        """The question that was asked about the item of one that a page showed as prepared, or the same."""
+        return question if question in self._asked else self.store.asked_of_item(self.id, question) or question
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
@@ -470,18 +475,23 @@ class Session(Run):
         self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
         highlighted: bool | None = None,
     ) -> None:  # fmt: skip
-        """Store and learn an answer (a class or SKIP); an event that is known changes nothing."""
+        """Store and learn an answer (a class or SKIP); an event that is known changes nothing. What a page showed as
+        prepared may be answered too, whatever was asked since: where the item waits it is its answer, else a late one.
+        """
         self._check_label(label)
         with self._event(event) as new:
             if not new:
                 return
+            shown, question = question, self._asked_instead(question)
             number = self._number_of(question)
             if number not in self.state.outstanding or self.ended(self.state):
-                self._answer_again(event, question, label, annotator, seconds, highlighted)
+                self._answer_again(event, question, shown, label, annotator, seconds)
                 return
-            self.store.put_label(event, question, label, annotator, seconds, highlighted)
-            self.store.undo_opinion(event, question, annotator)  # they answered it before its label was taken back
-            self.store.end_lease(question)
+            self.store.put_label(event, self.id, question, label, annotator, seconds, highlighted)
+            self.store.undo_opinion(
+                event, self.id, question, annotator
+            )  # they answered it before its label was taken back
+            self.store.end_lease(self.id, question)
             self._beside = {who: id for who, id in self._beside.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
@@ -493,7 +503,7 @@ class Session(Run):
             self._record_decisions()
             self._settle(following)
             if self._current and len(self.state.outstanding) == 1:
-                self.store.lease(self._current.id, annotator)
+                self.store.lease(self.id, self._current.id, annotator)
             elif self._shared:
                 self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
@@ -518,9 +528,9 @@ class Session(Run):
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            self.store.undo_opinion(event, question, who)  # which was about the label that is taken back
+            self.store.undo_opinion(event, self.id, question, who)  # which was about the label that is taken back
             self._return(question, who)
-            self.store.undo_label(question, event)
+            self.store.undo_label(event, self.id, question)
             self.store.shorten_log(self.id, len(self._ids) - 1)
             number = self._number_of(question)
             if self._before and (self._shared or not self._changes):
@@ -534,20 +544,20 @@ class Session(Run):
                 return
             self.store.number_question(self.id, question, number)
             if self._changes:  # the question that waited may be asked about another item next time
-                self.store.drop_prepared(self.id)
+                self.store.part_prepared(self.id, question)
             self._rebuild()
 
     def _return(self, question: int, annotator: str) -> None:
         """Give a question to an annotator before those that they have."""
         for id in (question, *self._leases(annotator)[1]):
-            self.store.lease(id, annotator)
+            self.store.lease(self.id, id, annotator)
 
     def _undo_beside(self, event: str, question: int, annotator: str) -> bool:
         """Take back an answer that gave no label, and ask for it once more; whether it still stood."""
         if self._leases(annotator)[0].get(question):
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._beside = {who: id for who, id in self._beside.items() if who != annotator}
-        undone = self.store.undo_opinion(event, question, annotator)
+        undone = self.store.undo_opinion(event, self.id, question, annotator)
         if undone:
             self._return(question, annotator)
         return undone
@@ -557,7 +567,7 @@ class Session(Run):
         if not self._before:
             return False
         since = {self._asked[number - 1] for number in self.state.outstanding if number > self._before[0].number}
-        given = self.store.standing_label(self._ids[-1])
+        given = self.store.standing_label(self.id, self._ids[-1])
         return given is not None and all(
             row["annotator"] == given["annotator"]
             for row in self.store.leases(self.id) if row["question"] in since
@@ -585,9 +595,9 @@ class Session(Run):
             if old == SKIP:
                 self._check_budget("an answer to a skipped item")
             position = len(self._ids)
-            self.store.put_label(event, question, label, annotator, seconds, highlighted, position, self._end)
+            self.store.put_label(event, self.id, question, label, annotator, seconds, highlighted, position, self._end)
             if question in self._leases(annotator)[1]:  # who decides is not asked for one more answer
-                self.store.end_lease(question)
+                self.store.end_lease(self.id, question)
             self._happened(Corrected(number, label), event)
             self._change(Changed((Corrected(number, label),)))
 
@@ -604,7 +614,7 @@ class Session(Run):
 
     def _change(self, event: Event) -> None:
         """Change the state after something that is stored; a waiting question stays."""
-        self.store.drop_prepared(self.id)
+        self.store.part_prepared(self.id, self.previous, self._current and self._current.id)
         self._changes, self._entries, self._before = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)
         self._record_decisions()

@@ -136,12 +136,14 @@ class Process(Store):
 
 @dataclass
 class Event:
-    """What somebody sent, again and again until it is acknowledged or refused."""
+    """What somebody sent, again and again until it is acknowledged or refused. before: the answer after which its item
+    was prepared, which is sent first."""
 
     id: str
     kind: str
     who: str
     values: tuple
+    before: "Event | None" = None
     state: str = "sent"  # or acknowledged, or refused
 
     def send(self, opened):
@@ -245,6 +247,7 @@ class World:
         with (
             patch("oal_engine.store.datetime", self.clock),
             patch("oal_engine.sessions.session.REPEAT_AFTER", AGAIN_AFTER),
+            patch("oal_engine.sessions.session.HANDOVER", 0),  # whoever comes does not wait for the pages of others
             patch.object(rows, "write_behind", in_two),
             patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
         ):
@@ -355,6 +358,8 @@ class World:
             real = self.real and not self.between and chance.random() < 0.3
             opened = self.window(place, chance.randrange(2), None if real else self.planned(chance))
             event = chance.choice(again) if again and chance.random() < 0.3 else self.made(chance, act, opened, who)
+            if event and event.before and event.before.state == "sent":
+                event = event.before
             if event and real:
                 self.kill_for_real(event, place, chance.randrange(STEPS))
             elif event:
@@ -379,13 +384,16 @@ class World:
 
     def made(self, chance, act, opened, who):
         """What somebody does next, from what they see; None where there is nothing to do."""
-        values = None
+        values = following = None
         if act == "look":
             opened.held(who)
         elif act == "answer" and (held := opened.held(who)):
             asked = chance.choice(held)
             label = chance.choice((int(opened.y[asked.item]) or 1, 1, -1, SKIP))
             values = asked.id, label, asked.item
+            shown = opened.branches if opened.current in held else {}
+            if asked == opened.current and label in shown and chance.random() < 0.5:
+                following = shown[label].asked
         elif act == "undo" and (previous := opened.previous_of(who)):
             values = (previous,)
         elif act == "correct" and (answered := [entry for entry in opened.log if entry.label is not None]):
@@ -405,8 +413,12 @@ class World:
         if values is None:
             return None
         with self.lock:
-            self.events.append(Event(f"event {len(self.events)}", act, who, values))
-            return self.events[-1]
+            event = Event(f"event {len(self.events)}", act, who, values)
+            self.events.append(event)
+            if following:  # somebody goes on with what is prepared, while the line is cut
+                values = following.id, chance.choice((1, -1, SKIP)), following.item
+                self.events.append(Event(f"event {len(self.events)}", act, who, values, event))
+            return event
 
     def deliver(self, event, opened):
         """Send an event; where that returns it is acknowledged, and stored."""
@@ -415,7 +427,9 @@ class World:
             event.send(opened)
         except LogMismatch:
             raise
-        except SessionError:
+        except SessionError as error:
+            if event.before and f"already by {event.who}" not in str(error):
+                raise AssertionError(f"{event} was shown as prepared") from error
             assert not opened.store.event(event.id), f"{event} is stored, and refused when it is sent again"
             event.state = "acknowledged" if known else "refused"
         except BaseException:
@@ -471,7 +485,7 @@ class World:
             row["id"].rpartition(" ")[0] for row in store.query("SELECT id FROM items WHERE position >= 80")
         )
         sent = {event.id: event for event in self.events}
-        second = {(row["question"], row["annotator"]): row for row in history.opinions}
+        second = {(items[row["question"]], row["annotator"]) for row in history.opinions}
         assert {*labels, *opinions, *undone, *others, *appended} <= {*sent}
         for event in self.events:
             times = {
@@ -484,11 +498,11 @@ class World:
             if event.kind == "correct" and event.state == "acknowledged":
                 may_be = (0, 1)  # the label may have been the same
             if event.kind == "answer" and event.state == "acknowledged" and not times:
-                times = (event.values[0], event.who) in second  # the first of a person counts
+                times = (event.values[2], event.who) in second  # the first of a person counts
             assert times in may_be, f"{event} is stored {times} times"
             if event.kind == "answer" and event.id in labels:
-                row = labels[event.id]
-                assert event.values == (row["question"], row["label"], items[row["question"]])
+                row = labels[event.id]  # of another question where that was asked about the item instead
+                assert event.values[1:] == (row["label"], items[row["question"]])
         assert all(sent[each].state != "refused" for each in undone)
         firsts = {
             row["question"]: row["annotator"] for row in history.labels
@@ -500,7 +514,10 @@ class World:
             assert own == (row["kind"] == "again"), (
                 "one person gave both answers, or somebody else gave one's own again"
             )
-        self.counts |= Counter(row["kind"] for row in standing)  # of all checks the largest
+        kinds = [row["kind"] for row in standing]
+        kinds += ["ahead, late" for event in self.events if event.before and event.id in opinions]
+        kinds += ["ahead" for event in self.events if event.before and event.id in labels]
+        self.counts |= Counter(kinds)  # of all checks the largest
 
 
 def replay(seed, template, folder, real=False):

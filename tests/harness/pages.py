@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 from tests.harness import ROOT
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
+ADMIN = "admin@example.org"  # who owns the studio, where `become` has people log in
 WAIT = 60  # seconds; the first run of a page compiles
 
 

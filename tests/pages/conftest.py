@@ -3,8 +3,8 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import formats
 from oal_engine.sessions.settings import SKIP, create
-from tests.harness.pages import BINARY
-from ui import card_server
+from tests.harness.pages import ADMIN, BINARY
+from ui import access, card_server
 from ui.card_server import CardServer
 
 
@@ -56,3 +56,17 @@ def work(app_store, keep):
         return server
 
     return make
+
+
+@pytest.fixture
+def become(monkeypatch):
+    """A function that makes somebody the person before every page, as the log-in would."""
+
+    def as_somebody(who):
+        standing = access.Standing(enters=True, owns=who == ADMIN, mail=who)
+        monkeypatch.setattr(access, "standing", lambda person: standing)
+        for module in ("ui.components.card", "ui.page"):
+            monkeypatch.setattr(f"{module}.who_labels", lambda: (who, True))
+        monkeypatch.setattr("ui.page.logged_in", lambda: True)
+
+    return as_somebody

@@ -57,7 +57,7 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
         correct("second", -1)
     correct("first", 1)
     assert 1 == server.session.history[skipped.number - 1].label
-    assert 1 == server.session.store.standing_label(skipped.id)["highlighted"]
+    assert 1 == server.session.store.standing_label(server.session.id, skipped.id)["highlighted"]
 
 
 def test_what_the_model_was_told_is_not_highlighted(work):
@@ -258,7 +258,7 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     at = listed(session, "history", events=[event])
     at.run()
     assert not at.exception
-    row = app_store.standing_label(entry.id)
+    row = app_store.standing_label(session, entry.id)
     assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
     assert asked_items == [row["item"] for row in app_store.answers(session)][: len(asked_items)]
     assert Session(app_store, session).history[5].corrected
@@ -316,7 +316,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
     session, first = server.session.id, checks.at_odds[0]
     at = listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
     assert not at.exception
-    stored = app_store.standing_label(first.entry.id)
+    stored = app_store.standing_label(session, first.entry.id)
     assert (first.other, "carla") == (stored["label"], stored["annotator"])
     server.refresh()
     assert first.entry.id not in [row["id"] for row in check.page(server, view(), checks)["rows"]]

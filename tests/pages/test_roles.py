@@ -8,7 +8,7 @@ import pytest
 from oal_engine import experiments
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
-from tests.harness.pages import BINARY, listed, run, words
+from tests.harness.pages import ADMIN, BINARY, listed, run, words
 from ui import access, downloads, messages, replay
 from ui.card_server import CardServer
 from ui.components import item_list
@@ -19,23 +19,8 @@ from ui.panels import check, history, pushed
 pytestmark = pytest.mark.slow
 
 ANNA, BEN, EVE = (f"{name}@example.org" for name in ("anna", "ben", "eve"))
-ADMIN = "admin@example.org"
 NAME, DATA = "a private session", "private texts"
 LABEL = {"id": "forged", "action": "label", "label": 1, "seconds": 1.5, "highlighted": False}
-
-
-@pytest.fixture
-def become(monkeypatch):
-    """A function that makes somebody the person before every page, as the log-in would."""
-
-    def as_somebody(who):
-        standing = access.Standing(enters=True, owns=who == ADMIN, mail=who)
-        monkeypatch.setattr(access, "standing", lambda person: standing)
-        for module in ("ui.components.card", "ui.page"):
-            monkeypatch.setattr(f"{module}.who_labels", lambda: (who, True))
-        monkeypatch.setattr("ui.page.logged_in", lambda: True)
-
-    return as_somebody
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ def test_one_person_never_gives_both_answers(store):
     opened.undo(next(EVENTS), first.id, "anna")
     leave(store, "anna")
     assert first.id == reply(opened, "ben", -1).id
-    assert ("ben", []) == (store.standing_label(first.id)["annotator"], agreement.twice(opened))
+    assert ("ben", []) == (store.standing_label(opened.id, first.id)["annotator"], agreement.twice(opened))
     assert first.id in store.single_answers(opened.id, "carla")
 
 

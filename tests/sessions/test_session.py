@@ -361,7 +361,7 @@ def test_the_end_by_budget(store):
     )
     assert 300 == opened.place.counts.sum() == opened.curve()[0][-1]
     with pytest.raises(SessionError, match="current question"):
-        opened.answer(next(EVENTS), waiting.asked.id + 1, POSITIVE)
+        opened.answer(next(EVENTS), waiting.asked.id + 100, POSITIVE)
     again = Session(store, opened.id)
     assert (opened.place, opened.digest()) == (again.place, again.digest())
     take_back(again)

@@ -134,7 +134,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
         row["classes"] for row in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
     ]
     second = ask(store, session, parent=question, branch=1, number=2, item=1)
-    store.put_label("later", second, -1, "Ann", None)
+    store.put_label("later", session, second, -1, "Ann", None)
     assert [1, -1] == [entry["label"] for entry in store.answers(session)]
 
 
@@ -228,14 +228,14 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
         path.rename(moved)
         if way == "replaced":
             other.rename(path)
-    for attempt in (lambda: store.put_label("event", question, 1, "", None), lambda: rows(store)):
+    for attempt in (lambda: store.put_label("event", session, question, 1, "", None), lambda: rows(store)):
         with pytest.raises(StorageError, match="was deleted or replaced while it was open: nothing can be saved"):
             attempt()
     if way == "overwritten":
         path.write_bytes(moved.read_bytes())
     else:
         moved.replace(path)
-    store.put_label("event", question, 1, "", None)
+    store.put_label("event", session, question, 1, "", None)
     assert 1 == rows(store)["labels"]
 
 
@@ -258,7 +258,7 @@ def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store,
 
     def write():
         with store.transaction():
-            store.put_label("event", question, 1, "", None)
+            store.put_label("event", session, question, 1, "", None)
             path.unlink()
 
     with pytest.raises(StorageError, match="was deleted or replaced"):
@@ -362,7 +362,7 @@ def test_a_transaction_that_fails_leaves_nothing(store, session):
         with store.transaction():
             question = ask(store, session)
             with store.transaction():
-                store.put_label("event", question, 1, "", None)
+                store.put_label("event", session, question, 1, "", None)
                 store.put_digest(session, 50, "digest")
             store.add_session(SESSION | {"dataset": 1})
             raise KeyboardInterrupt
@@ -415,16 +415,16 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
 def test_two_labels_for_one_question_cannot_stand(store, session):
     """The table itself refuses a second standing label and accepts another once the first is undone."""
     question = ask(store, session)
-    store.put_label("first", question, 1, "Ann", 2.0)
+    store.put_label("first", session, question, 1, "Ann", 2.0)
     with pytest.raises(ConflictError, match="UNIQUE"):
-        store.put_label("second", question, -1, "Bob", None)
-    store.undo_label(question, "undo")
-    assert (1, None) == (store.old_label(question)["label"], store.standing_label(question))
-    store.put_label("second", question, -1, "Bob", None)
-    store.undo_label(question, "undo again")
-    store.put_label("third", question, 0, "Ann", None)
-    assert -1 == store.old_label(question)["label"]
-    assert "third" == store.standing_label(question)["event"]
+        store.put_label("second", session, question, -1, "Bob", None)
+    store.undo_label("undo", session, question)
+    assert (1, None) == (store.old_label(session, question)["label"], store.standing_label(session, question))
+    store.put_label("second", session, question, -1, "Bob", None)
+    store.undo_label("undo again", session, question)
+    store.put_label("third", session, question, 0, "Ann", None)
+    assert -1 == store.old_label(session, question)["label"]
+    assert "third" == store.standing_label(session, question)["event"]
     assert ("first", "first") == (store.event("undo")["event"], store.event("first")["event"])
 
 
@@ -434,9 +434,9 @@ def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monk
     monkeypatch.setattr(store_module, "now", lambda: next(clock))
     question = ask(store, session)
     for event, label in (("first", 1), ("second", -1)):
-        store.put_label(event, question, label, "Ann", None)
-        store.undo_label(question, f"{event} undone")
-    assert -1 == store.old_label(question)["label"]
+        store.put_label(event, session, question, label, "Ann", None)
+        store.undo_label(f"{event} undone", session, question)
+    assert -1 == store.old_label(session, question)["label"]
 
 
 def write(store, session, name):
@@ -444,7 +444,9 @@ def write(store, session, name):
     for number in range(100):
         with store.transaction():
             store.answers(session)
-            store.put_label(f"{name} {number}", ask(store, session, parent=number, number=number), 1, name, None)
+            store.put_label(
+                f"{name} {number}", session, ask(store, session, parent=number, number=number), 1, name, None
+            )
 
 
 WRITER = """
@@ -655,7 +657,7 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
     """Erasing a session removes its questions and labels and leaves the data set and the other sessions."""
     other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
     for number in (session, other):
-        store.put_label(f"event {number}", ask(store, number), 1, "", None)
+        store.put_label(f"event {number}", number, ask(store, number), 1, "", None)
         store.put_digest(number, 50, "digest")
     erase(store, session)
     assert {
@@ -684,9 +686,9 @@ def test_a_data_set_is_found_by_id_or_name(store):
 def test_the_answers_are_the_labels_that_stand(store, session):
     """A question has its annotator's standing label, not an undone one and not the data's own."""
     first = ask(store, session, number=1, item=1)
-    store.put_label("wrong", first, 1, "Ann", 1.0)
-    store.undo_label(first, "undo")
-    store.put_label("event", first, -1, "Bob", 2.5)
+    store.put_label("wrong", session, first, 1, "Ann", 1.0)
+    store.undo_label("undo", session, first)
+    store.put_label("event", session, first, -1, "Bob", 2.5)
     ask(store, session, parent=first, branch=-1, number=2, item=2)
     wanted = ("number", "item", "event", "label", "annotator", "seconds")
     assert [(1, 1, "event", -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
@@ -701,8 +703,8 @@ def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
     store.add_session(SESSION | {"dataset": 1, "name": "idle"})
     for number, label in enumerate((1, -1, 0, 1), 1):
         question = ask(store, session, parent=number, number=number)
-        store.put_label(f"event {number}", question, label, "", None)
-    store.undo_label(question, "undo")
+        store.put_label(f"event {number}", session, question, label, "", None)
+    store.undo_label("undo", session, question)
     listed = [(row["name"], row["labels"], row["positives"], row["skipped"], row["stream"]) for row in store.sessions()]
     assert [("s", 2, 1, 1, 3), ("idle", 0, 0, 0, 3)] == listed
     assert [2] == [row["sessions"] for row in store.datasets()]

@@ -1,0 +1,157 @@
+"""Messages that name a question of another session: whoever sends them, nothing is told of it and nothing stored."""
+
+import inspect
+import io
+import json
+
+import pytest
+
+from oal_engine.output.jsonlines import JsonLinesError
+from oal_engine.sessions import backups, bundle, look_back
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError, create
+from oal_engine.store import Store, StoreError
+from tests.harness.pages import ADMIN, BINARY
+from ui import messages
+from ui.card_server import CardServer
+from ui.panels import history
+
+ANNA, BEN = (f"{name}@example.org" for name in ("anna", "ben"))
+NOWHERE = 10**6  # no question has this number
+TABLES = ("questions", "labels", "opinions", "leases", "notes", "tags", "feedback", "additions", "shared", "digests")
+KINDS = {
+    "label": {"label": 1, "seconds": 1.0},
+    "another class": {"action": "label", "label": 3},
+    "skip": {},
+    "undo": {},
+    **{f"correct {was}": {"action": "correct", "label": 1, "was": was} for was in (-1, 0, 1)},
+    "with its item": {"action": "label", "label": 1, "item": 0},
+}
+
+
+@pytest.fixture
+def theirs(app_store, keep):
+    """Anna's session, with questions that were answered, wait, and are prepared."""
+    session = create(app_store, keep("private texts", items=60), **BINARY, budget=20, owner=ANNA)
+    opened = Session(app_store, session)
+    for number in range(4):
+        opened.answer(f"given {number}", opened.held(ANNA)[0].id, (1, -1, 0)[number % 3], ANNA)
+    return opened
+
+
+@pytest.fixture
+def own(app_store, keep):
+    """A session of Ben's own, of three classes."""
+    classes = {"algorithm": "MPAA-I", "classes": ("x", "y", "z")}
+    return create(app_store, keep("own texts", items=60), budget=20, owner=BEN, **classes)
+
+
+def stored(store, session):
+    """All that is stored of a session."""
+    found = {"log": store.log_version(session)}
+    for table in TABLES:
+        of = "question IN (SELECT id FROM questions WHERE session = ?)"
+        where = of if table in ("labels", "opinions", "leases") else "session = ?"
+        found[table] = store.query(f"SELECT * FROM {table} WHERE {where}", session)
+    return found
+
+
+def sentence(act):
+    """What somebody reads of an act."""
+    try:
+        act()
+    except (SessionError, StoreError) as error:
+        return str(error)
+    return "done"
+
+
+@pytest.mark.parametrize("role", [None, "reader", "annotator", "owner", "was annotator", "owns the studio"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, become, role, kind):
+    """Whatever its sender may do there: what comes back is the same as for a number that no question has."""
+    who = ADMIN if role == "owns the studio" else BEN
+    if role in ("reader", "annotator", "owner"):
+        app_store.put_role(theirs.id, BEN, role, ANNA)
+    if role == "was annotator":
+        app_store.put_role(theirs.id, BEN, "annotator", ANNA)
+        for question in [entry.id for entry in theirs.log]:
+            app_store.lease(theirs.id, question, BEN)
+        app_store.put_role(theirs.id, BEN, None, ANNA)
+    become(who)
+    server, before = CardServer(own), stored(app_store, theirs.id)
+    server.payload(annotator=who)
+    rows = app_store.query("SELECT id, item FROM questions WHERE session = ?", theirs.id)
+    assert len(rows) > len(theirs.log), "some are prepared"
+    told = set()
+    for number, row in enumerate([{"id": NOWHERE, "item": 0}, *rows]):
+        event = {"id": f"{kind} {number}", "action": kind, "question": row["id"]} | KINDS[kind]
+        if "item" in event:
+            event["item"] = row["item"]
+        told.add(sentence(lambda event=event: server.handle(messages.read(messages.CardEvent, event), who)))
+    assert 1 == len(told), told
+    assert before == stored(app_store, theirs.id)
+
+
+@pytest.mark.parametrize("event", [
+    messages.RowEvent(id="row", row=0, action=1), messages.RowTag(id="row", row=0, tag="unsure", given=True),
+])  # fmt: skip
+def test_a_row_of_a_list_is_one_of_its_session(app_store, theirs, own, event):
+    """A list corrects and tags no question of another session."""
+    opened, before = Session(app_store, own), stored(app_store, theirs.id)
+    told = {
+        sentence(lambda row=row: history.change(opened, event.model_copy(update={"row": row}), BEN))
+        for row in (NOWHERE, *(entry.id for entry in theirs.log))
+    }
+    assert 1 == len(told)
+    assert before == stored(app_store, theirs.id)
+
+
+def test_every_statement_that_takes_a_question_takes_its_session():
+    """A question is looked up by its number and its session, never by its number alone."""
+    for name, method in inspect.getmembers(Store, inspect.isfunction):
+        parameters = [*inspect.signature(method).parameters]
+        if "question" in parameters:
+            assert "session" in parameters[: parameters.index("question")], name
+
+
+def test_nothing_is_written_about_a_question_of_another_session(app_store, theirs, own):
+    """The store refuses it, or changes nothing."""
+    question, before = theirs.log[0].id, stored(app_store, theirs.id)
+    for act in (
+        lambda: app_store.put_label("e", own, question, 1, BEN, None),
+        lambda: app_store.put_opinion("e", own, question, 1, BEN, "late", None),
+        lambda: app_store.lease(own, question, BEN),
+    ):
+        with pytest.raises(StoreError, match=rf"^session {own} has no question {question}\.$"):
+            act()
+    app_store.undo_label("e", own, question)
+    app_store.end_lease(own, theirs.current.id)
+    app_store.pass_on(own, [theirs.current.id], ANNA, BEN)
+    app_store.number_question(own, question, 99)
+    app_store.part_prepared(own, theirs.current.id)
+    assert not app_store.undo_opinion("e", own, question, ANNA)
+    assert before == stored(app_store, theirs.id)
+    assert (None, None, {}) == (
+        app_store.item_of(own, question), app_store.standing_label(own, question),
+        app_store.prepared(own, theirs.current.id),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("table", ["opinions", "labels"])
+def test_an_answer_of_a_class_that_a_session_does_not_have_is_found(app_store, theirs, table):
+    """What an older version let in from another session is told by `verify` and `check`, whose published file is
+    refused."""
+    assert look_back.verify(app_store, theirs.id).verified
+    foreign = {"event": "foreign", "question": theirs.log[0].id, "label": 3, "annotator": BEN, "answered_at": "2026"}
+    more = {"kind": "late"} if table == "opinions" else {"undone_at": "2026", "undone_by": "undone"}
+    with app_store.transaction():
+        app_store._insert(table, foreign | more)
+    report = look_back.verify(app_store, theirs.id)
+    assert not report.verified
+    assert json.loads(json.dumps(report.as_dict()))["foreign"]
+    wrong = "the answer of ben@example.org to question 1 has the label 3, a class that the session does not have."
+    assert wrong in str(report)
+    assert [wrong in finding.problem for finding in backups.check(app_store) if finding.problem] == [True]
+    bundle.publish(app_store, theirs.id, file := io.StringIO())
+    with pytest.raises(JsonLinesError):
+        bundle.adopt(app_store, io.StringIO(file.getvalue()))

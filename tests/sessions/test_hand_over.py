@@ -1,0 +1,191 @@
+"""A second person joins while the first one's line is cut: what was shown as prepared is accepted, whatever happens."""
+
+import csv
+import io
+from contextlib import nullcontext
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.sessions import agreement, export, look_back, session
+from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, SessionError
+from oal_engine.store import Store
+from tests.harness.sessions import EVENTS, begin, leave, reply, say, stream_of, take_back, truth
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Nobody waits for the pages of others."""
+    monkeypatch.setattr(session, "HANDOVER", 0)
+
+
+def cut(opened, who="anna", label=1):
+    """What somebody answers while their line is cut: the question that they have, and the one that is prepared."""
+    held, painted = opened.held(who)[0], opened.branches[label].asked
+    return held, painted
+
+
+def ours(opened, question):
+    """What is stored of a question or of its item: the labels and the late answers, as (annotator, label)."""
+    item = opened.store.item_of(opened.id, question)
+    labels = [(entry.annotator, entry.label) for entry in opened.log if entry.item == item and entry.label is not None]
+    late = [(row["annotator"], row["label"]) for row in opened.store.opinions(opened.id) if row["item"] == item]
+    return labels, late
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("given", [1, -1, SKIP])
+def test_a_prepared_answer_is_stored_where_a_second_person_has_joined(store, seed, given):
+    """Anna labels alone, her line is cut, Ben opens the session: both her answers are stored, the second one as the
+    answer where its item was asked, else as a late one; the log gives the same bits."""
+    opened = begin(store, shuffled=True, seed=seed)
+    for _ in range(seed):
+        reply(opened, "anna")
+    held, painted = cut(opened, label=given)
+    theirs = opened.held("ben")
+    opened.answer(next(EVENTS), held.id, given, "anna")
+    opened.answer(next(EVENTS), painted.id, -1, "anna")
+    labels, late = ours(opened, painted.id)
+    waited = painted.item in {each.item for each in theirs}
+    assert ([("anna", -1)], []) == (labels, late) if waited else ([], [("anna", -1)]) == (labels, late)
+    assert (held.id, given) in [(entry.id, entry.label) for entry in opened.log]
+    if waited:  # who had it meanwhile comes late
+        asked = next(each for each in theirs if each.item == painted.item)
+        opened.answer(next(EVENTS), asked.id, 1, "ben")
+        assert ([("anna", -1)], [("ben", 1)]) == ours(opened, painted.id)
+    assert look_back.verify(store, opened.id).verified
+    assert opened.digest() == Session(store, opened.id).digest()
+
+
+def test_a_prepared_answer_counts_where_its_item_waits(store):
+    """In some of such runs the item was asked of the one who joined: the answer that comes first is the label."""
+    seen = set()
+    for seed in range(12):
+        opened = begin(store, shuffled=True, seed=seed)
+        held, painted = cut(opened)
+        theirs = opened.held("ben")
+        opened.answer(next(EVENTS), held.id, 1, "anna")
+        opened.answer(next(EVENTS), painted.id, -1, "anna")
+        counts = bool(ours(opened, painted.id)[0])
+        assert counts == (painted.item in {each.item for each in theirs})
+        seen.add(counts)
+    assert {True, False} == seen
+
+
+def joined(opened, painted):
+    opened.held("ben")
+
+
+def answered(opened, painted):
+    """The item is asked of somebody else, who answers it."""
+    leave(opened.store, "anna")
+    while opened.store.asked_of_item(opened.id, painted.id) is None and opened.held("ben"):
+        reply(opened, "ben")
+    for each in opened.held("ben"):
+        opened.answer(next(EVENTS), each.id, 1, "ben")
+
+
+def corrected(opened, painted):
+    opened.correct(next(EVENTS), opened.log[0].id, SKIP, "ben")
+
+
+def ended(opened, painted):
+    leave(opened.store, "anna")
+    while opened.held("ben"):
+        reply(opened, "ben")
+
+
+def other_tab(opened, painted):
+    """Anna answers otherwise in another window."""
+    reply(opened, "anna", -1)
+
+
+def taken_back(opened, painted):
+    take_back(opened)
+    reply(opened, "anna", SKIP)
+
+
+def lent(opened, painted):
+    """Their lease runs out, and somebody else gives the same answer, and another one after it."""
+    leave(opened.store, "anna")
+    reply(opened, "ben", 1)
+    reply(opened, "ben", 1)
+
+
+def restarted(opened, painted):
+    Session(opened.store, opened.id).held("ben")
+
+
+@pytest.mark.parametrize("late", [joined, answered, corrected, ended, other_tab, taken_back, lent, restarted])
+@pytest.mark.parametrize("settings", [{}, {"overlap": 1}, {"audit": 0.5, "budget": 7}])
+def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, settings):
+    """Whatever others do meanwhile, the prepared answer is stored once, also when it is sent again, and goes along
+    with a published session."""
+    opened = begin(store, **settings)
+    for _ in range(3):
+        reply(opened, "anna")
+    held, painted = cut(opened)
+    late(opened, painted)
+    with pytest.raises(SessionError) if late is other_tab else nullcontext():
+        opened.answer(next(EVENTS), held.id, 1, "anna")
+    event = next(EVENTS)
+    for _ in range(2):
+        opened.answer(event, painted.id, -1, "anna")
+    labels, opinions = ours(opened, painted.id)
+    assert 1 == [*labels, *opinions].count(("anna", -1)), (labels, opinions)
+    assert look_back.verify(store, opened.id).verified
+    file, back = io.StringIO(), io.StringIO()
+    publish(store, opened.id, file)
+    there = Store(tmp_path / "there.db")
+    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
+    again = adopt(there, io.StringIO(file.getvalue()))
+    publish(there, again, back)
+    assert look_back.verify(there, again).verified
+    assert file.getvalue() == back.getvalue()
+    there.close()
+
+
+def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):
+    """It is among the answers besides the labels, without a number, and counts for its annotator; no second answer."""
+    for seed in range(12):
+        opened = begin(store, shuffled=True, seed=seed)
+        held, painted = cut(opened)
+        opened.held("ben")
+        opened.answer(next(EVENTS), held.id, 1, "anna")
+        opened.answer(next(EVENTS), painted.id, -1, "anna")
+        if not ours(opened, painted.id)[0]:
+            break
+    export.export(store, opened.id, "opinions", "csv", tmp_path / "late.csv")
+    (row,) = csv.DictReader((tmp_path / "late.csv").read_text().splitlines())
+    item = store.item(opened.dataset.id, painted.item)["id"]
+    assert ("", item, "late", "anna", "") == tuple(
+        row[name] for name in ("number", "id", "kind", "annotator", "stands")
+    )
+    assert 1 == next(person.late for person in agreement.people(opened) if person.name == "anna")
+    assert [] == agreement.twice(opened)
+
+
+def test_an_answer_to_what_nobody_was_shown_is_refused(store):
+    """Neither a question that is not there nor one that was prepared for somebody else takes a late answer."""
+    opened = begin(store)
+    _, painted = cut(opened)
+    opened.held("ben")
+    for question, who in ((painted.id, "carla"), (painted.id + 1000, "anna")):
+        if opened.store.asked_of_item(opened.id, question) is None:
+            with pytest.raises(SessionError, match="this item is not the current question"):
+                opened.answer(next(EVENTS), question, 1, who)
+    assert [] == store.opinions(opened.id)
+
+
+def test_corrections_keep_few_prepared_questions(store):
+    """What is kept for pages that may show it grows by the answers that there can be, for each change."""
+    opened = begin(store)
+    for _ in range(4):
+        say(opened, truth(opened))
+    count = f"SELECT count(*) FROM questions WHERE session = {opened.id}"
+    before = store.number(count)
+    for turn in range(10):
+        opened.correct(next(EVENTS), opened.log[0].id, 1 if turn % 2 else -1)
+    assert store.number(count) - before <= 3 * 10
