@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 from typing import Annotated
 from uuid import uuid4
 
@@ -226,14 +226,22 @@ async def labeling(address, server, annotators, seconds, pause):
 
 @contextmanager
 def comparing(store, dataset):
-    """A comparison beside the annotators, as the app runs one, longer than they label; how many replays it has done."""
+    """Run a comparison, as the app runs one, from before the annotators label until after; give the number of its
+    replays."""
     spec = experiments.specification(
         {"data": [store.dataset(dataset)["name"]], "algorithms": {"PAA-I": {}, "OAAL": {}}, "permutations": 50_000}
     )
     comparison = experiments.begin(spec, store)
     jobs.start(store, comparison)
+
+    def replays():
+        return jobs.status(store, comparison)["done"]
+
     try:
-        yield lambda: jobs.status(store, comparison)["done"]
+        end = perf_counter() + PATIENCE
+        while not replays() and perf_counter() < end:
+            sleep(0.1)
+        yield replays
     finally:
         jobs.cancel(store, comparison)
 

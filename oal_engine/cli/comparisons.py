@@ -27,7 +27,7 @@ from ..output import tables
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
-from .terminal import Db, Json, Knowing, Learning, draw, given, progress_bar, show
+from .terminal import PAGE, Db, Json, Knowing, Learning, draw, format_of, given, progress_bar, show
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
@@ -180,6 +180,7 @@ def race(
     for name in names:
         if name not in races.choices():
             raise ValueError(f"--algorithms must be of {', '.join(races.choices())}. Got {name}.")
+    format_of(out, PAGE)
     given_values = _with_settings({name: {} for name in names}, settings or [])
     store = Store(db, read_only=not (source or "demo:").startswith("demo:"))  # a demo is imported at its first use
     data = experiments.labelled_data(store, source)[0] if source else None
@@ -345,6 +346,7 @@ def reproduce(
         return
     if not (table or write):
         raise ValueError("reproduce needs the name of a table, all, --list or --write.")
+    format_of(write, {".md": "Markdown"})
     results, sections = [], {}
     if write and write.exists():
         sections = reproduction.sections(write.read_text(encoding="utf-8"))

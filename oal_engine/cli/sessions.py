@@ -19,13 +19,15 @@ from ..sessions import export as exports
 from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
-from .terminal import Db, Json, progress_bar, show, undamaged
+from .terminal import PAGE, Db, Json, format_of, progress_bar, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
 Format = Annotated[
     str | None, Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
 ]
+TABLES = {f".{name}": name for name in tables.FORMATS}  # the suffixes of tables
+SUFFIXES = {"model": {".gz": "model"}, "report": PAGE}  # and those of what is not a table
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
@@ -42,19 +44,12 @@ def export(
     if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
         option = "--format" if kind else "--texts"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")
+    kind = format_of(out, SUFFIXES.get(what, TABLES), kind)
     with progress_bar() as progress:
         store = Store(db, read_only=True)
-        note = exports.export(store, session, what, _format(kind, out), out, texts, partial(progress, what))
+        note = exports.export(store, session, what, kind, out, texts, partial(progress, what))
     if note:
         print(note, file=sys.stderr)
-
-
-def _format(kind: str | None, out: Path | None) -> str:
-    """The format that was asked for, or that of the file's suffix, or csv."""
-    suffix = out.suffix[1:].lower() if out else ""
-    if kind and kind not in tables.FORMATS:
-        raise ValueError(f"--format must be one of {', '.join(tables.FORMATS)}. Got {kind}.")
-    return kind or (suffix if suffix in tables.FORMATS else "csv")
 
 
 def predict(
@@ -72,13 +67,13 @@ def predict(
     reading: Reading,
 ) -> None:
     """Predict new texts or vectors with the model of a session, line by line."""
-    learned = model.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     live, skipped = file == "-", dict[str, tuple[int, int]]()
+    kind, lot = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.CHUNK
+    learned = model.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models with vectors beside texts. {model_file} has none.")
     features = tuple(learned.names) if not learned.text else (formats.VECTORS,) if vectors else learned.beside
     columns = formats.Columns(tuple(text or ()), id=identity, features=features)
-    kind, lot = "jsonl" if as_json else _format(kind, out), 1 if live else tables.CHUNK
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
@@ -156,10 +151,7 @@ def publish(
     db: Db = None,
 ) -> None:
     """Write a session as JSON lines, for `adopt` elsewhere; or as a page of HTML with its player, for any browser."""
-    suffix = out.suffix[1:].lower() if out else ""
-    kind = kind or {"html": "html", "htm": "html"}.get(suffix, "jsonl")
-    if kind not in ("jsonl", "html"):
-        raise ValueError(f"--format must be jsonl or html. Got {kind}.")
+    kind = format_of(out, {".jsonl": "jsonl"} | PAGE, kind)
     if texts and kind != "html":
         raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
     store = Store(db, read_only=True)

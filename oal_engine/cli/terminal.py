@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ Db = Annotated[
     Option("--db", help="The database (default: OAL_DB, or studio.db in this folder; installed, in your data folder)."),
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
+PAGE = {".html": "html", ".htm": "html"}  # the suffixes of a file that holds a page
 WIDEST = 10_000  # characters of a line that is not for a terminal
 
 
@@ -78,6 +79,25 @@ def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
         if not equals or not key:
             raise ValueError(f"{option} must be KEY=VALUE. Got {setting}.")
         yield key, value
+
+
+def format_of(out: Path | None, suffixes: Mapping[str, str], kind: str | None = None) -> str:
+    """Return the format for a file: `kind` if it is given, else that of the file's suffix, and without one the first.
+
+    suffixes: the format of each suffix. ValueError where a suffix is not one of these.
+    """
+    kinds = [*dict.fromkeys(suffixes.values())]
+    if kind:
+        if kind not in kinds:
+            raise ValueError(f"--format must be one of {', '.join(kinds)}. Got {kind}.")
+        return kind
+    if not (out and out.suffix):
+        return kinds[0]
+    if out.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        allowed = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(f"the name of the file to write must end in {allowed}. Got {out.name}.")
+    return suffixes[out.suffix.lower()]
 
 
 def undamaged(store: Store) -> Store:

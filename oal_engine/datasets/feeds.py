@@ -42,7 +42,8 @@ PAUSE, LONGEST = 0.1, 0.4  # seconds without a line, and since the first, after 
 class Taken:
     """What became of items: appended, exact duplicates, those with an id that was taken, and those that could not be
     read, {reason: (count, first line)}; near-duplicates, which were appended or left out; the words of the appended,
-    each once a text, and how many of them the vocabulary lacks."""
+    each once a text, and how many of them the vocabulary lacks; exact duplicates with a label, which is not taken: the
+    labels of stored items stay, for runs and comparisons began with them."""
 
     appended: int = 0
     duplicates: int = 0
@@ -51,6 +52,7 @@ class Taken:
     near_duplicates: int = 0
     words: int = field(default=0, compare=False)
     new_words: int = field(default=0, compare=False)
+    unused_labels: int = 0
 
     def __add__(self, more: Taken) -> Taken:
         skipped = dict(more.skipped)
@@ -59,10 +61,15 @@ class Taken:
         return Taken(
             self.appended + more.appended, self.duplicates + more.duplicates, self.renamed + more.renamed, skipped,
             self.near_duplicates + more.near_duplicates, self.words + more.words, self.new_words + more.new_words,
+            self.unused_labels + more.unused_labels,
         )  # fmt: skip
 
     def __str__(self) -> str:
         parts = [f"appended {self.appended:,}", f"dropped {formats.plural(self.duplicates, 'exact duplicate')}"]
+        if self.unused_labels:
+            parts[-1] += (
+                f" ({self.unused_labels:,} with a label, which was not taken: stored items keep theirs, or none)"
+            )
         if self.renamed:
             parts.append(f"made {formats.plural(self.renamed, 'id')} unique")
         if self.skipped:
@@ -134,7 +141,15 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
             store.put_batch(dataset.id, first, kept.size, words, joined)
         store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
-    return Taken(kept.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words)
+    return Taken(
+        kept.size,
+        int((~fresh).sum()),
+        renamed,
+        items.skipped,
+        int(near.sum()),
+        *words,
+        int(np.count_nonzero(items.y[~fresh])),
+    )
 
 
 def _near_duplicates(dataset: Dataset, held: WordSets, fresh: np.ndarray) -> np.ndarray:

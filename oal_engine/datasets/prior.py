@@ -131,5 +131,5 @@ def _mean(table: Rows, positions: Sequence[int]) -> np.ndarray:
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(vector)
+    length = np.sqrt((vector * vector).sum())  # the dot product of a norm has other bits on other processors
     return vector / length if length else vector

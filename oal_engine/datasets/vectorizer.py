@@ -106,7 +106,7 @@ class Vocabulary:
         made = _regrouped(texts.counts, columns, len(self.terms))
         values: np.ndarray = made.data.astype(np.float64)
         if self.settings["sublinear"]:
-            values = _log(values, self.settings) + 1
+            values = _logs(values) + 1
         values *= self._inverse_frequency[made.indices]
         return sparse.csr_array((values, made.indices, made.indptr), made.shape)
 
@@ -180,7 +180,7 @@ class Vocabulary:
 
     @cached_property
     def _inverse_frequency(self) -> np.ndarray:
-        return _log((1 + self.documents) / (1 + np.asarray(self.document_frequency)), self.settings) + 1
+        return _logs((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1
 
     @property
     def shared(self) -> int:
@@ -306,10 +306,8 @@ def _terms(text: str, settings: dict[str, Any]) -> list[str]:
     ]
 
 
-def _log(numbers: np.ndarray, settings: dict[str, Any]) -> np.ndarray:
-    """Natural logarithms; of rich terms rounded correctly, for those of numpy differ in the last bit by machine."""
-    if settings["tokenizer"] != "rich":
-        return np.log(numbers)
+def _logs(numbers: np.ndarray) -> np.ndarray:
+    """Return natural logarithms, rounded correctly: those of numpy differ in the last bit by machine."""
     distinct, places = np.unique(numbers, return_inverse=True)
     return np.array([exact_log(number) for number in distinct.tolist()])[places]
 

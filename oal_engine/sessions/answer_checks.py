@@ -21,6 +21,7 @@ FEWEST = 5  # answers of a class: with fewer of them the others cannot contradic
 SAMPLE = 2000  # items, at even distances in the stream, on which changes are counted
 PENALTY = 1.0  # on the squared weights, where rows have a mean squared length of 1
 BIAS = 0.4  # value of a feature that every such row has beside its own
+DIGITS = 9  # behind the point of scores: those behind them depend on the processor, and must not break ties
 EXPONENT = 0.5  # power of the ratio of the most frequent class to another that the latter weighs
 
 
@@ -49,17 +50,22 @@ def left_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np
     given = said[np.arange(n), answers]
     rivals = said.copy()
     rivals[np.arange(n), answers] = -np.inf
-    other = rivals.argmax(1)
+    other = _best(rivals.T)
     replaced = (targets[other] - said) / (slack - own + penalties[other])[:, None]
     pulls = slack[:, None] * (inverse @ sample.T)  # of each answer on each item
     scores = factors.T @ sample.T
-    now = scores.argmax(0)
+    now = _best(scores)
     without, corrected = np.zeros(n, int), np.zeros(n, int)
     for i, pull in enumerate(pulls):
         rest = scores - np.outer(factors[i], pull)
-        without[i] = (rest.argmax(0) != now).sum()
-        corrected[i] = ((rest + np.outer(replaced[i], pull)).argmax(0) != now).sum()
-    return LeftOut(other, (given - rivals.max(1)) / 2, without, corrected)
+        without[i] = (_best(rest) != now).sum()
+        corrected[i] = (_best(rest + np.outer(replaced[i], pull)) != now).sum()
+    return LeftOut(other, ((given - rivals.max(1)) / 2).round(DIGITS), without, corrected)
+
+
+def _best(scores: np.ndarray) -> np.ndarray:
+    """Return the class with the highest score in each column, of equal ones the first."""
+    return scores.round(DIGITS).argmax(0)
 
 
 @dataclass(frozen=True)

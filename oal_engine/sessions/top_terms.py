@@ -89,9 +89,10 @@ def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:
 
 
 def _largest(sizes: np.ndarray, most: int) -> list[int]:
-    """The places of the largest sizes above 0, the largest first."""
-    first = np.argpartition(-sizes, min(most, sizes.size - 1))[:most]
-    return [int(k) for k in first[np.argsort(-sizes[first], kind="stable")] if sizes[k] > 0]
+    """Return the places of the largest sizes above 0, the largest first, equal ones in their order."""
+    least = np.partition(sizes, -most)[-most] if most < sizes.size else 0
+    large = np.flatnonzero((sizes >= least) & (sizes > 0))  # argpartition has no fixed order of ties
+    return large[np.argsort(-sizes[large], kind="stable")][:most].tolist()
 
 
 def term(run: Run, column: int) -> str:

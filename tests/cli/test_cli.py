@@ -475,6 +475,27 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
         assert (1, "", f"error: {message}\n") == run("predict", numbers, "--model", "model.json.gz", *out)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name", "allowed"),
+    [
+        *((("export", 1), f"labels.{suffix}", ".csv, .jsonl or .parquet")
+          for suffix in ("xlsx", "json", "tsv", "feather", "csv.gz", "txt", "CSV.bak")),
+        (("export", 1, "--what", "model"), "model.json", ".gz"),
+        (("export", 1, "--what", "report"), "report.pdf", ".html or .htm"),
+        (("predict", "new.csv", "--model", "none"), "predicted.xlsx", ".csv, .jsonl or .parquet"),
+        (("publish", 1), "session.json", ".jsonl, .html or .htm"),
+        (("race",), "race.pdf", ".html or .htm"),
+        (("reproduce", "acog-german"), "page.html", ".md"),
+    ],
+)  # fmt: skip
+def test_a_file_has_the_suffix_of_what_is_written(run, tmp_path, arguments, name, allowed):
+    """A file is not written under the suffix of another format; the sentence names those that there are."""
+    option = "--write" if arguments[0] == "reproduce" else "--out"
+    message = f"error: the name of the file to write must end in {allowed}. Got {name}.\n"
+    assert (1, "", message) == run(*arguments, option, name)
+    assert not (tmp_path / name).exists()
+
+
 def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
     """A replay of items with missing labels says that every item must have one."""
     (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")

@@ -122,6 +122,18 @@ def test_exact_duplicates_are_dropped_and_counted(store, texts):
     assert ["new", "New"] == [text for _, text, *_ in stored(store, texts)][3:]
 
 
+def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
+    """Items that are there keep their label, or have none as before, and how many labels were not taken is said."""
+    fed(texts, '{"text": "new"}')
+    before = stored(store, texts), texts.y.tolist()
+    taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
+                '{"text": "new"}')  # fmt: skip
+    assert Taken(duplicates=3, unused_labels=2) == taken
+    assert before == (stored(store, texts), texts.y.tolist())
+    assert str(taken).endswith("dropped 3 exact duplicates (2 with a label, which was not taken: "
+                               "stored items keep theirs, or none)")  # fmt: skip
+
+
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
     """An id that exists gets the item's number as a suffix, and a generated id is never one that exists."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
@@ -610,7 +622,7 @@ def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
 
     code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
-    assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4, "near_duplicates": 0,
+    assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4, "near_duplicates": 0, "unused_labels": 1,
                 "words": 2, "new_words": 1, "new_at_import": 1 / 11,
                 "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]

@@ -304,7 +304,7 @@ def test_many_annotators_lose_nothing():
     counts = "lost", "doubled", "unacknowledged", "unverified", "ended"
     assert (0,) * len(counts) == tuple(result[name] for name in counts)
     assert {} == result["problems"]
-    assert 10 < result["events"]["label"]
+    assert 0 < result["events"]["label"]
     times = result["acknowledged_ms"]
     assert 0 < times["p50"] <= times["p95"] <= times["p99"]
     assert 2 == len(result["memory_mb"])

@@ -53,6 +53,17 @@ def test_slips_are_most_at_odds(classes):
     assert truth[slips].tolist() == found.other[slips].tolist()
 
 
+def test_what_processors_round_differently_breaks_no_tie():
+    """Two answers alike but for rounding errors have the same margin, and tied classes change no item."""
+    X = np.vstack([np.eye(4), np.eye(4)])
+    errors = 1e-15 * np.random.default_rng(0).normal(size=(8, 8))
+    answers = np.array([0, 1, 2, 3, 1, 1, 2, 0])
+    exact, near = (left_out(products, answers, 4, np.zeros((5, 8)) + error) for products, error in
+                   ((X @ X.T, 0), (X @ X.T + errors, errors[:5])))  # fmt: skip
+    for part, same in zip(exact, near):
+        assert part.tolist() == same.tolist()
+
+
 def labelled(store, data="sparse", algorithm="PAA-I"):
     """A session with 60 true answers, every ninth of them wrong in the data of two classes."""
     opened = begin(store, data, algorithm, budget=120, parameters={"delta": 10})

@@ -88,7 +88,7 @@ def test_the_command_line_writes_pages(here, tmp_path, command):
     code, out, err = command("publish", 1, "--format", "html", "--texts", "--db", here.path)
     assert (0, player.page(trace, texts=True).decode(), "") == (code, out, err)
     for options, sentence in (
-        (("--format", "pdf"), "--format must be jsonl or html. Got pdf."),
+        (("--format", "pdf"), "--format must be one of jsonl, html. Got pdf."),
         (("--texts",), "--texts is for pages: a published log never holds them. Got it with --format jsonl."),
     ):
         assert (1, "", f"error: {sentence}\n") == command("publish", 1, *options, "--db", here.path)

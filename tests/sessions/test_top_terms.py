@@ -25,3 +25,11 @@ def test_similar_wording_is_one_line():
     assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
     moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
     assert moved == top_terms.moved(weights, later, latent=2)
+
+
+def test_equal_weights_come_in_the_order_of_their_columns():
+    """Of terms that speak or moved alike the first columns come first, however many there are."""
+    weights = np.tile([0.5, 1.0], 500)
+    assert [*range(1, 30, 2)] == [column for column, _ in top_terms.strongest(weights, 1, 15)]
+    assert [*range(1, 17, 2)] == [each.column for each in top_terms.moved(np.zeros(1000), weights)]
+    assert [*range(1000)] == [each.column for each in top_terms.moved(np.zeros(1000), np.ones(1000), 2000)]

@@ -285,7 +285,7 @@ class SparseSketch(NamedTuple):
         self.w[j] += value - _weight(self, j)
 
     def weights(self):
-        return self.w + self.b @ self.U
+        return self.w + sum(b * u for b, u in zip(self.b, self.U))  # not `@`: BLAS has other bits on other processors
 
 
 class SSACOGI(SparseSketch):

@@ -1,0 +1,141 @@
+"""One import, session, export and page of each kind, as files: what must be the same bytes on every machine."""
+
+import json
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from docs import make_pages
+from oal_engine import datasets, experiments
+from oal_engine.datasets import Dataset, embeddings, feeds, formats, vectorizer
+from oal_engine.experiments import race_page
+from oal_engine.experiments import report as tables
+from oal_engine.sessions import export, look_back, player
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, create
+from oal_engine.store import Store
+from tests.harness.examples import compared as runs_of
+from tests.harness.examples import topics, write_embedding
+from tests.harness.sessions import text_of
+
+ITEMS, LATER, BUDGET = 240, 20, 60
+PEOPLE = ("ann", "ben")
+TEXT = formats.Columns(("text",), "label", "id")
+TABLE = formats.Columns(label="label", id="id", features=("a", "b", "c"))
+IMPORTS = {  # columns, and how they are read
+    "latent": (TEXT, {}),
+    "rich": (TEXT, {"features": "rich", "near_duplicates": "once"}),
+    "words": (TEXT, {"tokenizer": "words"}),
+    "beside": (TEXT, {}),
+    "classes": (formats.Columns(("text",), "topic", "id", multiclass=True), {}),
+    "plain": (TABLE, {"features": "plain", "scale": "l2"}),
+    "waves": (TABLE, {}),
+    "kinds": (formats.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}),
+}
+SESSIONS = {  # data set and settings
+    "first order": ("plain", {"algorithm": "PAA-I", "seed_items": ["i0"]}),
+    "second order": ("waves", {"algorithm": "OA3-diag", "floor": 0.3, "shuffled": True}),
+    "full": ("plain", {"algorithm": "OA3", "audit": 0.3, "pace": 0.5}),
+    "sketched": ("rich", {"algorithm": "SSOA3", "averaged": True}),
+    "adaptive": ("words", {"algorithm": "D-AMD", "seed_words": ["goal"]}),
+    "auto": ("latent", {"algorithm": "auto", "overlap": 0.2, "repeat": 0.1}),
+    "meaning": ("beside", {"algorithm": "OAAL", "audit": 0.5, "audit_trains": False}),
+    "classes": ("classes", {"algorithm": "auto-classes"}),
+    "kinds": ("kinds", {"algorithm": "MPAA-I", "averaged": True}),
+}
+
+
+class Clock(datetime):
+    """A clock that stands still, so that times are the same in every run."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def lines():
+    """Items with a text, three numbers, a label of two and a topic of three."""
+    rng = np.random.default_rng(0)
+    for k, text in enumerate(topics(ITEMS + LATER)):
+        a, b, c = rng.normal((k % 3, k % 2, 0))
+        yield json.dumps({"id": f"i{k}", "text": text, "a": a, "b": b, "c": c, "label": int(k % 3 == 0),
+                          "topic": "xyz"[k % 3]}) + "\n"  # fmt: skip
+
+
+def imported(store, folder):
+    """Import every kind, and append to it; the files of each."""
+    write_embedding(folder / "tiny")
+    made = [*lines()]
+    first, later = folder / "first.jsonl", folder / "later.jsonl"
+    first.write_text("".join(made[:ITEMS]))
+    later.write_text("".join(made[ITEMS:]))
+    for name, (columns, reading) in IMPORTS.items():
+        embedding = embeddings.read(folder / "tiny") if name == "beside" else None
+        key = datasets.import_file(store, first, name, columns, embedding=embedding, **reading)[0]
+        feeds.append_file(Dataset(store, key), later)
+        record = {**store.dataset(key)}
+        for path in sorted((store.folder / record.pop("folder")).iterdir()):
+            yield f"{name}/{path.name}", path.read_bytes()
+        yield f"{name}/record", json.dumps(record, default=str).encode()
+
+
+def labelled(store, data, settings):
+    """A session with skips and wrong answers; of several people where it asks for second answers."""
+    session = Session(store, create(store, data, budget=BUDGET, **settings))
+    people = PEOPLE if session.settings.overlap else ("ann",)
+    for k in range(2 * BUDGET):
+        who = people[k % len(people)]
+        if not (held := session.held(who)):
+            break
+        label = int(session.y[held[0].item])
+        if k % 7 == 6:
+            label = 1 + label % len(session.settings.names) if session.multiclass else -label
+        session.answer(f"{session.id} {k}", held[0].id, SKIP if k % 11 == 10 else label, who, 2.5)
+    return session
+
+
+def made(folder):
+    """Names and bytes of everything."""
+    store = Store(folder / "studio.db")
+    yield from imported(store, folder)
+    for name, (data, settings) in SESSIONS.items():
+        session = labelled(store, data, settings)
+        yield f"{name}/digest", session.digest().encode()
+        yield f"{name}/state", b"".join(array.tobytes() for array in session.state.arrays())
+        yield f"{name}/published", text_of(store, session.id).encode()
+        yield f"{name}/page", player.page(look_back.Trace(store, session.id), texts=True)
+        for what in export.WHATS:
+            if what == "positives" and session.multiclass:
+                continue
+            for kind in ("csv", "jsonl", "parquet") if what in export.TABLES else ("",):
+                path = folder / "export"
+                export.export(store, session.id, what, kind, path, texts=True)
+                yield f"{name}/{what}.{kind}", path.read_bytes()
+    yield "race.page", race_page.page(Dataset(store, "words"), [("Q_A", {})], 40, 1, texts=True)
+    for name, page in make_pages.PAGES.items():
+        yield name, page()
+    compared = experiments.load(store, runs_of(store, "compared", data=["words"], algorithms={"OAAL": {}, "Q_A": {}}))
+    for kind in (tables.csv, tables.latex, tables.svg, tables.page):
+        yield f"comparison.{kind.__name__}", kind(compared)
+    texts = np.arange(5000)
+    yield "logarithms", vectorizer.Vocabulary([], texts, texts.size, {"sublinear": True})._inverse_frequency.tobytes()
+
+
+def write(folder):
+    """Write everything to a folder."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("oal_engine.store.datetime", Clock))
+        for module in ("kernel.stream", "sessions.fold"):
+            stack.enter_context(patch(f"oal_engine.{module}.perf_counter", lambda: 0.0))
+        for name, content in made(folder):
+            path = folder / "made" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
