@@ -73,7 +73,7 @@ def new_comparison(store: Store) -> int | None:
                 "Several weights are a sweep, which needs parameters as given, not tuned."
             )
         chosen = {name: values | swept for name, values in chosen.items()}
-        more = {key: value[0] if isinstance(value, list) else value for key, value in more.items()}
+        more |= {key: more[key][0] for key in WEIGHTS if isinstance(more.get(key), list)}
         name = st.text_input("Name", placeholder="its algorithms", max_chars=120, key="compare-name").strip()
         spec = experiments.specification(
             {"data": data, "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}

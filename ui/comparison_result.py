@@ -14,6 +14,7 @@ import streamlit as st
 from oal_engine import experiments
 from oal_engine.experiments import Comparison, figures, report
 from oal_engine.experiments.figures import AMOUNTS, AXIS_TITLES, ResultView, budget_name
+from oal_engine.experiments.specifications import Limit
 from oal_engine.kernel import metrics
 from oal_engine.output.page import TABLE_STYLE
 from oal_engine.output.plots import NAMES, STYLES, TITLES, drawn, number
@@ -69,7 +70,7 @@ def _loaded(version: tuple[str, int, str, tuple], _store: Store) -> Comparison:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _table(version: tuple, data: str, budget: int | None, evaluation: str, _result: Comparison) -> str:
+def _table(version: tuple, data: str, budget: Limit, evaluation: str, _result: Comparison) -> str:
     return report.block_table(report.table(_result, data, budget, evaluation))
 
 
@@ -230,7 +231,7 @@ def _curves(result: Comparison, view: ResultView) -> go.Figure:
             x=x[-1:], y=mean[-1:], mode="markers", marker={"symbol": mark, "size": 12, "color": color},
             hoverinfo="skip", showlegend=False, cliponaxis=False, **shared,
         ))  # fmt: skip
-    axis = {"title": AXIS_TITLES[view.axis], "rangemode": "tozero"}
+    axis: dict[str, Any] = {"title": AXIS_TITLES[view.axis], "rangemode": "tozero"}
     if amounts:
         axis |= {"tickformat": "~%" if view.axis == "share" else ",~r"}
         if places and figures.is_wide(every := np.concatenate(places)):

@@ -386,11 +386,11 @@ class Comparison:
         """Mean rounds and labels spent at each mark over the stream, and the mean and standard deviation of a metric
         over the runs. axis: "labels" has marks over the labels instead, and then the end of the stream."""
         if metric == "seconds":
-            values = self.seconds(line)
-            ends = np.linspace(0, 1, values.shape[1] + 1)[1:]
-            marks = self.curve(line, "query_ratio", evaluation, "rounds")
-            places = np.ceil(ends * marks[0].size).astype(int) - 1
-            return marks[0][places], marks[1][places], values.mean(0), _spread(values)
+            seconds = self.seconds(line)
+            items, asked, *_ = self.curve(line, "query_ratio", evaluation)
+            ends = np.linspace(0, items.size, seconds.shape[1] + 1)[1:]
+            places = np.ceil(ends).astype(int) - 1
+            return items[places], asked[places], seconds.mean(0), _spread(seconds)
         counts = line.counts[:, line.label_marks :]
         if axis == "labels":
             spent = asked_of(counts).mean(0)

@@ -287,7 +287,7 @@ def chosen(name: str, values: Values = ()) -> Strategy:
     return strategy(None, learner.strip(), rule.strip(), values) if plus else strategy(name, values=values)
 
 
-def powers(value: Any, key: str) -> list[Any]:
+def powers(value: Any, key: str = "a parameter") -> list[Any]:
     """The values that one of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
     if match:

@@ -35,6 +35,7 @@ def test_one_click_on_an_empty_database_starts_a_comparison(store):
     assert not at.exception
     (row,) = store.comparisons()
     assert ["demo:tweets"] == row["specification"]["data"]
+    assert "auto" in row["specification"]["algorithms"]
     assert ("2:1", [100, 300]) == (row["specification"]["tune"], row["specification"]["budgets"])
     assert at.query_params["comparison"] in (str(row["id"]), [str(row["id"])])
 
@@ -74,6 +75,50 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
     (row,) = store.comparisons()
     tens = specifications.powers(specifications.TENS)
     assert {"C": [2.0], "delta": tens} == row["specification"]["algorithms"]["PAA-I"]
+
+
+def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
+    """Powers in two fields are counted, not enumerated, and the sentence names the limit."""
+    imported(store, tmp_path)
+    at = run()
+    at.selectbox(key="compare-tune").select("none").run()
+    at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
+    at.text_input(key="compare-PAA-I-C").set_value("1.0001^-999..1.0001^999").run()
+    assert "C of PAA-I must have at most 1,000 values. Got 1,999." in words(at)
+    for key in ("C", "delta"):
+        at.text_input(key=f"compare-PAA-I-{key}").set_value("1.001^-499..1.001^500")
+    at.run()
+    assert "a comparison must have at most 10,000 lines (data sets x budgets x hits x settings). Got 2,000," in words(
+        at
+    )
+    at.text_input(key="compare-budgets").set_value(",".join(["1"] * 1001)).run()
+    assert "Budgets must have at most 1,000 values. Got 1,001." in words(at)
+    assert not at.exception
+
+
+def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
+    """The form takes several shares without a budget, and the result is one chart over the share of labels asked."""
+    imported(store, tmp_path)
+    at = run()
+    at.text_input(key="compare-hit").set_value("0.2, 0.5").run()
+    assert "several hits need one budget, or none. Got 100, 300." in words(at)
+    at.text_input(key="compare-budgets").set_value("").run()
+    assert "auto has no smoothing" not in words(at)
+    at.button(key="compare-send").click().run()
+    (row,) = store.comparisons()
+    assert [0.2, 0.5] == row["specification"]["hit"]
+    comparison = compared(store, "hits", data=[NAME], budgets=[None], hit=[0.2, 0.5], times=True)
+    at = run(comparison=comparison)
+    assert not at.exception
+    assert ("share", 1) == (at.selectbox(key="over").value, len(at.get("plotly_chart")))
+    for metric in ("query_ratio", "seconds"):
+        at.selectbox(key="metric").select(metric).run()
+        at.selectbox(key="over").select("rounds").run()
+        assert not at.exception
+        assert 2 == len(at.get("plotly_chart"))
+    at = run(comparison=comparison, block=f"{NAME}, 50 % of labels asked", over="items streamed", metric="Query ratio")
+    assert not at.exception
+    assert ("rounds", "query_ratio") == (at.selectbox(key="over").value, at.selectbox(key="metric").value)
 
 
 def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
@@ -119,7 +164,7 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
         ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
         ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
-        ("compare-hit", "some", "Labels to hit must be a share, or their number. Got some."),
+        ("compare-hit", "some", "Target labels must be a number, several (1, 10), or powers such"),
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
         ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
         ("compare-c_p", "0.5, 0.9", "Several weights are a sweep, which needs parameters as given, not tuned."),
