@@ -27,7 +27,7 @@ def more_labels(session: Session, key: str) -> None:
                 st.rerun()
     words = []
     if session.place.progress.end:
-        words.append(f"The session asks on from item {session.rounds - most + 1:,}, where the budget was spent.")
+        words.append(f"Labeling continues at item {session.rounds - most + 1:,}, where the budget ran out.")
     if not session.labelled:
         words.append(f"In all {estimates.forecast(session.state.budget + labels, session.multiclass)}")
     if words:

@@ -4,8 +4,8 @@ MEANINGS = {
     "pushed": "Predicted as positive and passed on without asking you.",
     "push": "Counts every item as the model predicted it: a reader sees only what it predicts as positive.",
     "push-and-query": (
-        "Counts the items that you were asked about as seen by a reader too, whatever the model predicted; with "
-        "several classes they count with your answer."
+        "Counts the items that you were asked about as seen by a reader too, whatever the model predicted. With "
+        "several classes they all count as right: with the label of the file where it has one, else with your answer."
     ),
     "Weighted sum": (
         "Sensitivity and specificity, averaged by their weights: 1 is perfect, 0.5 is no better than chance where both "

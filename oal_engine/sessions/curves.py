@@ -155,6 +155,11 @@ def _in_words(value: float, format: str) -> str:
     return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
 
 
+def percent(share: float) -> str:
+    """Return a share or a chance as a percentage, of a small one with two digits: 18 %, 0.33 %."""
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
+
+
 def _short(numbers: Iterable[float]) -> list[float]:
     """Numbers with as many digits as a screen shows."""
     return [round(float(number), 5) for number in numbers]

@@ -12,6 +12,7 @@ from ..datasets import Dataset, details, duplicates
 from ..kernel.query_rules import QUERY_RULES
 from ..kernel.rows import nonzero
 from . import outcome, top_terms
+from .curves import percent
 from .fold import Place, Progress, Run
 from .log import Entry, StoredQuestion
 from .settings import Settings
@@ -208,11 +209,6 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     if asked.probability >= 0.5:
         return f"The model was unsure ({chance})."
     return f"The model was fairly sure; drawn anyway ({chance})."
-
-
-def percent(chance: float) -> str:
-    """Return a chance as a percentage, of a small one with two digits: 18 %, 0.33 %."""
-    return f"{100 * chance:.0f} %" if chance >= 0.0995 else f"{100 * chance:.2g} %"
 
 
 def verdict(entry: Entry) -> dict[str, Any] | None:

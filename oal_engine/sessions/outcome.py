@@ -9,7 +9,8 @@ from ..kernel.learners import linear
 from ..kernel.query_rules import paceable
 from ..output.plots import METRICS, NAMES, TITLES
 from . import certainty, estimates, model
-from .estimates import Estimates
+from .curves import percent
+from .estimates import Estimate, Estimates, jeffreys, reduced
 from .fold import Run
 from .session import Session
 
@@ -23,7 +24,17 @@ def summary(session: Session) -> list[str]:
         found = of_session(session).sentences(session.settings.positive_name)
     certain = certainty.of_session(session)
     good = exact(session, session.place.counts) if session.labelled else _estimated(session)
-    return [*found, good, *([str(certain)] if certain else [])]
+    return [*found, good, *differing(session), *([str(certain)] if certain else [])]
+
+
+def differing(run: Run) -> list[str]:
+    """Return how many answers differ from the labels of the data, in a sentence; nothing where none does."""
+    if not run.labelled:
+        return []
+    given = [(lesson.label, int(run.y[lesson.item])) for lesson in run.state.lessons if lesson.number and lesson.label]
+    wrong = sum(label != true for label, true in given)
+    those = f"{wrong:,} of {len(given):,} answers differ from the labels of the file"
+    return [f"{those}; the figures count with those of the file."] if wrong else []
 
 
 def exact(run: Run, counts: np.ndarray) -> str:
@@ -67,8 +78,8 @@ def next_steps(session: Session) -> list[str]:
     steps = []
     if session.place.progress.end and session.askable:
         steps.append(
-            f"Add labels on the page Label, or with the command add-labels {session.id} 100: the session asks on from "
-            f"item {session.rounds - session.askable + 1:,}, where the budget was spent."
+            f"Add labels on the page Label, or with the command add-labels {session.id} 100: labeling continues at "
+            f"item {session.rounds - session.askable + 1:,}, where the budget ran out."
         )
     if not (session.labelled or session.settings.audit):
         steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
@@ -77,29 +88,26 @@ def next_steps(session: Session) -> list[str]:
 
 
 class Outcome(NamedTuple):
-    """The labels given and the positives among them; the share of positives in the stream as far as it was asked, from
-    the stored probabilities (None: it cannot be said); and for each round whether its item is in the list: answered as
-    positive, or predicted positive by the model as it is now and not answered otherwise."""
+    """The labels given and the positives among them; the share of positives in the stream, exact (both ends are the
+    value) where the data have it, else from the stored probabilities (None: it cannot be said); and for each round
+    whether its item is in the list: answered as positive, or predicted positive by the model as it is now and not
+    answered otherwise."""
 
     labels: int
     positives: int
-    share: float | None
+    share: Estimate | None
     listed: np.ndarray
 
     def sentences(self, name: str) -> list[str]:
         """The same in sentences, for a positive class of this name."""
         if not self.labels:
             return []
-        hits = (
-            f"{self.positives:,} of {self.labels:,} answers are {name}: {_in_a_hundred(self.positives / self.labels)}."
-        )
+        hits = f"{self.positives:,} of {self.labels:,} answers are {name} ({percent(self.positives / self.labels)})."
         if self.share is not None:
-            hits += f" Asked at random, about {_in_a_hundred(self.share)} would have been."
+            value, low, high = self.share
+            between = f"; 95 % interval: {percent(low)} to {percent(high)}" if low < high else ""
+            hits += f" Random questions would have given about {self.labels * value:,.0f} ({percent(value)}{between})."
         return [hits, f"The list of positives has {self.listed.sum():,} of {self.listed.size:,} items."]
-
-
-def _in_a_hundred(share: float) -> str:
-    return f"{100 * share:.2g} in a hundred" if share < 0.995 else "all"
 
 
 def of_session(session: Session) -> Outcome:
@@ -109,9 +117,17 @@ def of_session(session: Session) -> Outcome:
     listed = _margins(session) >= session.settings.theta
     listed[asked.astype(int)] = answers > 0
     positives, share = int((answers > 0).sum()), None
-    if positives >= FEWEST and session.settings.rule in paceable():
-        share = float(np.average(answers > 0, weights=1 / chances))
+    if session.labelled:
+        share = Estimate(*[float((session.y > 0).mean())] * 3)
+    elif positives >= FEWEST and session.settings.rule in paceable():
+        share = _estimated_share(answers > 0, 1 / chances)
     return Outcome(answers.size, positives, share, listed)
+
+
+def _estimated_share(positive: np.ndarray, weights: np.ndarray) -> Estimate:
+    """Return the share of positives in a stream of which each answer stands for so many items (`weights`)."""
+    share, number = np.average(positive, weights=weights), weights.sum() ** 2 / (weights**2).sum()
+    return Estimate(float(share), *(float(end) for end in jeffreys(share, reduced(number))))
 
 
 def _margins(session: Session) -> np.ndarray:

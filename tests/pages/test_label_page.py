@@ -16,8 +16,9 @@ from oal_engine.kernel import learners
 from oal_engine.output.meanings import MEANINGS
 from oal_engine.output.plots import NAMES
 from oal_engine.sessions import answer_checks, curves, estimates, outcome, top_terms
+from oal_engine.sessions.curves import percent
 from oal_engine.sessions.fold import Progress
-from oal_engine.sessions.items import percent, why
+from oal_engine.sessions.items import why
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
@@ -108,7 +109,7 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
     forecast = estimates.forecast(118, False)
-    assert f"The session asks on from item 20, where the budget was spent. In all {forecast}" in words(at)
+    assert f"Labeling continues at item 20, where the budget ran out. In all {forecast}" in words(at)
     at.number_input(key="add-labels-labels").set_value(7)
     at.button(key="add-labels").click().run()
     assert not at.exception
@@ -597,6 +598,27 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
     assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
     assert "Advice on stopping appears after 50 labels." == stopping.sentence(log(range(9)), 0, "F1", flat)
     assert "F1" not in stopping.sentence(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
+
+
+def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
+    """Where the answers of several classes differ from the labels of the file, the panel says how many, and the word
+    push-and-query says with which of both it counts."""
+    several = keep("several", columns=formats.Columns(("text",), "label", multiclass=True))
+    server = work(30, several, algorithm="MPAA-I")
+    session = server.session
+    while len(session.labels) < 40:
+        session.answer(
+            f"w{len(session.labels)}", session.place.asked.id, 1 + int(session.y[session.place.asked.item]) % 3
+        )
+    wrong = sum(entry.label != session.y[entry.item] for entry in session.log if entry.label)
+    assert wrong >= 13
+    at = run("pages/1_Label.py", session=str(session.id))
+    sentence = f"{wrong} of 40 answers differ from the labels of the file; the figures count with those of the file."
+    assert sentence in words(at)
+    counted = session.evaluate(session.place.counts, "push_query")["accuracy"]
+    right = session.evaluate(session.place.counts, "push")["accuracy"]
+    assert counted > right  # all that were asked are right, whatever was answered
+    assert "they all count as right: with the label of the file where it has one" in MEANINGS["push-and-query"]
 
 
 # Estimates

@@ -342,29 +342,35 @@ def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
     assert [*range(1, len(expected) + 1)] == [row["rank"] for row in positives]
 
 
-@pytest.mark.parametrize("algorithm", ["PAA-I", "auto"])
-def test_the_outcome_by_hand(store, algorithm):
-    """Labels, positives, and their share as if asked at random: each answer counts as one over its probability. The
-    list has what the learner predicts, with and without a bias, and what was answered."""
-    opened = begin(store, "sparse", algorithm, shuffled=True, budget=100)
+@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("sparse", "auto"), ("unlabelled", "PAA-I")])
+def test_the_outcome_by_hand(store, data, algorithm):
+    """Labels, positives, and what random questions would have given: exact where the data have labels, else from the
+    answers, each of which counts as one over its probability, with an interval. The list has what the learner predicts,
+    with and without a bias, and what was answered."""
+    opened = begin(store, data, algorithm, shuffled=True, budget=100)
     assert [] == outcome.of_session(opened).sentences("Good")
-    for _ in range(30):
-        say(opened, truth(opened))
+    for k in range(30):
+        say(opened, 1 if k % 3 == 0 else -1)
     reached, log = outcome.of_session(opened), [entry for entry in opened.log if entry.label]
     weights = [1 / entry.probability for entry in log]
     share = sum(weight for weight, entry in zip(weights, log) if entry.label > 0) / sum(weights)
-    positives = sum(entry.label > 0 for entry in log)
-    assert (30, positives, pytest.approx(share)) == reached[:3]
+    value, low, high = reached.share
+    assert (30, 10) == reached[:2]
+    first, second = reached.sentences("Good")
+    assert first.startswith("10 of 30 answers are Good (33 %). Random questions would have given about ")
+    if data == "unlabelled":
+        assert pytest.approx(share) == value
+        assert low < value < high
+        assert "; 95 % interval: " in first
+    else:
+        assert value == low == high == (opened.y > 0).mean()
+        assert first.endswith(f"about {30 * value:.0f} ({100 * value:.0f} %).")
     assert len(list(export.positives(opened)[0].rows)) == reached.listed.sum()
     scores = np.empty((opened.rounds, 1))
     stream.scores(opened.dataset.rows, opened.learner, 0.0, scores)
     listed = scores[opened.order, 0] >= 0
     listed[[entry.round for entry in log]] = [entry.label > 0 for entry in log]
     assert listed.tolist() == reached.listed.tolist()
-    first, second = reached.sentences("Good")
-    assert first.startswith(
-        f"{positives} of 30 answers are Good: {100 * positives / 30:.2g} in a hundred. Asked at random,"
-    )
     assert second == f"The list of positives has {reached.listed.sum()} of {opened.rounds} items."
 
 

@@ -64,7 +64,7 @@ def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
     assert "2 of 20 answers are Relevant" in first
     assert "About 30 more labels would bring them." in first
     assert "so far" not in page.text
-    assert f"asks on from item {opened.log[-1].round + 2}, where the budget was spent" in first
+    assert f"labeling continues at item {opened.log[-1].round + 2}, where the budget ran out" in first
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):

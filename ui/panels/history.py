@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oal_engine.sessions.items import percent
+from oal_engine.sessions.curves import percent
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError

@@ -57,7 +57,7 @@ def _look(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
         sentences.append(late)
     if closed is not None:
         sentences.append(CLOSED.format(closed + 1))
-    sentences.append(stopping.sentence(log, theta, title, values))
+    sentences += [stopping.sentence(log, theta, title, values), *outcome.differing(session)]
     changed = drift.sentence(session)
     return [*sentences, *_certain(session), *([changed] if changed else [])], drawn, lines, problem
 
