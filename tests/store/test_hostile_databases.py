@@ -19,7 +19,7 @@ from tests.harness.sessions import begin, reply, stream_of
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
 FOREIGN = {
-    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON datasets BEGIN UPDATE datasets SET folder = '/tmp'; END",
+    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON datasets BEGIN UPDATE datasets SET folder = '/etc'; END",
     "a view": "CREATE VIEW v AS SELECT 1",
     "an endless view": f"CREATE VIEW v AS {ENDLESS} i FROM n",
     "a table": "CREATE TABLE other (a)",
