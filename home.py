@@ -50,8 +50,12 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
             st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
-            if page.role(store, row["id"]) == "owner":
+            if owned(store, row):
                 remove(store, row)
+
+
+def owned(store: Store, row: dict[str, Any]) -> bool:
+    return page.role(store, row["id"]) == "owner"
 
 
 def remove(store: Store, row: dict[str, Any]) -> None:
@@ -59,6 +63,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
         answers = counted(row["labels"] + row["skipped"], "answer")
         remove_after_asking(
             f"the session {row['name']} with its {answers}",
+            lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
             f"It can be restored on this page for {KEPT.days} days.",
         )
@@ -66,7 +71,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
 
 def show_removed(store: Store) -> None:
     """The removed sessions of which who is here is an owner, each with a button that restores it."""
-    rows = [row for row in store.removed_sessions() if page.role(store, row["id"]) == "owner"]
+    rows = [row for row in store.removed_sessions() if owned(store, row)]
     if not rows:
         return
     with st.expander(f"Removed ({len(rows)})"):

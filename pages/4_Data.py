@@ -214,7 +214,7 @@ def stored(store: Store) -> None:
             if removed_sessions := gone[row["id"]]:
                 parts += f" and the {counted(removed_sessions, 'removed session')} on it"
             remove_after_asking(
-                f"the data set {row['name']} with its {parts}", partial(datasets.remove, store, row["id"])
+                f"the data set {row['name']} with its {parts}", owns, partial(datasets.remove, store, row["id"])
             )
 
 

@@ -97,7 +97,7 @@ def _more_menu(store: Store, row: dict[str, Any]) -> None:
 
     with st.popover("", icon=":material/more_horiz:", help="More"):
         if st.button("Remove this comparison", key=f"compare-remove-{row['id']}"):
-            remove_after_asking(f"the comparison {row['name']} with its results", remove)
+            remove_after_asking(f"the comparison {row['name']} with its results", owns, remove)
 
 
 def _one(store: Store, comparison: int) -> None:

@@ -93,8 +93,8 @@ def looked_at(file: File, reader: str | None, encoding: str, layout: sources.Lay
 def settle(doubt: Doubt, layout: sources.Layout, encoding: str, key: str) -> tuple[sources.Layout, str] | None:
     """Ask what is doubtful about a file; the layout and the encoding with the answer, None until there is one."""
     names = {"header": {"--header": "It names the columns", "--no-header": "It is an item"}}.get(doubt.about, {})
-    answer = st.radio(doubt.on_a_page, doubt.answers, index=None, key=f"{key}doubt-{doubt.about}",
-                      format_func=lambda option: names.get(option, option))  # fmt: skip
+    answer = st.radio(literal(doubt.on_a_page), doubt.answers, index=None, key=f"{key}doubt-{doubt.about}",
+                      format_func=lambda option: names.get(option) or literal(option))  # fmt: skip
     if answer is None:
         return None
     if doubt.about == "encoding":
@@ -124,9 +124,12 @@ def choose_columns(peek: formats.Peek) -> formats.Columns:
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
         missing = left.radio(
-            f"Some cells hold no number ({cells}). What becomes of them?", formats.MISSING, index=None, key="missing",
+            literal(f"Some cells hold no number ({cells}). What becomes of them?"),
+            formats.MISSING,
+            index=None,
             format_func=lambda key: f"{key}: {formats.MISSING[key]}",
-        )  # fmt: skip
+            key="missing",
+        )
     identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
     with right:
         words = [str(row.get(label, "")) for row in peek.rows]
@@ -162,7 +165,7 @@ def label_rule(words: list[str], label: str, several: str | None, each_word: boo
         help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
     )
     contains = st.checkbox(
-        f"Cells may hold several labels ({several or 'a|b'})", bool(several), key=f"contains-{label}"
+        literal(f"Cells may hold several labels ({several or 'a|b'})"), bool(several), key=f"contains-{label}"
     )
     return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
 

@@ -15,7 +15,7 @@ from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, sprea
 from oal_engine.sessions import certainty, estimates
 
 from .address import check_number
-from .page import annotator, small_note, store
+from .page import annotator, literal, small_note, store
 
 LONGEST = 60  # characters of a class's name
 LONGEST_GUIDELINES = 20_000
@@ -155,7 +155,9 @@ def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seed_words(row: dict[str, Any], positive: str) -> list[str]:
-    words = st.text_input(f"Words that point to {positive}", placeholder="optional", help=SEEDS, key="new-seeds")
+    words = st.text_input(
+        literal(f"Words that point to {positive}"), placeholder="optional", help=SEEDS, key="new-seeds"
+    )
     given = [word.strip() for word in words.split(",") if word.strip()]
     if given and (unknown := prior.divided(Dataset(store(), row["id"]), given)[1]):
         small_note(f"Not in the data: {', '.join(unknown)}.")

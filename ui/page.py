@@ -329,12 +329,16 @@ def capitalized(words: str) -> str:
 FOR_GOOD = "It cannot be undone."
 
 
-def remove_after_asking(what: str, remove: Callable[[], object], after: str = FOR_GOOD) -> None:
-    """Ask whether something, in words, is to be removed, and remove it where the answer is yes; `after` says whether it
-    can be undone."""
+def remove_after_asking(
+    what: str, may_remove: Callable[[], bool], remove: Callable[[], object], after: str = FOR_GOOD
+) -> None:
+    """Ask whether something, in words, is to be removed, and remove it where the answer is yes and who is here still
+    may; `after` says whether it can be undone."""
 
     def attempt() -> None:
         try:
+            if not may_remove():
+                raise SessionError("You may not remove this any more.")
             remove()
         except (ValueError, OSError) as error:
             st.session_state["remove-problem"] = error

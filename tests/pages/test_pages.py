@@ -17,6 +17,7 @@ from oal_engine.sessions.settings import create
 from tests.harness.pages import run, words
 from ui.forms import OWN
 from ui.page import PAGES as LINKS
+from ui.page import literal
 
 pytestmark = pytest.mark.slow
 
@@ -368,7 +369,7 @@ def test_home_asks_what_is_doubtful_as_the_data_page_does(store):
     session opens with the file."""
     at = pasted(YEARS)
     question = "The first row of Pasted texts.txt counts from 1999 to 2001: say whether it names the columns."
-    assert (question, []) == (at.radio(key="own-doubt-header").label, store.datasets())
+    assert (literal(question), []) == (at.radio(key="own-doubt-header").label, store.datasets())
     at.radio(key="own-doubt-header").set_value("--no-header").run()
     assert "header no" in words(at)
     at.button(key="own-import").click().run()
@@ -426,7 +427,7 @@ def test_what_is_doubtful_about_a_file_is_asked(store, tmp_path):
     at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(path)).run()
     question = "The first row of years.csv counts from 1999 to 2001: say whether it names the columns."
-    assert question == at.radio(key="doubt-header").label
+    assert literal(question) == at.radio(key="doubt-header").label
     assert "import" not in [button.key for button in at.button]
     at.radio(key="doubt-header").set_value("--no-header").run()
     assert "header no" in words(at)

@@ -194,6 +194,35 @@ def test_only_owners_name_people_and_remove(app_store, session, become):
         assert owns == any(button.key == f"remove-{session}" for button in run("home.py").button)
 
 
+def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, session, become):
+    """Who is no owner any more when they say yes removes nothing: neither a session nor a data set or a comparison."""
+    app_store.put_role(session, BEN, "owner", ANNA)
+    become(BEN)
+    at = run("home.py")
+    at.button(key=f"remove-{session}").click().run()
+    app_store.put_role(session, BEN, "annotator", ANNA)
+    at.button(key="remove-sure").click().run()
+    assert not at.exception
+    assert "You may not remove this any more." == str(at.session_state["remove-problem"])
+    assert [session] == [row["id"] for row in app_store.sessions()]
+
+
+@pytest.mark.parametrize(("page", "key"), [("pages/4_Data.py", "remove-1"), ("pages/2_Compare.py", "compare-remove-1")])
+def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, page, key):
+    """Also where the question whether to remove a data set or a comparison stands open."""
+    keep("texts", 20)
+    experiments.begin(
+        experiments.specification({"data": ["texts"], "algorithms": {"PAA-I": {}}}), app_store, "compared"
+    )
+    become(ADMIN)
+    at = run(page)
+    at.button(key=key).click().run()
+    become(EVE)
+    at.button(key="remove-sure").click().run()
+    assert "You may not remove this any more." == str(at.session_state["remove-problem"])
+    assert (1, 1) == (len(app_store.datasets()), len(app_store.comparisons()))
+
+
 def test_only_owners_restore(app_store, session, become):
     """The annotator does not see that there is something to restore."""
     app_store.put_role(session, BEN, "annotator", ANNA)
