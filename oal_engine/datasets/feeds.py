@@ -43,7 +43,7 @@ class Taken:
     """What became of items: appended, exact duplicates, those with an id that was taken, and those that could not be
     read, {reason: (count, first line)}; near-duplicates, which were appended or left out; the words of the appended,
     each once a text, and how many of them the vocabulary lacks; exact duplicates with a label, which is not taken: the
-    labels of stored items stay, for runs and comparisons began with them."""
+    labels of stored items stay, for sessions and comparisons began with them."""
 
     appended: int = 0
     duplicates: int = 0
@@ -142,14 +142,9 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
         store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
     return Taken(
-        kept.size,
-        int((~fresh).sum()),
-        renamed,
-        items.skipped,
-        int(near.sum()),
-        *words,
+        kept.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words,
         int(np.count_nonzero(items.y[~fresh])),
-    )
+    )  # fmt: skip
 
 
 def _near_duplicates(dataset: Dataset, held: WordSets, fresh: np.ndarray) -> np.ndarray:

@@ -27,7 +27,6 @@ SAMPLE = 1000  # rows that decide on a header and on the guess of the columns
 CHUNK = 5000  # lines parsed at a time, and between two reports of progress
 HARMLESS = 2**20  # bytes that any file may unpack to
 HEAD = 2**16  # bytes at the start of a file that its format is recognised by
-ENDLESS = 16  # times the longest line: what has no end by then has none
 
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -226,21 +225,18 @@ def check_line(line: str, number: int, name: str, encoding: str, limits: Limits)
 
 
 def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> Iterator[tuple[int, str]]:
-    """The lines of an open binary file with their numbers, as they come; one that is too long is "", and one that
-    cannot be decoded holds half a character."""
+    """The lines of an open binary file with their numbers, as they come; one that is too long is "", at once, whether
+    it ever ends or not, and one that cannot be decoded holds half a character."""
     text = text_of(binary, encoding, errors="half", newline="\n")
     pieces = lines_of(text, limits)
     try:
         for number, line in enumerate(pieces, 1):
-            length = len(line)
-            if length > limits.line:
-                while not line.endswith("\n") and (line := next(pieces, "\n")):
-                    length += len(line)
-                    if length > ENDLESS * limits.line:
-                        limits.check("line", length, f"Line {number:,} of {name}, which does not end,")
-                line = ""
-            else:
-                check_line(line, number, name, encoding, limits)
+            if len(line) > limits.line:
+                yield number, ""
+                while line and not line.endswith("\n"):
+                    line = next(pieces, "")
+                continue
+            check_line(line, number, name, encoding, limits)
             yield number, line.removeprefix("\ufeff")
     finally:
         if not binary.closed:

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -381,17 +382,20 @@ def test_a_feed_in_another_encoding():
     assert [["one", "two"]] == [items.texts for items in fed(data, as_json=False, encoding="utf-16")]
 
 
-def test_a_feed_without_an_end_of_line_is_refused(tmp_path, command):
-    """Endless zeros on standard input end in one sentence with exit code 1, and earlier lines are kept."""
+def test_no_length_of_a_line_ends_a_feed(tmp_path, command):
+    """A line of any length is skipped with a note, at once where it never ends, and the lines around it are kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 3)
     assert 0 == command("import", path, "--name", "x", *db)[0]
     append = [sys.executable, "-m", "oal_engine", "append", "x", "-", "--db", db[1]]
-    how = {"cwd": ROOT, "capture_output": True, "preexec_fn": limit_memory, "text": True}
-    with open("/dev/zero", "rb") as zeros:
-        done = subprocess.run(append, stdin=zeros, **how)
-    assert (1, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith("error: Line 1 of the feed, which does not end, has more than 4,194,304 characters")
-    done = subprocess.run(append, input="a new one\n" + "x" * 2**27, **how)
-    assert 1 == done.returncode
-    assert "4" in command("datasets", *db)[1].split()
+    how = {"cwd": ROOT, "preexec_fn": limit_memory, "text": True}
+    done = subprocess.run(append, input="a new one\n" + "x" * 2**27 + "\nanother", capture_output=True, **how)
+    assert (0, "skipped 1 overlong line (line 2)\n") == (done.returncode, done.stderr)
+    assert done.stdout.startswith("x: appended 2, ")
+    with (
+        open("/dev/zero", "rb") as zeros,
+        subprocess.Popen(append, stdin=zeros, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how) as feed,
+    ):
+        assert "skipped 1 overlong line (line 1)\n" == feed.stderr.readline()
+        feed.send_signal(signal.SIGINT)
+        assert (0, "") == (feed.wait(), feed.stderr.read())
