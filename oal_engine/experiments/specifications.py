@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from itertools import product
 from math import inf, prod
 from pathlib import Path
+from sys import float_info
 from typing import Any, TypeAlias
 
 from ..kernel import metrics
@@ -220,7 +221,9 @@ class Specification:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= float_info.max  # JSON and TOML have whole numbers that no float can be
+    return isinstance(value, float)
 
 
 def _whole(value: Any, what: str, low: int) -> None:

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from oal_engine import datasets
+from oal_engine import __version__, datasets
 from oal_engine.cli import main as cli
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import LEARNERS
@@ -575,3 +575,8 @@ def test_help_lists_every_command(ok):
     shown = " ".join(ok("--help").replace("│", " ").split())
     for name in cli.MODULES:
         assert f" {name} {cli.imported(name).__doc__.splitlines()[0]} " in shown
+
+
+def test_the_version_is_printed(run):
+    """--version prints the version of the engine, and ends."""
+    assert (0, f"oal {__version__}\n", "") == run("--version")

@@ -340,3 +340,9 @@ def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
     )
     assert "first" == begun["prior"]["model"]
     assert figures(plain["runs"][0]) != figures(begun["runs"][0])
+
+
+def test_orders_are_counted_before_they_are_made(run, numbers):
+    """More permutations than the limit are refused with its number, before a single order is made."""
+    message = f"error: permutations of a replay must be <= 10,000. Got {2**63 - 1:,}.\n"
+    assert (1, "", message) == run("replay", numbers, *RUN, "--permutations", 2**63 - 1)
