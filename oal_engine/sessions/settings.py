@@ -12,7 +12,7 @@ from .. import __version__
 from ..datasets import Dataset, prior
 from ..datasets.prior import Prior
 from ..kernel import metrics, spending, stream
-from ..kernel.algorithms import Strategy, strategy
+from ..kernel.algorithms import Strategy, stored, strategy
 from ..kernel.parameters import Values
 from ..output.tables import SKIPPED
 from ..store import Row, Store
@@ -107,10 +107,9 @@ class Settings:
         learner, rule = (self.parameters.get(side) for side in ("learner", "rule"))
         if not (isinstance(learner, dict) and isinstance(rule, dict)):
             raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
-        stored = Strategy(self.algorithm, self.learner, self.rule, learner, rule, None)
-        if stored.unknown:
-            raise SessionError(f"session {self.id} ({self.name}) {NEEDS.format(stored.unknown)}.")
-        return stored
+        if unknown := Strategy(self.algorithm, self.learner, self.rule, learner, rule, None).unknown:
+            raise SessionError(f"session {self.id} ({self.name}) {NEEDS.format(unknown)}.")
+        return stored(self.algorithm, self.learner, self.rule, self.parameters)
 
     @property
     def exact(self) -> bool:
