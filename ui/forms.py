@@ -8,11 +8,11 @@ from oal_engine.datasets import Dataset, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, drifting, strategy
-from oal_engine.kernel.certainty import RISK
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions import certainty, estimates
+from oal_engine.sessions.settings import capped, capped_words
 
 from .address import check_number
 from .page import annotator, literal, small_note, store
@@ -43,9 +43,9 @@ AGAIN = (
     "A coin chooses them. Each is shown once more to whoever answered it, after twenty other answers and without a "
     "sign. This costs no label and teaches the model nothing; it shows how consistent each person's answers are."
 )
-CHANGES = "What I look for may change while it runs"
+CHANGES = "What counts as relevant may change over time"
 CHANGES_HELP = "Half of the labels are kept for later then, and only the last hundred answers are learned again."
-CERTAIN = "Show how many are found at least"
+CERTAIN = "Guarantee a minimum share found (half of the labels go to random items)"
 CERTAIN_HELP = (
     "Half of the labels are asked by chance, wherever the model is sure or not. In return the page says, whenever you "
     "look, how many of the relevant items are found at least. An estimate says what is probable; this is certain, but "
@@ -94,6 +94,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             plan["horizon"] = _horizon(rows[dataset])
             if spreads(kind.rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
                 chosen["parameters"] |= drifting(kind.learner, kind.rule)
+    items = max(rows[dataset]["items"], plan.get("horizon") or 0)
+    asked, budget = budget, capped(budget, items) if budget else budget
     if not many:
         with certain:
             plan["floor"] = _floor(rows[dataset], budget, plan.get("horizon"), classes.get("positive_class"))
@@ -105,8 +107,10 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         more["repeat"] = _share(
             "Ask some items twice", AGAIN, "Questions that are asked again, in percent", "repeat", (1, 30, 5, 1)
         )
-    if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
-        with promise:
+    with promise:
+        if asked and (cap := capped_words(int(asked), items)):
+            small_note(cap)
+        if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
             small_note(estimates.forecast(int(budget), many))
     sent = st.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
@@ -229,7 +233,9 @@ def _horizon(row: dict[str, Any]) -> int | None:
     if not st.toggle("More items will come while I label (a live feed)", key=f"new-feed-{row['id']}"):
         return None
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
-    small_note("Your labels are spread over the first part of so many items: with too few they are spent too early.")
+    small_note(
+        "Your labels are spread over the first part of these items. With too small a number they are spent too early."
+    )
     return items
 
 
@@ -242,8 +248,8 @@ def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare:
     else:
         share = st.number_input("Relevant items of 100, roughly", 0.1, 90.0, 5.0, key="new-share", format="%g") / 100
     if budget and budget >= 1 and share:
-        found = certainty.forecast(int(budget), horizon or row["items"], share)
-        small_note(f"At the end probably: at least {found:.0%} of the relevant items are found ({RISK:.0%} risk).")
+        items = horizon or row["items"]
+        small_note(certainty.promise(certainty.forecast(int(budget), items, share), items, share))
     return certainty.RECOMMENDED
 
 

@@ -29,6 +29,6 @@ def more_labels(session: Session, key: str) -> None:
     if session.place.progress.end:
         words.append(f"Labeling continues at item {session.rounds - most + 1:,}, where the budget ran out.")
     if not session.labelled:
-        words.append(f"In all {estimates.forecast(session.state.budget + labels, session.multiclass)}")
+        words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
     if words:
         small_note(" ".join(words))

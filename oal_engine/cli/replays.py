@@ -24,6 +24,7 @@ from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
 from ..reproduction.protocols import recorded
 from ..sessions import model
+from ..sessions.settings import capped_words
 from ..store import Store
 from .files import Importing, Reading
 from .terminal import Db, Json, Knowing, Learning, draw, number, pairs, show
@@ -79,6 +80,9 @@ def replay(
     known = prior.made(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
     if known and known.unknown:
         print(f"Not in the data: {', '.join(known.unknown)}.", file=sys.stderr)
+    if running.budget is not None and (words := capped_words(running.budget, data.y.size)):
+        print(words, file=sys.stderr)
+        running = replace(running, budget=data.y.size)
     result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
     print(json.dumps(result)) if as_json else _print(result)
 

@@ -93,13 +93,16 @@ def add_labels(
     ] = None,
     db: Db = None,
 ) -> None:
-    """Add labels to the budget of a session, which asks on from where the budget was spent."""
+    """Add labels to the budget of a session. Labeling continues at the item where the budget ran out."""
     opened = Opened(Store(db), session)
+    if horizon is None and labels > (most := opened.askable) > 0:
+        print(f"There are {most:,} items left, so {most:,} labels are added, not {labels:,}.", file=sys.stderr)
+        labels = most
     opened.add_labels(uuid4().hex, labels, horizon=horizon)
     progress = opened.place.progress
     print(f"{opened.settings.name}: {progress.labels:,} of {progress.budget:,} labels used.")
     if not opened.labelled:
-        print(f"In all {estimates.forecast(progress.budget, opened.multiclass)}")
+        print(estimates.forecast(progress.budget, opened.multiclass))
 
 
 def answers_to_check(

@@ -332,6 +332,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         owner=owner,
+        cap=False,
     )
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     made = store.session(session)

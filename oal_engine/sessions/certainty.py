@@ -16,6 +16,8 @@ from .session import Session
 
 RECOMMENDED = 0.5  # share of the budget: more makes the model worse and the floors hardly higher
 STEP = 0.05  # points of recall whose cost in labels is told
+LEAST = 0.1  # of a share that is worth telling
+PRICES = {0.8: 12, 0.95: 57}  # by the share to guarantee: random labels times the share of positives, see docs
 GROWTH = 1.1  # of the labels that are tried for it
 FORECAST = 0.86, 0.22, 0.53  # a constant, and powers of the positives and of the share asked; see docs/certainty.md
 
@@ -39,9 +41,10 @@ class Certainty:
 
     def __str__(self) -> str:
         until = f" among the first {self.rounds:,} items" if self.closed else ""
+        if self.found < LEAST:
+            return f"Too few answers to guarantee any share found{until}."
         return (
-            f"At least {self.found:.0%} of the relevant items{until} are found, whenever you look "
-            f"({certainty.RISK:.0%} risk)."
+            f"At least {_percent(self.found)} of the relevant items{until} are found, whenever you look ({RISK_WORDS})."
         )
 
 
@@ -178,3 +181,39 @@ def forecast(labels: int, items: int, prevalence: float) -> float:
     """
     constant, positives, asked = FORECAST
     return exp(-exp(-constant) * (labels * prevalence) ** -positives * (labels / items) ** -asked)
+
+
+def sentences(session: Session) -> list[str]:
+    """Return what is certain of a session now, what is to be expected at the end, and what more labels would add, in
+    sentences; nothing where it has no floor."""
+    known = of_session(session)
+    if not known:
+        return []
+    end = None if session.ended(session.state) else expected(session)
+    if end is not None and end < LEAST:
+        return [f"{known} With this budget the guarantee stays near 0 %."]
+    then = "" if end is None else f" At the end probably {_percent(end)}."
+    more = labels_for(session) if known.found >= LEAST or end is not None else None
+    worth = more is not None and more <= session.state.budget
+    return [f"{known}{then}" + f" {more:,} more labels would raise the end by {100 * STEP:g} points." * worth]
+
+
+def promise(found: float, items: int, prevalence: float) -> str:
+    """Return what a floor promises of a new session, and what a higher one costs, in sentences.
+
+    found: as `forecast` has it. items: of the stream, of which this share is positive.
+    """
+    prices = (
+        f"about {min(items, round(labels / prevalence)):,} for {_percent(share)}" for share, labels in PRICES.items()
+    )
+    cost = f"Random labels that a guarantee needs whatever the model does: {', '.join(prices)}."
+    if found < LEAST:
+        return f"With this budget the guarantee stays near 0 %. {cost}"
+    return f"At the end probably: at least {_percent(found)} of the relevant items are found ({RISK_WORDS}). {cost}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+RISK_WORDS = f"{_percent(certainty.RISK)} risk"

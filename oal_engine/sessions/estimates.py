@@ -28,12 +28,13 @@ SIDE = 1  # of these on each side where some items were not asked
 RARER = 5  # of K classes: right predictions, and answers of equal weight of the rarer kind, right or wrong
 WORTH = 10  # answers of equal weight that those about items not pushed must be worth
 TAIL = 0.025  # of a 95 % interval
-FORECASTS = {  # by whether there are K classes: from so many labels on, whether there is a number, and its half-width
+USUALLY = "usually"
+FORECASTS = {  # by whether there are K classes: from so many labels on, how often there is a number, and its half-width
     False: {
-        100: ("perhaps", 0.19), 200: ("probably", 0.14), 300: ("probably", 0.11), 500: ("probably", 0.08),
-        2000: ("probably", 0.05),
+        100: ("sometimes", 0.19), 200: (USUALLY, 0.14), 300: (USUALLY, 0.11), 500: (USUALLY, 0.08),
+        2000: (USUALLY, 0.05),
     },
-    True: {100: ("perhaps", 0.12), 300: ("perhaps", 0.07), 1000: ("probably", 0.03)},
+    True: {100: ("sometimes", 0.12), 300: ("sometimes", 0.07), 1000: (USUALLY, 0.03)},
 }  # as measured in docs/estimates.md  # fmt: skip
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
@@ -384,13 +385,13 @@ def _more(what: str, count: float) -> str:
 
 def forecast(labels: int, multiclass: bool) -> str:
     """What so many labels will show of how good a model is where the truth is not known, in a sentence."""
-    steps = FORECASTS[multiclass]
+    steps, metric = FORECASTS[multiclass], "accuracy" if multiclass else "F1"
     reached = [step for step in steps if labels >= step]
     if reached:
         often, half = steps[reached[-1]]
-        return f"{labels:,} labels will {often} show how good the model is, to about ± {half:.2f}."
-    enough = next(step for step, (often, _) in steps.items() if often == "probably")
-    return f"{labels:,} labels are too few to show how good the model is; {enough:,} would probably do."
+        return f"With {labels:,} labels {metric} is {often} known to within ± {half:.2f}."
+    enough = next(step for step, (often, _) in steps.items() if often == USUALLY)
+    return f"{labels:,} labels are too few to show how good the model is; {enough:,} are usually enough."
 
 
 def line(points: Sequence[Point], evaluation: str, metric: str) -> tuple[list[int], np.ndarray]:

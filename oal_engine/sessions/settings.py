@@ -185,9 +185,13 @@ def create(
     learner: str | None = None,
     rule: str | None = None,
     parameters: Values = (),
+    cap: bool = True,
     **options: Any,
 ) -> int:
-    """Check the settings of a new session, with `Options` by keyword, and store it; its id."""
+    """Check the settings of a new session, with `Options` by keyword, and store it. Return its id.
+
+    cap: whether a budget above the number of items, or above `horizon`, is lowered to it.
+    """
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
     names = _names(chosen, own, data)
@@ -196,6 +200,7 @@ def create(
         raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
     horizon = data["items"] if own.horizon is None else whole(own.horizon, "horizon", 1)
+    budget = int(capped(budget, max(horizon, data["items"]))) if cap else budget
     spending.plan(
         chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor
     )
@@ -266,6 +271,18 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     if not all(names) or len(set(names)) < 2:
         raise SessionError("a session needs two different class names.")
     return {"positive_name": names[0], "negative_name": names[1], "classes": []}
+
+
+def capped(budget: float, items: int) -> float:
+    """Return how many labels of a budget can be given on so many items."""
+    return min(budget, max(1, items))
+
+
+def capped_words(budget: int, items: int) -> str:
+    """Return that a budget is capped, in a sentence; "" where it is not."""
+    if budget <= items:
+        return ""
+    return f"There are {items:,} items, so the budget is {capped(budget, items):,} labels, not {budget:,}."
 
 
 def whole(value: float, name: str, low: int, high: int | None = None) -> int:

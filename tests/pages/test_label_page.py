@@ -109,7 +109,7 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
     forecast = estimates.forecast(118, False)
-    assert f"Labeling continues at item 20, where the budget ran out. In all {forecast}" in words(at)
+    assert f"Labeling continues at item 20, where the budget ran out. {forecast}" in words(at)
     at.number_input(key="add-labels-labels").set_value(7)
     at.button(key="add-labels").click().run()
     assert not at.exception
@@ -527,20 +527,24 @@ def log(rounds, surprising=(), checks=()):
     ]  # fmt: skip
 
 
-LATE = "; at this pace"
+LATE = " At this pace"
 
 
 @pytest.mark.parametrize(("settings", "rounds", "sentence"), [
-    ({}, range(0, 1000, 10), f"100 labels left for 9,000 items{LATE} they run out at item 2,000 of 10,000."),
-    ({}, range(0, 90, 10), "100 labels left for 9,000 items; a forecast appears after 10 answers."),
+    ({}, range(0, 1000, 10), f"9,000 items to come and 100 labels left.{LATE} they run out at item 1,988 of 10,000."),
+    ({}, range(0, 90, 10), "9,000 items to come and 100 labels left. A forecast appears after 10 answers."),
     ({"streamed": 9_900}, range(0, 9900, 99),
-     f"100 labels left for 100 items{LATE} 99 of them are left when the stream ends."),
+     f"100 items to come and 100 labels left.{LATE} 98 of them stay unused."),
+    ({"labels": 66, "budget": 68, "streamed": 67, "stream": 68}, range(66),  # every item is asked
+     f"1 item to come and 2 labels left.{LATE} they run out at item 68 of 68."),
+    ({"labels": 68, "budget": 68, "streamed": 68, "stream": 68, "waiting": False}, range(68),
+     "The budget was spent at the last item."),
     ({"labels": 200, "waiting": False}, range(0, 1000, 5),
      "The budget was spent at item 996 of 10,000. Since then the model only predicts."),
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
     """The forecast uses the rate of the last labels; with few labels there is none."""
-    assert [sentence] == spending.sentences(SETTINGS, None, progress(**settings), log(rounds))
+    assert [sentence] == spending.sentences(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_compares_with_the_plan():
@@ -552,10 +556,10 @@ def test_the_budget_line_compares_with_the_plan():
         plan = replace(SETTINGS, **settings).plan()
         return spending.against_plan(plan, progress(), log) if plan else None
 
-    checks = "Random checks: 8 of 50 done, 5 expected by now."
+    checks = "8 random checks used; the plan was 5 by now."
     assert checks == sentence(audit=0.25)
-    assert f"{checks} Other labels: 92 of 150 done, 75 expected by now." == sentence(audit=0.25, pace=0.2)
-    assert "Labels: 100 of 200 done, 100 expected by now." == sentence(log(range(100)), pace=0.2)
+    assert f"{checks} 92 other labels used; the plan was 75 by now." == sentence(audit=0.25, pace=0.2)
+    assert "100 labels used; the plan was 100 by now." == sentence(log(range(100)), pace=0.2)
     assert sentence() is None
     assert "" == sentence(audit=0.001)
 

@@ -1,7 +1,7 @@
 """The form of a new session: what it plans, forecasts and offers."""
 
 from oal_engine.datasets import formats
-from oal_engine.sessions import certainty
+from oal_engine.sessions import certainty, settings
 from oal_engine.sessions.session import Session
 from tests.harness.pages import run, words
 from ui.card_server import CardServer
@@ -30,10 +30,10 @@ def test_the_form_plans_a_session(app_store, keep):
 
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
     """Beside the budget stands how exact the estimates will be, not for data with labels or for random checks."""
-    keep("plain", 40, formats.Columns(("text",)))
+    keep("plain", 400, formats.Columns(("text",)))
     at = run("home.py")
     at.button(key="new").click().run()
-    assert "300 labels will probably show" in words(at)
+    assert "With 300 labels F1 is usually known to within" in words(at)
     at.number_input(key="new-budget").set_value(50).run()
     assert "50 labels are too few" in words(at)
     at.number_input(key="new-audit").set_value(25).run()
@@ -53,7 +53,11 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
     at.toggle(key="new-floor").set_value(True).run()
     at.number_input(key="new-budget").set_value(80)
     at.number_input(key="new-share").set_value(25.0).run()
-    assert f"at least {certainty.forecast(80, 400, 0.25):.0%} of the relevant items" in words(at)
+    assert f"at least {100 * certainty.forecast(80, 400, 0.25):.0f} % of the relevant items" in words(at)
+    assert (
+        "Random labels that a guarantee needs whatever the model does: about 48 for 80 %, about 228 for 95 %."
+        in words(at)
+    )
     at.button(key="new-send").click().run()
     assert not at.exception
     server = CardServer(app_store.sessions()[0]["id"])
@@ -66,7 +70,48 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
     at.session_state["panel"] = "Progress"
     text = words(at.run())
     end, more = certainty.expected(session), certainty.labels_for(session)
-    assert f"{certainty.of_session(session)} At the end probably {end:.0%}. {more:,} more labels would raise" in text
+    assert f"{certainty.of_session(session)} At the end probably {100 * end:.0f} %." in text
+    assert (more <= 80) == (f"{more:,} more labels would raise" in text)
+
+
+def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
+    """Where not even a tenth can be guaranteed at the end, form and page say that, and no figures near 0."""
+    keep("plain", 3000, formats.Columns(("text",)))
+    at = run("home.py")
+    at.button(key="new").click().run()
+    at.toggle(key="new-floor").set_value(True).run()
+    at.number_input(key="new-budget").set_value(60)
+    at.number_input(key="new-share").set_value(1.0).run()
+    assert "With this budget the guarantee stays near 0 %." in words(at)
+    assert "about 1,200 for 80 %, about 3,000 for 95 %." in words(at)  # there are no more items
+    at.button(key="new-send").click().run()
+    session = CardServer(app_store.sessions()[0]["id"]).session
+    for k in range(20):
+        session.answer(f"e{k}", session.place.asked.id, -1)
+    at = run("pages/1_Label.py", session=str(session.id))
+    at.session_state["panel"] = "Progress"
+    text = words(at.run())
+    assert "Too few answers to guarantee any share found. With this budget the guarantee stays near 0 %." in text
+    assert "more labels would raise" not in text
+
+
+def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
+    """A budget of 300 for 68 items is one of 68, in the form with its forecast, in the plan, to the end, and on the
+    command line; where more items are to come it stays."""
+    plain = keep("plain", 68, formats.Columns(("text",)))
+    at = run("home.py")
+    at.button(key="new").click().run()
+    capped = "There are 68 items, so the budget is 68 labels, not 300."
+    assert capped in words(at)
+    assert "68 labels are too few to show how good the model is" in words(at)
+    at.button(key="new-send").click().run()
+    assert not at.exception
+    session = CardServer(app_store.sessions()[0]["id"]).session
+    assert (68, 68) == (session.settings.budget, session.state.plan.budget)
+    assert 300 == settings.Settings.read(app_store, settings.create(app_store, plain, "auto", horizon=1000)).budget
+    keep("labelled", 68)
+    code, _, errors = command("replay", "labelled", "--algorithm", "PAA-I", "--budget", 300, "--db", app_store.path)
+    assert (0, True) == (code, capped in errors)
 
 
 def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):

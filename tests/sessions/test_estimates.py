@@ -72,9 +72,9 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
 
 def test_a_budget_is_forecast_in_a_sentence():
     """Too few labels name how many would probably do; more say how exact the numbers will be, and never less exact."""
-    assert "99 labels are too few to show how good the model is; 200 would probably do." == forecast(99, False)
-    assert "150 labels will perhaps show how good the model is, to about ± 0.19." == forecast(150, False)
-    assert "1,000 labels will probably show how good the model is, to about ± 0.03." == forecast(1000, True)
+    assert "99 labels are too few to show how good the model is; 200 are usually enough." == forecast(99, False)
+    assert "With 150 labels F1 is sometimes known to within ± 0.19." == forecast(150, False)
+    assert "With 1,000 labels accuracy is usually known to within ± 0.03." == forecast(1000, True)
     for multiclass, steps in FORECASTS.items():
         widths = [half for _, half in steps.values()]
         assert widths == sorted(widths, reverse=True)

@@ -59,14 +59,4 @@ def _look(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
         sentences.append(CLOSED.format(closed + 1))
     sentences += [stopping.sentence(log, theta, title, values), *outcome.differing(session)]
     changed = drift.sentence(session)
-    return [*sentences, *_certain(session), *([changed] if changed else [])], drawn, lines, problem
-
-
-def _certain(session: Session) -> list[str]:
-    """What is certain now, where the session has a floor, and what a little more would cost."""
-    if not (known := certainty.of_session(session)):
-        return []
-    end, more = certainty.expected(session), certainty.labels_for(session)
-    then = "" if end is None or session.ended(session.state) else f" At the end probably {end:.0%}."
-    cost = f" {more:,} more labels would raise the end by {100 * certainty.STEP:g} points." if more else ""
-    return [f"{known}{then}{cost}"]
+    return [*sentences, *certainty.sentences(session), *([changed] if changed else [])], drawn, lines, problem

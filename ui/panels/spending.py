@@ -16,44 +16,51 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
     spent = [entry.round for entry in log if entry.label]
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
+        if spent[-1] + 1 >= stream:
+            return ["The budget was spent at the last item."]
         return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}. Since then the model only predicts."]
     rest, labels = stream - progress.streamed, counted(progress.left, "label")
     if plan and progress.waiting and progress.streamed < plan.paced:
         later = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
         then = f"{' and '.join(later)} until item {plan.horizon:,}" if later else "the model only predicts"
         left = f"{labels} left: questions come until about item {plan.paced:,}, then {then}."
+    elif rest:
+        left = f"{counted(rest, 'item')} to come and {labels} left.{_forecast(progress, spent, stream)}"
     else:
-        until = f"for {rest:,} items{_rate(progress, spent, stream)}" if rest else "at the end of the stream"
-        left = f"{labels} left {until}."
+        left = f"{labels} left at the end of the stream."
     compared = plan and against_plan(plan, progress, log)
     return [left, compared] if compared else [left]
 
 
-def _rate(progress: Progress, spent: list[int], stream: int) -> str:
+def _forecast(progress: Progress, spent: list[int], stream: int) -> str:
+    """Return where the labels run out at this pace, or how many stay unused. The item that waits for its answer uses
+    one of those left."""
     if progress.end == "stream":
         return ""
     if len(spent) < FEW:
-        return f"; a forecast appears after {FEW} answers"
-    recent = spent[-RECENT:]
-    rate = len(recent) / (progress.streamed - recent[0])
-    end = progress.streamed + progress.left / rate
-    if end <= stream:
-        return f"; at this pace they run out at item {end:,.0f} of {stream:,}"
-    left = progress.left - rate * (stream - progress.streamed)
-    return f"; at this pace {left:,.0f} of them are left when the stream ends"
+        return f" A forecast appears after {FEW} answers."
+    recent, free = spent[-RECENT:], progress.left - progress.waiting
+    rate = len(recent) / (progress.streamed - progress.waiting - recent[0])
+    unused = round(free - rate * (stream - progress.streamed))
+    if unused > 0:
+        return f" At this pace {unused:,} of them stay{'s' * (unused == 1)} unused."
+    return f" At this pace they run out at item {min(stream, progress.streamed + free / rate):,.0f} of {stream:,}."
 
 
 def against_plan(plan: Plan, progress: Progress, log: list[Entry]) -> str:
-    """The labels used, random checks and others, against those that the plan expects by now."""
+    """Return the labels used, random checks and others, with those that the plan expects by now; nothing where there
+    are too few to compare."""
+    if progress.labels < FEW:
+        return ""
     checks = sum(bool(entry.audit) for entry in log if entry.label)
-    expected_checks, expected_others = expected(plan, progress.streamed)
+    expected_checks, expected_others = expected(plan, progress.streamed - progress.waiting)
     parts = [
-        ("Random checks", checks, plan.audits, expected_checks),
-        ("Other labels" if plan.audits else "Labels", progress.labels - checks, plan.budget - plan.audits,
+        ("random check", checks, plan.audits, expected_checks),
+        ("other label" if plan.audits else "label", progress.labels - checks, plan.budget - plan.audits,
          expected_others if plan.paced else None),
     ]  # fmt: skip
     return " ".join(
-        f"{what}: {done:,} of {planned:,} done, {by_now:,.0f} expected by now."
+        f"{counted(done, what)} used; the plan was {by_now:,.0f} by now."
         for what, done, planned, by_now in parts
         if planned and by_now is not None
     )
