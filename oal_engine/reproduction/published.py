@@ -129,8 +129,8 @@ def _generalization(
         algorithms.ACOG, f"table 3, {name}", files,
         f"{FOLDS}-fold cross-validation: the labels of all folds but one are learned in one pass, and the last weights "
         f"predict the fold that was held out. The sum is over all items, its mean and deviation over {orders} orders; "
-        "the paper prints one number. rho = T_n/T_p; rows of unit length. Settings: likely those of the paper, which are "
-        "AROW's r as stated and otherwise those of its table 2, and the best of 10^-5 .. 10^5, chosen over "
+        "the paper prints one number. rho = T_n/T_p; rows of unit length. Shown are the likely settings of the paper "
+        "(AROW's r as stated, the others as in its table 2) and the best of 10^-5 .. 10^5, chosen over "
         f"{TRIALS} orders.",
         tables(text, "mean", sum=SUM), held_out, orders=orders, asks=False, also={"sum": settings},
         notes="The weights after the last round vary much from order to order, by several points for many algorithms: "
