@@ -26,7 +26,6 @@ ResultLine: TypeAlias = dict[str, Any]  # see `line`
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
-TINY = 1e-9  # in the place of a deviation of 0
 TRIALS = 3  # orders that settings are tuned on, where the orders of the paper are not known
 
 
@@ -64,12 +63,9 @@ class Published(NamedTuple):
 
     def distance(self, figure: Figure, counts: np.ndarray) -> np.ndarray:
         """Return the largest difference of the figure and the rates for counts (..., orders, *table), in printed
-        standard deviations, or in ours if none is printed."""
+        standard deviations."""
         printed = {figure: (self.mean, self.std)} | {RATES[name]: rate for name, rate in self.rates.items()}
-        apart = []
-        for each, (mean, std) in printed.items():
-            values = each.of(counts)
-            apart.append(abs(values.mean(-1) - mean) / (std or values.std(-1, ddof=1) + TINY))
+        apart = [abs(each.of(counts).mean(-1) - mean) / (std or 1) for each, (mean, std) in printed.items()]
         return np.max(apart, axis=0)
 
 
@@ -336,9 +332,13 @@ def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool, f
             if algorithm == "PAUM":  # its margin is the rho of the sum in both halves of the table
                 choices = [{"rho": imbalance(data.y)}]
             counts = run.counts(algorithm, choices, trials)
-            picks = {"nearest": chosen(figure, choices, counts, printed), "best": chosen(figure, choices, counts)}
             also = block.also.get(part, {}).get(algorithm)
-            yield _picked(block, part, algorithm, run, (picks if choices[1:] else {"": choices[0]}) | {"also": also})
+            picks: dict[str, Choice | None] = {"best": chosen(figure, choices, counts)}
+            if folds:
+                picks = {"paper": also} | picks
+            else:
+                picks = {"nearest": chosen(figure, choices, counts, printed)} | picks | {"also": also}
+            yield _picked(block, part, algorithm, run, picks if choices[1:] else {"": choices[0]})
 
 
 def held_out(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
@@ -435,8 +435,8 @@ def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
     """A share of the labels; C and the smoothing are tuned."""
     data = read(folder, block.files[0], **{"scale": "standardize+l2"} | block.task)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
-    trials = orders if data.y.size < 10_000 else TRIALS
     for part, (figure, published) in block.parts.items():
+        trials = orders if data.y.size < 10_000 and any(published.values()) else TRIALS
         for algorithm in published:
             choices = grid(C=TWOS) if algorithm.endswith(("-I", "-II")) else [{}]
             choices = smoothed(run, algorithm, wanted(part), trials, choices)

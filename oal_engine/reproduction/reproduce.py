@@ -21,7 +21,7 @@ How to read the tables:
   that the section names, *better* and *worse* are beyond it. A sensitivity or specificity is *higher* or *lower*.
 - *difference in sd*: in published standard deviations, or in ours if the paper prints none.
 - *setting*: *nearest* is nearest to the printed numbers of all settings of the grid, *best* has the best figure of all,
-  *also* is another setting, which the notes explain.
+  *also* and *paper* are other settings, which the section explains.
 - *time*: processor time of a run as a multiple of the first algorithm's. The papers' seconds come from other machines
   and languages, so only the order of the algorithms can be compared.
 - *In kind*: other data than the paper's, or a figure without numbers. There only the paper's claims are checked."""
