@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
-from oal_engine.experiments import tuned_runs
+from oal_engine.experiments import specifications, tuned_runs
 from oal_engine.experiments.replays import replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
@@ -224,7 +224,7 @@ def test_a_cost_is_tuned_to_be_low(store):
 
 def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     """Beyond MOST_SETTINGS one parameter at a time is searched, all of them twice, from the middle of the grid."""
-    monkeypatch.setattr(tuned_runs, "MOST_SETTINGS", 12)
+    monkeypatch.setattr(specifications, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
     scores = {tuple(setting.values()): score for setting, score in line.trials}
@@ -237,7 +237,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     assert list(dict.fromkeys(tried)) == list(scores)
     assert len(scores) > 5 + 4 - 1  # the second time finds others
     assert best == line.setting
-    monkeypatch.setattr(tuned_runs, "MOST_SETTINGS", 20)
+    monkeypatch.setattr(specifications, "MOST_SETTINGS", 20)
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
     assert 20 == len(line.trials)
 
