@@ -17,7 +17,7 @@ import numpy as np
 from .database import ConflictError, Database, Row, StorageError, StoreError, writes
 from .places import database_path
 
-__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "now"]
+__all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "address", "now"]
 
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 JSON: dict[str, type | tuple[type, ...]] = {
@@ -33,6 +33,12 @@ CONFIRMED = timedelta(days=7)  # between the start that finds this over and the 
 def now(ago: timedelta = timedelta()) -> str:
     """The current time in UTC, or that of some time ago, to the millisecond, as it is stored."""
     return (datetime.now(UTC) - ago).isoformat(timespec="milliseconds")
+
+
+def address(mail: str) -> str:
+    """An e-mail address in the one spelling in which it is stored and compared: only letters of ASCII become small, for
+    others, such as the Kelvin sign, would become letters of another address."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
 
 
 def _decoded(row: Row, *columns: str) -> Row:
@@ -150,7 +156,7 @@ class Store(Database):
     ) -> int:
         """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
         words they have and how many of these are new, and what `put_firsts` and `put_details` take; its id."""
-        dataset = self._add("datasets", values)
+        dataset = self._add("datasets", values | {"owner": address(values.get("owner", ""))})
         if words:
             self.put_batch(dataset, 0, values["items"], words)
         self.db.conn.executemany(
@@ -456,7 +462,7 @@ class Store(Database):
     def put_role(self, session: int, mail: str, role: str | None, by: str = "") -> None:
         """Give an e-mail address a role in a session (owner, annotator, reader), in place of the one it has, or (None)
         take that away. A session that has an owner keeps one."""
-        mail = mail.strip().lower()
+        mail = address(mail)
         if not ADDRESS.fullmatch(mail):
             raise StoreError(f"an e-mail address must look like anna@example.org. Got {mail or 'nothing'}.")
         owner = self._owner(session)
@@ -482,7 +488,7 @@ class Store(Database):
     def role(self, session: int, mail: str) -> str | None:
         """The role of an e-mail address in a session, or None. Where nobody was ever given one, everybody is an
         annotator, and whoever made the session its owner."""
-        roles, mail = self.roles(session), mail.lower()
+        roles, mail = self.roles(session), address(mail)
         if roles:
             return next((row["role"] for row in roles if row["mail"] == mail and row["ended_at"] is None), None)
         return "owner" if mail and mail == self._owner(session) else "annotator"
@@ -490,7 +496,7 @@ class Store(Database):
     def _owner(self, session: int) -> str:
         """The e-mail address of who made a session; "" where it is not known."""
         row = self.one("SELECT owner FROM sessions WHERE id = ?", session)
-        owner = row["owner"].lower() if row else ""
+        owner = address(row["owner"]) if row else ""
         return owner if ADDRESS.fullmatch(owner) else ""
 
     def visible_datasets(self, mail: str) -> set[int]:
@@ -499,7 +505,7 @@ class Store(Database):
         rows = self.query(
             "SELECT id FROM datasets WHERE owner IN ('', ?) UNION SELECT dataset FROM sessions"
             f" JOIN roles ON session = sessions.id WHERE mail = ? AND ended_at IS NULL AND {self.PRESENT}",
-            mail.lower(), mail.lower(),
+            address(mail), address(mail),
         )  # fmt: skip
         return {row["id"] for row in rows}
 

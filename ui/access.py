@@ -5,6 +5,7 @@ Whatever is unclear in the secrets closes the app to everybody.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import streamlit as st
 from streamlit import config
 
-from oal_engine.store import Store
+from oal_engine.store import ADDRESS, Store, address
 
 LOG_IN = "Log in to label and to see the data."
 Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether people log in; who is let in; who owns
@@ -48,13 +49,15 @@ def standing(person: Mapping[str, Any]) -> Standing:
         return Standing(enters=True, owns=True)
     if person.get("is_logged_in") is not True:
         return Standing(problem=LOG_IN)
-    mail = str(person.get("email") or "")
+    mail = address(str(person.get("email") or ""))
+    if not ADDRESS.fullmatch(mail):
+        return Standing(problem="An account without an e-mail address cannot enter.")
     if str(person.get("email_verified", True)).lower() != "true":
         return Standing(problem=f"The address {mail} is not verified by the provider of your log-in.")
     owns = _listed(mail, owners)
     if owns or _listed(mail, allowed):
         return Standing(enters=True, owns=owns, mail=mail)
-    return Standing(problem=f"{mail or 'An account without an e-mail address'} is not on the list of who may enter.")
+    return Standing(problem=f"{mail} is not on the list of who may enter.")
 
 
 def lets_in(mail: str) -> bool:
@@ -191,11 +194,10 @@ def _entries(access: dict[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(entries, list):
         raise Closed(f"{name} in [access] must be a list.")
     for nth, entry in enumerate(entries, 1):  # what is wrong is not shown: whoever comes reads the sentence
-        if not isinstance(entry, str) or not (entry == "*" or entry.strip()[:-1].count("@") == 1):
+        if not isinstance(entry, str) or not (entry == "*" or re.fullmatch(r"[^@\s*]*@[^@\s*]+", entry.strip())):
             raise Closed(f'{name} in [access] must hold e-mail addresses, "@domains" or "*". Number {nth} is none.')
-    return tuple(entry.strip().lower() for entry in entries)
+    return tuple(address(entry) for entry in entries)
 
 
 def _listed(mail: str, entries: tuple[str, ...]) -> bool:
-    name, _, domain = mail.lower().rpartition("@")
-    return "*" in entries or (bool(name) and not {f"@{domain}", f"{name}@{domain}"}.isdisjoint(entries))
+    return not {"*", mail[mail.rindex("@") :], mail}.isdisjoint(entries)

@@ -4,7 +4,7 @@ what a page sends that was already left."""
 import hashlib
 import json
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import streamlit as st
 from google.protobuf.message import DecodeError
@@ -33,6 +33,10 @@ WANTED, PATIENCE = "oal_wanted", 600  # the cookie with the page that somebody l
 POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown the first page it may see
 
 
+SAFE = ("GET", "HEAD", "OPTIONS")  # methods that change nothing
+PORTS = {"http": ":80", "https": ":443"}  # that an address need not say
+
+
 class Gate:
     """Middleware of the app: every request and every message of a browser passes it."""
 
@@ -47,6 +51,9 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
+            if _is_foreign(scope):
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+                return
             await self._talk(scope, receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, self._led(scope, _with_headers(send)))
@@ -58,7 +65,9 @@ class Gate:
         if path == self.logout and _person(cookies):
             self.ended.add(_signed_part(cookies))
         app = self.app
-        if path.startswith(self.files) and not self._standing(cookies).enters:
+        if scope["method"] not in SAFE and _is_foreign(scope):
+            app = PlainTextResponse("A page of another address sent this.", 403)
+        elif path.startswith(self.files) and not self._standing(cookies).enters:
             app = PlainTextResponse("Log in first.", 403)  # before a byte of an upload is read
         await app(scope, receive, send)
 
@@ -139,6 +148,18 @@ class _Pages:
             self.awaited = page if page != self.last and not asked.fragment_id else ""
             self.last = page
         return False
+
+
+def _is_foreign(scope: Scope) -> bool:
+    """Whether a page of another address sends something: also one of another port of this machine, from which Streamlit
+    takes it. What is no browser names no origin; a proxy in between may say in a header what was asked for."""
+    headers = HTTPConnection(scope).headers
+    if (origin := headers.get("origin")) is None or origin in st.get_option("server.corsAllowedOrigins"):
+        return False
+    sent = urlsplit(origin)
+    usual = PORTS.get(sent.scheme, "")
+    asked = {headers.get(name, "").lower().removesuffix(usual) for name in ("host", "x-forwarded-host")}
+    return not sent.netloc or sent.netloc.lower().removesuffix(usual) not in asked
 
 
 def _person(cookies: dict[str, str]) -> dict[str, Any]:

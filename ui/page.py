@@ -1,6 +1,7 @@
 """The frame of every page: settings, log-in, the store, and text that is never markup."""
 
 import html
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,6 +58,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 </style>"""
 SCRIPT = text(["popover.js", "keep_focus.js"])
 RETRY = 5  # seconds until a page that the database could not fill is made anew
+SHOWN = re.compile(r"card-(\d+)-shown")  # what a card showed last, in the state of a browser's page
 COOKIE = "oal-annotator"
 REMEMBER = f'document.cookie = "{COOKIE}=%s; path=/; max-age=31536000; SameSite=Lax"'
 PAGES = {
@@ -161,7 +163,7 @@ def logged_in() -> bool:
 def who_labels() -> tuple[str, bool]:
     """Who labels here, and whether by a log-in; Streamlit reads the secrets whenever it is asked for its user."""
     if logged_in():
-        return str(st.user.get("email") or st.user.get("name") or ""), True
+        return mail(), True
     if "annotator" not in st.session_state:
         kept = st.context.cookies.get(COOKIE)
         named = unquote(kept) if isinstance(kept, str) else ""  # without a browser there is something else
@@ -182,9 +184,19 @@ def _who() -> None:
         else:
             typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.").strip()
             if typed != name:
-                store().rename_leases(name, typed)
+                _pass_on(name, typed)
                 st.session_state["annotator"] = typed
                 st.rerun()
+
+
+def _pass_on(old: str, new: str) -> None:
+    """Give the items that this browser shows on cards to the name that was typed in; others may have the old one too,
+    or none."""
+    for key, card in st.session_state.to_dict().items():
+        if shown := SHOWN.fullmatch(str(key)):
+            places = [card["place"], *(place for each in card["branches"].values() for place in each.values())]
+            questions = {place["question"]["id"] for place in places if place["question"]}
+            store().pass_on(int(shown[1]), questions, old, new)
 
 
 @st.cache_resource

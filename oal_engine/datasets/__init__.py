@@ -264,7 +264,7 @@ def add(
         "folder": folder.name,
         "checksums": json.dumps(rows.checksums(arrays)),
         "near_duplicates": kind,
-        "owner": owner.lower(),
+        "owner": owner,
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))

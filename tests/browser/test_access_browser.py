@@ -214,7 +214,8 @@ def test_the_names_of_this_machine_are_served(app):
 def test_a_page_of_another_site_makes_no_connection(app):
     """The right host name does not help where the page that asks is foreign."""
     host = f"127.0.0.1:{app.port}"
-    assert 403 == asked(app, "/_stcore/stream", Host=host, Origin="http://evil.example", **UPGRADE)[0]
+    for origin in ("http://evil.example", "http://127.0.0.1:1", "http://127.0.0.1"):  # also of another port
+        assert 403 == asked(app, "/_stcore/stream", Host=host, Origin=origin, **UPGRADE)[0]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -16,9 +16,11 @@ from streamlit.proto.Navigation_pb2 import Navigation
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
+from oal_engine import datasets
 from oal_engine.datasets.demo import dataset
 from oal_engine.sessions.settings import create
 from tests.harness import ROOT
+from tests.harness.sessions import stream_of
 from ui import access
 from ui.gate import Gate
 from ui.page import PAGES
@@ -63,6 +65,7 @@ UNCLEAR = {
     "a word for a list": (AUTH + '[access]\nallowed = "ben@example.org"').encode(),
     "a name for an address": (AUTH + '[access]\nallowed = ["ben"]').encode(),
     "a domain without its at": (AUTH + '[access]\nallowed = ["*", "lab.example"]').encode(),
+    "a star in an address": (AUTH + '[access]\nallowed = ["*", "*@example.org"]').encode(),
     "nothing but an at": (AUTH + '[access]\nallowed = ["@"]').encode(),
 }
 
@@ -170,9 +173,27 @@ def test_lists_say_who_enters_and_who_owns(secrets, person, enters, owns):
 
 
 def test_everybody_is_let_in_only_where_the_list_says_so(secrets):
-    """A star lets every account in, also one without an address, and makes nobody an owner."""
+    """A star lets in every account that has an address, and makes nobody an owner."""
     secrets.write_text(AUTH + '[access]\nallowed = ["*"]')
-    assert access.Standing(enters=True) == access.standing({"is_logged_in": True, "name": "Eve"})
+    assert access.Standing(enters=True, mail="eve@example.org") == access.standing(user("Eve@Example.org"))
+    for email in ("", None, "Eve", "ben@"):
+        standing = access.standing(user(email, name="ben@example.org"))
+        assert (False, "An account without an e-mail address cannot enter.") == (standing.enters, standing.problem)
+
+
+def test_addresses_are_the_same_by_the_letters_of_ascii_only(app_store, secrets):
+    """The Kelvin sign is no k: neither on the lists, nor for a role, nor for the owner of a session or of data."""
+    kelvin, karl = "\u212aarl@example.org", "karl@example.org"
+    secrets.write_text(AUTH + f'[access]\nallowed = ["Karl@example.org"]\nowners = ["x@{kelvin[0]}.org"]')
+    assert (True, karl) == (access.standing(user("KARL@example.org")).enters, access.standing(user(karl)).mail)
+    assert not access.standing(user(kelvin)).enters
+    assert not access.standing(user("x@k.org")).enters
+    data = datasets.add(app_store, "d", datasets.table(stream_of()[1]), "made.npz", owner="KARL@Example.org")
+    session = create(app_store, data, "PAA-I", owner="Karl@Example.org")
+    assert ["owner", None, None] == [app_store.role(session, mail) for mail in (karl.upper(), kelvin, "")]
+    assert [{data}, set()] == [app_store.visible_datasets(mail) for mail in (karl.upper(), kelvin)]
+    app_store.put_role(session, kelvin, "reader", karl)
+    assert [karl, kelvin] == [row["mail"] for row in app_store.roles(session)]
     assert access.LOG_IN == access.standing({}).problem
 
 
@@ -289,7 +310,7 @@ class Server:
             await send(SHOWN)
 
     async def log_out(self, cookies):
-        scope = {"type": "http", "path": "/auth/logout", "headers": [(b"cookie", cookies.encode())]}
+        scope = {"type": "http", "method": "GET", "path": "/auth/logout", "headers": [(b"cookie", cookies.encode())]}
         await self.gate(scope, self._nothing, None)
 
     def talk(self, cookies, between=None, words=(b"first", b"second")):
@@ -377,3 +398,46 @@ def test_a_connection_made_before_the_log_in_was_asked_for_ends(secrets):
 
     assert [SHOWN, CLOSED] == server.talk("", ask_for_a_log_in)
     assert [b"first"] == server.received
+
+
+HERE = "http://localhost:8501"
+
+
+@pytest.mark.parametrize(("origin", "more", "let_in"), [
+    (HERE, {}, True), (None, {}, True), ("http://LOCALHOST:8501", {}, True),
+    ("http://localhost:8000", {}, False), ("http://localhost", {}, False), ("http://evil.example", {}, False),
+    ("http://127.0.0.1:8501", {}, False), ("null", {}, False), ("", {}, False), ("https://localhost:8502", {}, False),
+    ("https://studio.example", {"host": "studio.example"}, True),
+    ("https://studio.example", {"host": "studio.example:443"}, True),
+    ("http://studio.example:443", {"host": "studio.example"}, False),
+    ("https://studio.example", {"x-forwarded-host": "studio.example"}, True),
+    ("http://allowed.example:7", {}, True),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["websocket", "PUT", "DELETE", "POST", "GET"])
+def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
+    """Also where nobody logs in, a page of another address, or of another port of this machine, opens no connection and
+    uploads and removes no file; a proxy says which host was asked for."""
+    options = {"server.corsAllowedOrigins": ["http://allowed.example:7"]}
+    get = st.get_option
+    monkeypatch.setattr(st, "get_option", lambda name: options.get(name) or get(name))
+    passed, answers = [], []
+
+    async def app(scope, receive, send):
+        passed.append(scope["type"])
+
+    async def receive():
+        return {"type": "websocket.disconnect"}
+
+    async def send(message):
+        answers.append(message)
+
+    headers = {"host": "localhost:8501"} | more | ({} if origin is None else {"origin": origin})
+    scope = {
+        "type": "websocket" if kind == "websocket" else "http", "method": kind, "path": "/_stcore/upload_file/1",
+        "query_string": b"", "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }  # fmt: skip
+    with ThreadPoolExecutor() as thread:
+        thread.submit(asyncio.run, Gate(app)(scope, receive, send)).result()
+    assert (let_in or kind == "GET") == bool(passed)
+    if not passed:
+        assert 1008 == answers[0]["code"] if kind == "websocket" else 403 == answers[0]["status"]

@@ -251,7 +251,7 @@ def answered(path, query=b"", location=None, cookie=b""):
     async def send(message):
         got.update({name.decode(): value.decode() for name, value in message["headers"]})
 
-    scope = {"type": "http", "path": path, "query_string": query, "headers": [(b"cookie", cookie)]}
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": [(b"cookie", cookie)]}
     with ThreadPoolExecutor() as thread:  # the loop of a browser may run in this one
         thread.submit(asyncio.run, Gate(app)(scope, _nothing, send)).result()
     return got

@@ -7,6 +7,7 @@ import pytest
 
 from oal_engine.sessions import agreement, session
 from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from tests.harness.pages import listed, run, words
 from ui import messages
 from ui.card_server import CardServer
@@ -192,3 +193,18 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])
     assert "What stays unanswered for 5 minutes comes to you." in place["result"]
+
+
+def test_a_name_that_is_typed_takes_what_this_browser_shows_and_no_more(work, app_store):
+    """Somebody else without a name keeps their item of another session, and an answer to the item that both had."""
+    first = work(0, budget=20, learner="pa-i", rule="all", parameters={})
+    second = Session(app_store, create(app_store, first.session.dataset.id, "PAA-I", budget=20))
+    at = run("pages/1_Label.py", session=first.session.id)
+    mine, theirs = first.session.held("")[0], second.held("")[0]
+    at.text_input[0].set_value("anna").run()
+    assert not at.exception
+    assert ["anna", ""] == [app_store.leases(each.id)[0]["annotator"] for each in (first.session, second)]
+    assert (mine.id, theirs.id) == (first.session.held("anna")[0].id, second.held("")[0].id)
+    first.session.answer(next(EVENTS), mine.id, 1, "anna")
+    first.session.answer(next(EVENTS), mine.id, -1, "")
+    assert [("", "late")] == [(row["annotator"], row["kind"]) for row in app_store.opinions(first.session.id)]
