@@ -10,7 +10,7 @@ from typer.models import ArgumentInfo
 
 from oal_engine.cli import main as cli
 from oal_engine.datasets.readers import READERS
-from oal_engine.kernel.algorithms import ALGORITHMS
+from oal_engine.kernel.algorithms import ALGORITHMS, alias_of
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.metrics import METRICS
 from oal_engine.kernel.parameters import parameters
@@ -92,7 +92,8 @@ def reference():
     for name, entry in ALGORITHMS.items():
         fixed = entry.fixed | ({} if entry.rho is None else {"rho": entry.rho})
         words = ", ".join(f"{key} = {value:g}" for key, value in fixed.items())
-        lines.append(f"| `{name}` | `{entry.learner}` | `{entry.rule}` | {words} | {literal(entry.paper)} |")
+        alias = f" (as `{first}`)" if (first := alias_of(name)) else ""
+        lines.append(f"| `{name}`{alias} | `{entry.learner}` | `{entry.rule}` | {words} | {literal(entry.paper)} |")
     lines += ["\n## Learners\n", "Each with its parameters: default, allowed values, meaning.\n"]
     for name, kind in LEARNERS.items():
         lines += [f"- `{name}`{' (K classes)' * is_multiclass(name)}: {literal(kind.__doc__)}", *declared(kind)]

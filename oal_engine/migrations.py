@@ -301,9 +301,9 @@ def m2026_11_23_asked_again(db: "Database") -> None:
 
 @step
 def m2026_11_24_names_that_changed(db: "Database") -> None:
-    """Name what ran: SOAL-CS and CPA stand for other learners from here on, and the rule `asymmetric` begins with
+    """Name what ran: SOAL-CS, CPA and CW stand for other learners from here on, and the rule `asymmetric` begins with
     other parameters, which comparisons leave out where they are the usual ones."""
-    before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all"}
+    before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all", "CW": "cw + all"}
     for name, ran in before.items():
         where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
         db.execute(f"UPDATE sessions SET algorithm = ? {where}", [ran, name, ran])

@@ -18,7 +18,7 @@ from .. import datasets, experiments
 from ..datasets import formats, prior
 from ..experiments import replays
 from ..kernel import metrics
-from ..kernel.algorithms import ALGORITHMS, Strategy, declared, strategy
+from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
 from ..kernel.learners import LEARNERS, is_multiclass
 from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
@@ -153,10 +153,12 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def algorithms(as_json: Json = False) -> None:
-    """List the published algorithms with their parameters; with --json also the learners and query rules."""
+    """List the published algorithms with their parameters, and which are another name of one; with --json also the
+    learners and query rules."""
     published: list[dict[str, Any]] = [
         {
             "name": name,
+            "alias_of": alias_of(name),
             **asdict(entry),
             "multiclass": is_multiclass(entry.learner),
             "parameters": [
@@ -174,7 +176,7 @@ def algorithms(as_json: Json = False) -> None:
     else:
         for entry in published:
             entry["parameters"] = ", ".join(f"{each['name']}={each['default']:g}" for each in entry["parameters"])
-    show(lists, as_json, "name", "learner", "rule", "parameters", "paper")
+    show(lists, as_json, "name", "alias_of", "learner", "rule", "parameters", "paper")
 
 
 def _part(name: str, kind: type) -> dict[str, Any]:

@@ -29,6 +29,7 @@ PASSIVE_AGGRESSIVE = "Crammer et al.: Online passive-aggressive algorithms (JMLR
 PAUM = "Li et al.: The perceptron algorithm with uneven margins (ICML 2002)"
 AROW = "Crammer, Kulesza, Dredze: Adaptive regularization of weight vectors (NIPS 2009)"
 CW = "Dredze, Crammer, Pereira: Confidence-weighted linear classification (ICML 2008)"
+EXACT = "Crammer, Dredze, Pereira: Exact convex confidence-weighted learning (NIPS 2008)"
 OWN = "Nothing to tune; docs/auto.md says how it works"
 COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
@@ -51,6 +52,11 @@ class Algorithm:
     paper: str
     fixed: dict[str, float] = field(default_factory=dict)
     rho: float | None = None
+
+    @property
+    def runs(self) -> tuple[str, str, dict[str, float], float | None]:
+        """What it does, whatever its name and its paper."""
+        return self.learner, self.rule, self.fixed, self.rho
 
 
 ALGORITHMS = {
@@ -78,6 +84,7 @@ ALGORITHMS = {
     "RPE": Algorithm("perceptron", "random", PAA),
     "SEL-ada": Algorithm("perceptron", "error-adaptive", SEL),
     "SEL-2nd": Algorithm("sop", "symmetric", SEL),
+    "SOP-diag": Algorithm("sop-diag", "symmetric", DADA),
     "OA3": Algorithm("acog-ii", "variance", OA3),
     "OA3-diag": Algorithm("acog-ii-diag", "variance", OA3),
     "SOA3": Algorithm("sacog-ii", "variance", OA3),
@@ -121,7 +128,8 @@ ALGORITHMS = {
     "PAUM": Algorithm("paum", "all", PAUM),
     "CPA": Algorithm("cpa-pb", "all", PASSIVE_AGGRESSIVE),
     "AROW": Algorithm("arow", "all", AROW),
-    "CW": Algorithm("cw", "all", CW),
+    "CW": Algorithm("cw-variance", "all", CW),
+    "CW-diag": Algorithm("cw-exact", "all", EXACT),
     "COG-I": Algorithm("cog-i", "all", COG),
     "COG-II": Algorithm("cog-ii", "all", COG),
     "ACOG-I": Algorithm("acog-i", "all", ACOG),
@@ -135,7 +143,7 @@ ALGORITHMS = {
 }
 
 # The learner and the rule that version 0.2.0 ran under a name, where it was others than today.
-FORMER = {"SOAL-CS": ("acog-ii", "variance"), "CPA": ("cpa", "all")}
+FORMER = {"SOAL-CS": ("acog-ii", "variance"), "CPA": ("cpa", "all"), "CW": ("cw", "all")}
 
 
 @dataclass(frozen=True)
@@ -196,9 +204,26 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
     return {f"{side}.{name}" if name in both else name: value for side, part in sides for name, value in part.items()}
 
 
-def name_of(algorithm: str, learner: str, rule: str) -> str:
-    """Return the name of what was stored under a name: `learner + rule` where the name stood for others than today."""
-    return f"{learner} + {rule}" if FORMER.get(algorithm) == (learner, rule) else algorithm
+def stored(algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]]) -> Strategy:
+    """Return a stored strategy, named `learner + rule` where its name stood for others than today.
+
+    A parameter that it did not know yet has its default, with which a learner or a rule must do what it did before.
+    """
+    kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
+    return Strategy(
+        f"{learner} + {rule}" if FORMER.get(algorithm) == (learner, rule) else algorithm,
+        learner,
+        rule,
+        checked(kinds[0], learner, values["learner"]),
+        checked(kinds[1], rule, values["rule"]),
+        None,
+    )
+
+
+def alias_of(name: str) -> str | None:
+    """Return the first published name of what a name stands for, or None where it is the first itself."""
+    first = next(other for other, entry in ALGORITHMS.items() if entry.runs == ALGORITHMS[name].runs)
+    return None if first == name else first
 
 
 def declared(learner: str, rule: str) -> dict[str, Parameter]:

@@ -161,7 +161,7 @@ class Asymmetric(NamedTuple):
 
 class Variance(NamedTuple):
     """Ask for sure while the covariance could still turn the prediction, else asymmetric in what is left of the margin:
-    q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 1)."""
+    q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 3)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)

@@ -82,7 +82,11 @@ def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objec
 
 
 def average(learner: Learner, wanted: bool) -> Average:
-    """The average of a learner's weights over the rounds so far, or an empty one where it is not wanted."""
+    """Return the average of a learner's weights over the rounds so far, or an empty one where it is not wanted.
+
+    OAAL's option II, "the averaged model before the iteration T_B", is read as the mean of the weights that predicted
+    in the rounds 1 .. T_B: each round counts once, asked or not, and the update with the last label is not in it.
+    """
     return Average(np.zeros(learner.w.size * wanted), np.zeros(learner.w.size * wanted, np.int64))
 
 

@@ -16,7 +16,7 @@ from .. import __version__
 from ..datasets import Dataset
 from ..datasets.prior import Prior
 from ..kernel import metrics
-from ..kernel.algorithms import ALGORITHMS, Strategy, name_of
+from ..kernel.algorithms import ALGORITHMS, stored
 from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
 from .log import Answered, Changed, Corrected, from_json
@@ -314,16 +314,16 @@ def _check_shared(history: History, allowed: Sequence[int]) -> None:
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """A new session with these settings, through the checks of every new session."""
-    own = settings["parameters"]
-    settings |= {"algorithm": name_of(settings["algorithm"], settings["learner"], settings["rule"])}
-    parts = Strategy(settings["algorithm"], settings["learner"], settings["rule"], own["learner"], own["rule"], None)
-    published = ALGORITHMS.get(settings["algorithm"])
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
+    settings |= {"algorithm": ran.algorithm, "parameters": parameters}
+    published = ALGORITHMS.get(ran.algorithm)
     fixed = published.fixed if published else {}
     session = create(
         store,
         dataset,
         **({"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}),
-        parameters={key: value for key, value in parts.parameters.items() if key not in fixed},
+        parameters={key: value for key, value in ran.parameters.items() if key not in fixed},
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
         weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
         owner=owner,

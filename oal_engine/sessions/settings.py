@@ -12,7 +12,7 @@ from .. import __version__
 from ..datasets import Dataset, prior
 from ..datasets.prior import Prior
 from ..kernel import metrics, spending, stream
-from ..kernel.algorithms import Strategy, strategy
+from ..kernel.algorithms import Strategy, stored, strategy
 from ..kernel.parameters import Values
 from ..output.tables import SKIPPED
 from ..store import Row, Store
@@ -103,9 +103,7 @@ class Settings:
     @cached_property
     def strategy(self) -> Strategy:
         """The learner and the query rule with their parameters."""
-        return Strategy(
-            self.algorithm, self.learner, self.rule, self.parameters["learner"], self.parameters["rule"], None
-        )
+        return stored(self.algorithm, self.learner, self.rule, self.parameters)
 
     @property
     def exact(self) -> bool:

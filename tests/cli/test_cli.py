@@ -246,6 +246,15 @@ def test_algorithms_are_listed_with_what_can_be_set(ok):
     assert all(name in ok("algorithms") for name in ("OA3-diag", "D-AMD-I"))
 
 
+def test_a_second_name_of_an_algorithm_is_marked(ok):
+    """A name that stands for what another one stands for says so, and no other does."""
+    aliases = {entry["name"]: entry["alias_of"] for entry in ok("algorithms", "--json")["algorithms"]}
+    assert {"Q_A": "OAAL", "PEA": "Q_S", "LEPE": "Q_S", "RPE": "Q_R", "CSPAA": "CSOAL"} == {
+        name: first for name, first in aliases.items() if first
+    }
+    assert re.search(r"LEPE +Q_S +perceptron", ok("algorithms"))
+
+
 def test_names_are_shown_as_they_are(ok, numbers):
     """Brackets in a name are characters, not markup, and a long one is whole where a program reads the list."""
     for name in ("[red]bold[/red]", "half [/of] it", "very " * 30 + "long"):

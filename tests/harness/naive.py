@@ -60,6 +60,8 @@ class Learner(Remembering):
             "seed": 0,
             "a": 1.0,
             "confidence": 0.9,
+            "lag": 0.0,
+            "every": 1,
             "temperature": 0.05,
             "discount": 0.99,
         }
@@ -71,7 +73,7 @@ class Learner(Remembering):
             self.m = min(self.m, d)
             numbers = np.array([draw(self.seed, k) for k in range(self.m * d)]).reshape(self.m, d)
             self.V, self.L = orthonormal(2 * numbers - 1), np.zeros(self.m)
-        if name == "sop":
+        if name in ("sop", "sop-diag"):
             self.Sigma = np.eye(d) / self.a
         self.answers, self.kept = [], {}
 
@@ -79,6 +81,8 @@ class Learner(Remembering):
         if self.name == "sop":
             A = np.linalg.inv(self.Sigma)
             return float(self.w @ np.linalg.inv(A + np.outer(x, x)) @ x)
+        if self.name == "sop-diag":
+            return float(self.w @ np.linalg.inv(np.linalg.inv(self.Sigma) + np.diag(x**2)) @ x)
         return float(self.with_bias(x) @ self.w)
 
     def predict(self, x, theta):
@@ -118,9 +122,21 @@ class Learner(Remembering):
             if (p >= theta) != (y > 0):
                 self.w = self.w + y * x
                 self.Sigma = np.linalg.inv(np.linalg.inv(self.Sigma) + np.outer(x, x))
-        elif name == "cw":
+        elif name == "sop-diag":
+            if (p >= theta) != (y > 0):
+                self.w = self.w + y * x
+                self.Sigma = np.linalg.inv(np.linalg.inv(self.Sigma) + np.diag(x**2))
+        elif name == "cw-exact":
+            phi, v, m = ndtri(self.confidence), x @ self.Sigma @ x, y * p
+            if v > 0 and m < phi * np.sqrt(v):
+                psi, zeta = 1 + phi**2 / 2, 1 + phi**2
+                alpha = max(0.0, (-m * psi + np.sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta))
+                u = (-alpha * v * phi + np.sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2 / 4
+                self.w = self.w + alpha * y * self.Sigma @ x
+                self.Sigma = np.diag(1 / (1 / np.diag(self.Sigma) + alpha * phi / np.sqrt(u) * x**2))
+        elif name in ("cw", "cw-variance"):
             phi, v = ndtri(self.confidence), x @ self.Sigma @ x
-            if phi * np.sqrt(v) > y * p and v > 0:
+            if v > 0 and (name == "cw-variance" or phi * np.sqrt(v) > y * p):
                 b = 1 + 2 * phi * y * p
                 step = max(0.0, (-b + np.sqrt(b * b - 8 * phi * (y * p - phi * v))) / (4 * phi * v))
                 self.w = self.w + step * y * self.Sigma @ x
@@ -132,9 +148,10 @@ class Learner(Remembering):
             self.pooled(x, y)
         elif "sacog" in name:
             self.t += 1
-            hat = x / np.sqrt(self.gamma)
-            self.L = (1 - 1 / self.t) * self.L + (self.V @ hat) ** 2 / self.t
-            self.V = orthonormal(self.V + np.outer(self.V @ hat, hat) / self.t)
+            if (self.t - 1) % self.every == 0:
+                hat, n = x / np.sqrt(self.gamma), (self.t - 1) // self.every + 1
+                self.L = (1 - 1 / n) * self.L + (self.V @ hat) ** 2 / n
+                self.V = orthonormal(self.V + np.outer(self.V @ hat, hat) / n)
             self.Sigma = np.eye(x.size) - self.V.T @ np.diag(self.t * self.L / (1 + self.t * self.L)) @ self.V
             if loss > 0:
                 self.w = self.w + self.eta * g * y * self.Sigma @ x
@@ -154,12 +171,12 @@ class Learner(Remembering):
         elif name in ("acog-i", "acog-ii"):
             u = self.Sigma @ x
             self.Sigma = self.Sigma - np.outer(u, u) / (self.gamma + x @ u)
-            self.w = self.w + self.eta * g * y * self.Sigma @ x
+            self.w = self.w + self.eta * g * y * (self.lag * u + (1 - self.lag) * self.Sigma @ x)
         elif name in ("acog-i-diag", "acog-ii-diag"):
-            s = np.diag(self.Sigma)
-            s = s - s**2 * x**2 / (self.gamma + s * x**2)
+            before = np.diag(self.Sigma)
+            s = before - before**2 * x**2 / (self.gamma + before * x**2)
             self.Sigma = np.diag(s)
-            self.w = self.w + self.eta * g * y * s * x
+            self.w = self.w + self.eta * g * y * (self.lag * before + (1 - self.lag) * s) * x
         elif name in ("ada-da", "ada-md"):
             self.g_sum, self.g_squares = self.g_sum - y * x, self.g_squares + x**2
             step = self.eta / self.H()
@@ -311,7 +328,7 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
         return side / (side + abs(p))
     v = learner.variance(x)
     if rule == "variance":
-        eta, gamma = {"arow": (1.0, learner.r), "cw": (1.0, 1.0)}.get(learner.name, (learner.eta, learner.gamma))
+        eta, gamma = {"arow": (1.0, learner.r)}.get(learner.name, (learner.eta, learner.gamma))
         rest = abs(p) - (eta * max(1.0, rho) / 2) * (v * gamma / (v + gamma))
         return 1.0 if rest <= 0 else side / (side + rest)
     if rule == "discriminative":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oal_engine.kernel import rows, stream
-from oal_engine.kernel.algorithms import ALGORITHMS, FORMER, declared, name_of, strategy
+from oal_engine.kernel.algorithms import ALGORITHMS, FORMER, declared, stored, strategy
 from oal_engine.kernel.parameters import Parameter, checked, from_parameters, made
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
@@ -69,14 +69,24 @@ def test_oaal_is_asymmetric_by_default():
     assert replay(strategy("OAAL")).log.tolist() != replay(strategy("Q_S")).log.tolist()
 
 
+def test_what_was_stored_has_the_defaults_of_later_parameters():
+    """A parameter that a stored strategy did not know has its default; values that are not allowed are refused."""
+    parts = "OA3", "acog-ii", "variance"
+    values = {"learner": {"eta": 0.3, "gamma": 1.0}, "rule": {"delta_plus": 0.1, "delta_minus": 0.1}}
+    assert strategy("OA3", values={"eta": 0.3}) == stored(*parts, values)
+    with pytest.raises(ValueError, match=r"^acog-ii has no parameter other\. It has eta, gamma, lag\.$"):
+        stored(*parts, values | {"learner": {"other": 1.0}})
+
+
 @pytest.mark.parametrize("name", FORMER)
 def test_a_name_that_stood_for_others_says_what_it_ran(name):
     """What version 0.2.0 stored under a name that stands for other parts today is named by its parts."""
     learner, rule = FORMER[name]
-    assert f"{learner} + {rule}" == name_of(name, learner, rule)
+    nothing = {"learner": {}, "rule": {}}
+    assert strategy(None, learner, rule) == stored(name, learner, rule, nothing)
     today = strategy(name)
     assert (learner, rule) != (today.learner, today.rule)
-    assert name == name_of(name, today.learner, today.rule)
+    assert today == stored(name, today.learner, today.rule, nothing)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,16 @@ def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty)
     assert opened.digest() == Session(empty, session).digest()
 
 
+def test_a_session_of_before_a_parameter_is_adopted(here, empty):
+    """A file without a parameter that its learner has today is adopted with the default, to the same bits."""
+    opened, _ = labelled(here, "sparse", "SSOA3")
+    text = text_of(here, opened.id)
+    assert '"every": 1' in text
+    session = adopt(empty, io.StringIO(text.replace(', "every": 1', "")))
+    assert opened.digest() == Session(empty, session).digest()
+    assert text == text_of(empty, session).replace("known as other", "sparse")
+
+
 def test_it_is_kept_once(empty, text):
     """A session that is in the database already is not adopted again."""
     adopt(empty, io.StringIO(text))
@@ -158,7 +168,7 @@ def label(text):
         (lambda text: edited(text, label(text), undone_by="x"), "must have both undone_at and undone_by"),
         (lambda text: edited(text, label(text), question=2), "names a question, a number or an event twice|no answer"),
         (lambda text: edited(text, label(text), event="a\0b"), "invalid value for event in line [0-9]+"),
-        (lambda text: head(text, learner="no"), "invalid value for learner in the settings"),
+        (lambda text: head(text, learner="pa-ii"), "invalid value for learner in the settings"),
         (lambda text: head(text, algorithm="no", learner="no"), "learner"),
         (lambda text: head(text, budget=0), "invalid value for budget in line 1. Got 0."),
         (lambda text: head(text, parameters={"learner": {"C": -1}, "rule": {}}), "C of pa-i must be > 0"),

@@ -1,7 +1,7 @@
 """Adaptive subgradient learners: one learning rate per coordinate, H = delta I + diag(sqrt(sum g_i^2)).
 
 `variance` is v = sum_i x_i^2 / H_ii and `gain` how much one more label could move the margin: the query rule
-`discriminative` weighs it against the margin (D-ADA paper).
+`discriminative` weighs it against the margin (D-ADA, Algorithm 1; eq. 9 for K classes).
 """
 
 from math import sqrt
@@ -25,7 +25,7 @@ def _variance(self, x):
 
 
 def gain(self, v):
-    """How much one more label could move the margin: eta v / 2 (D-ADA eq. 4)."""
+    """How much one more label could move the margin: eta v / 2 (D-ADA, Algorithm 1; eq. 9 for K classes)."""
     return self.eta / 2 * v
 
 

@@ -1,7 +1,7 @@
 """Second-order learners: a weight vector and a covariance, full (d x d) or diagonal.
 
 `variance` is v = x' Sigma x, and leaves Sigma x in `u` for the update that may follow; `gain` is how much one more
-label of this row could move its margin, which the query rule `variance` weighs against the margin (OA3, eq. 13).
+label of this row could move its margin, which the query rule `variance` weighs against the margin (OA3, eq. 10 and 11).
 """
 
 from math import sqrt
@@ -16,7 +16,14 @@ from ..rows import add, dot, entry, quadratic, span
 from .first_order import ETA, SMALLEST
 
 GAMMA = Parameter(1.0, above=0, help="Regularisation: large values keep the covariance wide for longer.")
+LAG = Parameter(
+    0.0, low=0, high=1,
+    help="Which covariance moves the weights: 0 the one after this label (as published), 1 the one before it.",
+)  # fmt: skip
 R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn faster.", grid=TENS)
+CONFIDENCE = Parameter(0.9, above=0.5, below=1, help="Probability of a right prediction after the update.")
+A = Parameter(1.0, above=0, help="The matrix A starts as a times the identity.")
+LEAST = -1e150  # a ratio of a margin to its deviation below this has a square that is no number
 
 
 @from_parameters
@@ -31,6 +38,12 @@ def quantile(confidence):
 def inverse(features, a):
     """The inverse of A = a I."""
     return np.eye(features) / a
+
+
+@from_parameters
+def squares(features, a):
+    """The diagonal of A = a I."""
+    return np.full(features, a)
 
 
 @njit(**INLINE)
@@ -69,9 +82,9 @@ def acog_gain(self, v):
 
 @njit(**INLINE)
 def _step(self, step, v):
-    """One ACOG step: Sigma first, then w along Sigma_new x = Sigma x gamma / (gamma + v)."""
+    """One ACOG step: Sigma first, then w along Sigma_new x = Sigma x gamma / (gamma + v), with a lag along Sigma x."""
     shrink(self.Sigma, 1 / (self.gamma + v), self.u)
-    step *= self.gamma / (self.gamma + v)
+    step *= self.lag + (1 - self.lag) * (self.gamma / (self.gamma + v))
     for i in range(self.u.size):
         self.w[i] += step * self.u[i]
 
@@ -81,18 +94,21 @@ def _diagonal_step(self, step, x):
     """The same per coordinate: the denominator is gamma + s_i x_i^2, not gamma + x' Sigma x."""
     for k in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, k)
-        self.s[j] *= self.gamma / (self.gamma + self.s[j] * x_j * x_j)  # s - s^2 x^2 / (gamma + s x^2)
-        self.w[j] += step * self.s[j] * x_j
+        before = self.s[j]
+        self.s[j] *= self.gamma / (self.gamma + before * x_j * x_j)  # s - s^2 x^2 / (gamma + s x^2)
+        self.w[j] += step * (self.lag * before + (1 - self.lag) * self.s[j]) * x_j
 
 
 class Full(NamedTuple):
-    """The state of ACOG with a full covariance; `u` is Sigma x of the row looked at last."""
+    """The state of ACOG with a full covariance; `u` is Sigma x of the row looked at last. A lag of 1 moves the weights
+    along Sigma_t, as the variant of ACOG figure 7."""
 
     w: np.zeros
     u: np.zeros
     Sigma: np.eye
     eta: float = ETA
     gamma: float = GAMMA
+    lag: float = LAG
 
     provides = "covariance"
     dense_update = always
@@ -127,6 +143,7 @@ class Diagonal(NamedTuple):
     s: np.ones
     eta: float = ETA
     gamma: float = GAMMA
+    lag: float = LAG
 
     provides = "covariance"
 
@@ -137,7 +154,7 @@ class Diagonal(NamedTuple):
 
 
 class ACOGIDiag(Diagonal):
-    """ACOG-I with a diagonal covariance: time and memory grow with the non-zeros of a row (ACOG paper, section 3.3)."""
+    """ACOG-I with a diagonal covariance: time and memory grow with the non-zeros of a row (ACOG paper, section 2.2)."""
 
     def update(self, x, y, p, v, rho, theta):
         if rho - y * p > 0:
@@ -145,7 +162,7 @@ class ACOGIDiag(Diagonal):
 
 
 class ACOGIIDiag(Diagonal):
-    """ACOG-II with a diagonal covariance (ACOG paper, section 3.3; the learner of OA3-diag)."""
+    """ACOG-II with a diagonal covariance (ACOG paper, section 2.2; the learner of OA3-diag)."""
 
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:
@@ -176,14 +193,13 @@ class AROW(NamedTuple):
             shrink(self.Sigma, b, self.u)
 
 
-class CW(NamedTuple):
-    """Confidence-weighted learning, diagonal, variance form: the smallest change of N(w, diag(s)) after which y w.x is
-    positive with probability `confidence` (Dredze et al. 2008, section 3.2)."""
+class Confident(NamedTuple):
+    """The state of confidence-weighted learning, diagonal: N(w, diag(s))."""
 
     w: np.zeros
     s: np.ones
     phi: quantile
-    confidence: float = Parameter(0.9, above=0.5, below=1, help="Probability of a right prediction after the update.")
+    confidence: float = CONFIDENCE
 
     provides = "covariance"
 
@@ -192,15 +208,53 @@ class CW(NamedTuple):
     def gain(self, v):
         return 0.5 / (1 / max(v, SMALLEST) + 1)
 
+
+@njit(**INLINE)
+def _confident_step(self, x, y, M, v):
+    """The step of the variance form: w += step y s x, 1/s += 2 step phi x^2."""
+    phi = self.phi[0]
+    b = 1 + 2 * phi * M
+    step = max(0.0, (-b + sqrt(b * b - 8 * phi * (M - phi * v))) / (4 * phi * v))
+    for k in span(x.rows, x.i):
+        j, x_j = entry(x.rows, x.i, k)
+        self.w[j] += step * y * self.s[j] * x_j
+        self.s[j] = 1 / (1 / self.s[j] + 2 * step * phi * x_j * x_j)
+
+
+class CW(Confident):
+    """As `cw-variance`, but for labels with phi v > y p >= phi sqrt(v), which rows longer than 1 may have: they are
+    skipped, as by the CW of version 0.2.0, whose sessions it runs."""
+
     def update(self, x, y, p, v, rho, theta):
-        phi, M = self.phi[0], y * p
-        if phi * sqrt(v) > M and v > SMALLEST:
-            b = 1 + 2 * phi * M
-            step = max(0.0, (-b + sqrt(b * b - 8 * phi * (M - phi * v))) / (4 * phi * v))
+        if self.phi[0] * sqrt(v) > y * p and v > SMALLEST:
+            _confident_step(self, x, y, y * p, v)
+
+
+class CWVariance(Confident):
+    """The smallest change of N(w, diag(s)) after which y w.x >= phi v, phi the quantile of `confidence` and v the
+    variance in place of the deviation (Dredze et al. 2008, section 3.2)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        if self.phi[0] * v > y * p and v > SMALLEST:
+            _confident_step(self, x, y, y * p, v)
+
+
+class CWExact(Confident):
+    """The smallest change of N(w, diag(s)) after which y w.x is positive with probability `confidence`: y w.x >= phi
+    sqrt(v), phi its quantile (Crammer, Dredze, Pereira 2008, with the diagonal of the inverse; CW-diag of PAA)."""
+
+    def update(self, x, y, p, v, rho, theta):
+        phi, deviation = self.phi[0], sqrt(v)
+        if phi * deviation > y * p and v > SMALLEST:
+            ratio, psi, zeta = max(y * p / deviation, LEAST), 1 + phi * phi / 2, 1 + phi * phi
+            step = max(
+                0.0, (-ratio * psi + sqrt(ratio * ratio * phi**4 / 4 + phi * phi * zeta)) / zeta
+            )  # times sqrt(v)
+            change = step * phi * (step * phi + sqrt(step * step * phi * phi + 4)) / 2  # of x'x / s, in units of v
             for k in span(x.rows, x.i):
                 j, x_j = entry(x.rows, x.i, k)
-                self.w[j] += step * y * self.s[j] * x_j
-                self.s[j] = 1 / (1 / self.s[j] + 2 * step * phi * x_j * x_j)
+                self.w[j] += step / deviation * y * self.s[j] * x_j
+                self.s[j] = 1 / (1 / self.s[j] + change * (x_j / v) * x_j)
 
 
 class SOP(NamedTuple):
@@ -210,7 +264,7 @@ class SOP(NamedTuple):
     w: np.zeros
     u: np.zeros
     Sigma: inverse
-    a: float = Parameter(1.0, above=0, help="The matrix A starts as a times the identity.")
+    a: float = A
 
     dense_update = always
 
@@ -226,10 +280,36 @@ class SOP(NamedTuple):
             shrink(self.Sigma, 1 / (1 + v), self.u)
 
 
+class SOPDiag(NamedTuple):
+    """The second-order perceptron with the diagonal of A alone: p = sum_i w_i x_i / (A_ii + x_i^2), and on a mistake
+    w += y x, A_ii += x_i^2 (D-ADA paper, section 5.1.3)."""
+
+    w: np.zeros
+    A: squares
+    a: float = A
+
+    def margin(self, x):
+        total = 0.0
+        for k in span(x.rows, x.i):
+            j, x_j = entry(x.rows, x.i, k)
+            total += self.w[j] / (self.A[j] + x_j * x_j) * x_j
+        return total
+
+    def update(self, x, y, p, v, rho, theta):
+        if (p >= theta) != (y > 0):
+            for k in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, k)
+                self.w[j] += y * x_j
+                self.A[j] += x_j * x_j
+
+
 LEARNERS = {
     "arow": AROW,
     "cw": CW,
+    "cw-variance": CWVariance,
+    "cw-exact": CWExact,
     "sop": SOP,
+    "sop-diag": SOPDiag,
     "acog-i": ACOGI,
     "acog-ii": ACOGII,
     "acog-i-diag": ACOGIDiag,

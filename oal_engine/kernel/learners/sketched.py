@@ -1,8 +1,10 @@
-"""Sketched second-order learners: the covariance through m directions found by Oja's rule (ACOG section 3.4, OA3
-section 4), so that a round costs O(m d), or, with the sparse sketch, a time that does not grow with d.
+"""Sketched second-order learners: the covariance through m directions found by Oja's rule (ACOG section 3.1, OA3
+section 4), so that a queried round costs O(m^2 d), or, with the sparse sketch, O(m^3 + m s) for s non-zeros in the row.
 
 Sigma = I - V' D V with orthonormal rows of V and D = diag(t L / (1 + t L)); `variance` leaves V x in `z`. The sketch
-learns every queried row, the weights only those with a loss.
+learns every queried row, the weights only those with a loss. Where it is updated every m rounds alone (`every`, as both
+papers suggest), a round costs O(m d), or O(m^2 + m s), on average: L is then the mean over the rows that it learned,
+and t still counts all.
 """
 
 from typing import NamedTuple
@@ -20,6 +22,7 @@ from .second_order import GAMMA, acog_gain
 M = Parameter(5, low=1, whole=True, help="Directions of the sketch; no more than there are features are used.")
 LARGEST = 1e100  # a row with a larger squared norm teaches nothing: its Gram-Schmidt would overflow
 APART = 1e8  # the largest entry of K: with larger ones the directions of U are too alike to be told apart
+EVERY = Parameter(1, low=1, whole=True, help="Queried rounds from one update of the sketch to the next.")
 SEED = Parameter(0, low=0, whole=True, help="Seed of the directions at the start.")
 
 
@@ -84,9 +87,11 @@ def _rest(self, x):
 
 @njit(**INLINE)
 def _count(self):
-    """L = (1 - 1/t) L + (1/t) (V x)^2 / gamma, with V x in z; 1/t."""
+    """L = (1 - 1/n) L + (1/n) (V x)^2 / gamma, with V x in z, for the n-th row of the sketch: 1/n; 0 for the others."""
     self.t[0] += 1
-    rate = 1 / self.t[0]
+    if (self.t[0] - 1) % self.every != 0:
+        return 0.0
+    rate = 1 / ((self.t[0] - 1) / self.every + 1)
     for i in range(self.z.size):
         self.L[i] = (1 - rate) * self.L[i] + rate * self.z[i] * self.z[i] / self.gamma
     return rate
@@ -98,11 +103,12 @@ def _learn(self, x, step):
     if squared(x) > LARGEST:
         return
     rate = _count(self) / self.gamma
-    for i in range(self.z.size):
-        for k in span(x.rows, x.i):
-            j, x_j = entry(x.rows, x.i, k)
-            self.V[i, j] += rate * self.z[i] * x_j
-    orthonormalise(self.V)
+    if rate > 0:
+        for i in range(self.z.size):
+            for k in span(x.rows, x.i):
+                j, x_j = entry(x.rows, x.i, k)
+                self.V[i, j] += rate * self.z[i] * x_j
+        orthonormalise(self.V)
     if step == 0:
         return
     _multiply(self.V, x, self.z)
@@ -126,6 +132,7 @@ class Sketch(NamedTuple):
     gamma: float = GAMMA
     m: int = M
     seed: int = SEED
+    every: int = EVERY
 
     provides = "covariance"
     dense_update = always
@@ -138,7 +145,7 @@ class Sketch(NamedTuple):
 
 
 class SACOGI(Sketch):
-    """ACOG-I with a sketched covariance, O(m^2 d) a queried round (ACOG section 3.4)."""
+    """ACOG-I with a sketched covariance, O(m^2 d) a queried round (ACOG section 3.1)."""
 
     def update(self, x, y, p, v, rho, theta):
         _learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
@@ -169,22 +176,34 @@ def _small(F, c, out):
 
 
 @njit(**INLINE)
+def _along(K, f, size, out):
+    """out = K f, of whose entries the first `size` alone are not zero; K is symmetric, so its rows serve as columns."""
+    for j in range(out.size):
+        out[j] = 0.0
+    for k in range(size):
+        for j in range(out.size):
+            out[j] += f[k] * K[k, j]
+
+
+@njit(**INLINE)
 def _orthonormalise_in(F, K, Kf):
-    """Gram-Schmidt over the rows of F in the inner product a' K b, in place; Kf is scratch."""
-    for i in range(F.shape[0]):
-        for k in range(i):
-            _small(K, F[k], Kf)
-            along = 0.0
-            for j in range(Kf.size):
-                along += F[i, j] * Kf[j]
-            for j in range(Kf.size):
-                F[i, j] -= along * F[k, j]
-        _small(K, F[i], Kf)
+    """Gram-Schmidt over the rows of F in the inner product a' K b, in place; Kf is scratch. F is lower triangular."""
+    m = Kf.size
+    for k in range(m):
+        _along(K, F[k], k + 1, Kf)
         length = 0.0
-        for j in range(Kf.size):
-            length += F[i, j] * Kf[j]
-        for j in range(Kf.size):
-            F[i, j] /= np.sqrt(length)
+        for j in range(k + 1):
+            length += F[k, j] * Kf[j]
+        for j in range(k + 1):
+            F[k, j] /= np.sqrt(length)
+        if k + 1 < m:
+            _along(K, F[k], k + 1, Kf)
+        for i in range(k + 1, m):
+            along = 0.0
+            for j in range(i + 1):
+                along += F[i, j] * Kf[j]
+            for j in range(k + 1):
+                F[i, j] -= along * F[k, j]
 
 
 @njit(**INLINE)
@@ -208,10 +227,27 @@ def _restart(self):
 @njit(**INLINE)
 def _sparse_learn(self, x, step):
     """The same with V = F U: U += d x' and w = w0 + U' b with b kept, so that only the entries of x are touched."""
-    xx, m = squared(x), self.c.size
-    if xx > LARGEST:
+    if squared(x) > LARGEST:
         return
     rate = _count(self) / self.gamma
+    if rate > 0:
+        _turn(self, x, step, rate)
+    else:
+        add(self.w, step, x)
+    if step == 0:
+        return
+    _small(self.F, self.c, self.z)
+    for i in range(self.c.size):
+        weight = self.t[0] * self.L[i]
+        along = step * weight / (1 + weight) * self.z[i]
+        for k in range(self.c.size):
+            self.b[k] -= along * self.F[i, k]
+
+
+@njit(**INLINE)
+def _turn(self, x, step, rate):
+    """U += d x', w0 += (step - d'b) x, and F anew, with U x in c."""
+    xx, m = squared(x), self.c.size
     for i in range(m):
         for k in range(m):
             d_i, d_k = rate * self.c[i], rate * self.c[k]
@@ -234,14 +270,6 @@ def _sparse_learn(self, x, step):
         _orthonormalise_in(self.F, self.K, self.Kf)
         for i in range(m):
             self.c[i] *= 1 + rate * xx
-    if step == 0:
-        return
-    _small(self.F, self.c, self.z)
-    for i in range(m):
-        weight = self.t[0] * self.L[i]
-        along = step * weight / (1 + weight) * self.z[i]
-        for k in range(m):
-            self.b[k] -= along * self.F[i, k]
 
 
 class SparseSketch(NamedTuple):
@@ -261,6 +289,7 @@ class SparseSketch(NamedTuple):
     gamma: float = GAMMA
     m: int = M
     seed: int = SEED
+    every: int = EVERY
 
     provides = "covariance"
     dense_update = always
@@ -289,14 +318,17 @@ class SparseSketch(NamedTuple):
 
 
 class SSACOGI(SparseSketch):
-    """SACOG-I in time O(m^3 + m s) a queried round, s the non-zeros of x (ACOG section 3.5)."""
+    """SACOG-I in time O(m^3 + m s) a queried round, s the non-zeros of x (ACOG section 3.2). Corrected: in a queried
+    round without a loss the published pseudocode leaves w and b alone although U moves, which would move the weights
+    (ACOG Algorithm 4, line 11; OA3 Algorithm 7, line 15); here w makes up for U in every queried round."""
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
 
 
 class SSACOGII(SparseSketch):
-    """SACOG-II in time O(m^3 + m s) a queried round: the learner of SSOA3 (OA3 algorithm 7)."""
+    """SACOG-II in time O(m^3 + m s) a queried round: the learner of SSOA3 (OA3 algorithm 7), corrected as
+    `ssacog-i` is."""
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)
