@@ -461,7 +461,7 @@ def cspaa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) 
 # ---- D-ADA: a share of the labels that not every setting can reach
 
 DADA_GRIDS = {"eta": [0.001, 0.01, 0.1, 1.0], "delta": [0.001, 0.01, 0.1, 1.0, 10.0]}
-DADA_RIVALS = {"PAA-II": {"C": TENS}, "MPAA-II": {"C": TENS}, "SOAL-diag": {"eta": TENS}}
+DADA_RIVALS = {"PAA-II": {"C": TENS}, "MPAA-II": {"C": TENS}, "SOP-diag": {"a": TENS}, "SOAL-diag": {"eta": TENS}}
 NEAR = 0.05  # how far from the share of labels wanted, as a part of it, a setting may end
 
 
