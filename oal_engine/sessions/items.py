@@ -18,6 +18,7 @@ from .log import Entry, StoredQuestion
 from .settings import Settings
 
 Show = Literal["item", "marks", "everything"]
+Weigh = Callable[[Iterable[float]], list[Any]]  # weights as they are, or as marks
 
 SAVED = "Every answer is saved."
 KEPT_ITEMS = 50
@@ -105,7 +106,7 @@ class Items:
         largest = np.abs(parts).max(initial=0)
         return dict(zip(columns.tolist(), (parts / largest if largest > 0 else parts).round(3).tolist()))
 
-    def _parts(self, item: dict[str, Any], share: dict[int, float], weigh: Callable) -> list[list[Any]]:
+    def _parts(self, item: dict[str, Any], share: dict[int, float], weigh: Weigh) -> list[list[Any]]:
         text = item["text"]
         weight_of: dict[tuple[int, int], float] = {}
         for start, end, column in item["spans"]:
@@ -120,7 +121,7 @@ class Items:
             done = end
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
-    def _features(self, position: int, share: dict[int, float], weigh: Callable) -> list[list[Any]]:
+    def _features(self, position: int, share: dict[int, float], weigh: Weigh) -> list[list[Any]]:
         dataset = self.run.dataset
         lines = file_numbers(dataset, position, SHOWN_FEATURES)
         if dataset.latent:

@@ -325,7 +325,6 @@ def unseen(store: Store, session: int, annotator: str) -> set[int]:
     answer, and those that they are being asked again."""
     settings = store.session(session)
     second = store.single_answers(session, annotator) if settings["overlap"] else []
-    held = [row["question"] for row in store.leases(session) if row["annotator"] == annotator] * bool(
-        settings["repeat"]
-    )
-    return {*second, *(question for question in held if store.answered_by(question, annotator))}
+    leases = store.leases(session) if settings["repeat"] else []
+    held = [row["question"] for row in leases if row["annotator"] == annotator]
+    return {*second, *(question for question in held if store.answered_by(session, question, annotator))}

@@ -488,9 +488,7 @@ class Session(Run):
                 self._answer_again(event, question, shown, label, annotator, seconds)
                 return
             self.store.put_label(event, self.id, question, label, annotator, seconds, highlighted)
-            self.store.undo_opinion(
-                event, self.id, question, annotator
-            )  # they answered it before its label was taken back
+            self.store.undo_opinion(event, self.id, question, annotator)  # given before its label was taken back
             self.store.end_lease(self.id, question)
             self._beside = {who: id for who, id in self._beside.items() if who != annotator}
             last = number == self.state.number
@@ -614,7 +612,7 @@ class Session(Run):
 
     def _change(self, event: Event) -> None:
         """Change the state after something that is stored; a waiting question stays."""
-        self.store.part_prepared(self.id, self.previous, self._current and self._current.id)
+        self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
         self._changes, self._entries, self._before = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)
         self._record_decisions()
