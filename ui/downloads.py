@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import BoundedSemaphore
 
 import streamlit as st
 
@@ -25,6 +26,8 @@ CHOICES = {
     "report": "Report: one page of HTML",
 }
 SUFFIXES = {"model": "gz", "report": "html"}
+AT_ONCE, PATIENCE = 2, 60  # files that the server makes at once, and seconds that another one waits
+PLACES = BoundedSemaphore(AT_ONCE)
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
@@ -94,7 +97,16 @@ def exported(database: Path, session: int, what: str, kind: str | None, texts: b
 
 
 def made(database: Path, command: list[str]) -> bytes:
-    """The bytes of a file, made by a command of the command line into a temporary one."""
+    """The bytes of a file, made by a command of the command line into a temporary one; few are made at once."""
+    if not PLACES.acquire(timeout=PATIENCE):
+        raise ValueError(f"the server makes {AT_ONCE} other files. Try again in a minute.")
+    try:
+        return _made(database, command)
+    finally:
+        PLACES.release()
+
+
+def _made(database: Path, command: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "made"
         engine = [sys.executable, "-m", "oal_engine", *command, "--out", str(file), "--db", str(database.resolve())]

@@ -20,6 +20,7 @@ USUAL_FORMATS = "text, CSV, Excel, JSON, Parquet, svmlight and others"
 ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
 PROBLEMS = (ValueError, OSError)
 PHASES = {
+    "waiting": "Waiting until other files are read",
     "reading": "Reading",
     "vocabulary": "Finding the vocabulary",
     "wording": "Finding similar wording",

@@ -8,7 +8,9 @@ the texts of the import) (Arora, Liang, Ma 2017), in one order: with the same bi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -19,11 +21,13 @@ import numpy as np
 from scipy import sparse
 
 from ..kernel import rows, truncated_svd
-from .sources import DataError, Progress
+from .parsed import some
+from .sources import DataError, Progress, open_file
 from .vectorizer import exact_log
 
 COMMON = 1e-3  # a: the share of a token from which on it counts less than half
 CHUNK = 2000  # texts at a time
+MOST_BYTES, MOST_BYTES_OF_TOKENIZER = 2**31, 2**27
 TABLES = ("embeddings", "embedding.weight")  # what the table is called by model2vec and by WordLlama
 
 
@@ -74,9 +78,11 @@ class Embedding:
     def _tokens(self, texts: Sequence[str]) -> sparse.csr_array:
         """How often each token comes in each text."""
         ends, columns, counts = [0], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for encoded in self._encoder.encode_batch(list(texts), add_special_tokens=False):
+        with _readable(f"the tokenizer of {self.name}"):
+            batch, unknown = self._encoder.encode_batch(list(texts), add_special_tokens=False), self._unknown
+        for encoded in batch:
             ids, often = np.unique(np.array(encoded.ids, np.int64), return_counts=True)
-            known = ids != self._unknown
+            known = ids != unknown
             columns.append(ids[known])
             counts.append(often[known])
             ends.append(ends[-1] + int(known.sum()))
@@ -139,30 +145,62 @@ def read(folder: Path | str) -> Embedding:
         raise DataError(f"embeddings must be a folder. Got {folder}.")
     load, _ = _packages()
     path, tokenizer = _only(folder, "*.safetensors", "model"), _only(folder, "*tokenizer*.json", "tokenizer")
-    try:
+    _content(path, MOST_BYTES, 0)
+    content = np.frombuffer(_content(tokenizer, MOST_BYTES_OF_TOKENIZER), np.uint8)
+    with _readable(path.name):
         tensors = load(path)
-    except Exception as error:  # the library's own, of any kind
-        raise DataError(f"{path.name} cannot be read: {str(error).rstrip('.')}.") from None
-    named = [tensors[name] for name in TABLES if name in tensors]
-    if not named or named[0].ndim != 2:
-        raise DataError(f"{path.name} must have a table {' or '.join(TABLES)}. Got {', '.join(tensors) or 'none'}.")
-    [table] = named
-    if "mapping" in tensors:  # several tokens share a vector
-        table = table[tensors["mapping"]]
-    if "weights" in tensors:
-        table = table.astype(np.float32) * tensors["weights"].astype(np.float32)[:, None]
-    table = rows.read_only(table, np.float16 if table.dtype == np.float16 else np.float32)
-    content = np.frombuffer(tokenizer.read_bytes(), np.uint8)
+    table = _table(tensors, path.name)
     made = Embedding(folder.resolve().name, table, content, np.zeros(len(table), np.int64))
-    try:
-        size = made._encoder.get_vocab_size()
-    except DataError:
-        raise
-    except Exception as error:  # as above
-        raise DataError(f"{tokenizer.name} cannot be read: {str(error).rstrip('.')}.") from None
-    if size > len(table) or not np.isfinite(table).all():
+    with _readable(tokenizer.name):
+        tokens = made._encoder.get_vocab()
+    if (size := 1 + max(tokens.values(), default=-1)) > len(table):
         raise DataError(f"{path.name} must have a finite vector for each of the {size:,} tokens. Got {len(table):,}.")
+    if not np.isfinite(table).all():
+        raise DataError(f"{path.name} must have finite numbers. Got others.")
     return made
+
+
+def _content(path: Path, most: int, count: int = -1) -> bytes:
+    """Return `count` bytes of a file (-1: all), unless it is not a file or larger than `most` bytes."""
+    try:
+        with open_file(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) > most:
+                raise DataError(f"{path.name} must have at most {most:,} bytes. Got {size:,}.")
+            return file.read(count)
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be opened: {error.strerror}.") from None
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Report whatever the libraries raise, also a panic of their compiled code, as a damaged file."""
+    try:
+        yield
+    except (DataError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise DataError(f"{name} cannot be read: {' '.join(str(error).split())[:200].rstrip('.')}.") from None
+
+
+def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Return the vectors of the tokens out of the tensors of a file, those that several share repeated, weighted."""
+    named = [tensors[key] for key in TABLES if key in tensors]
+    if len(named) != 1 or named[0].ndim != 2 or named[0].dtype.kind not in "fiu":
+        held = some(map(ascii, tensors), 5) or "none"
+        raise DataError(f"{name} must have one table of numbers, {' or '.join(TABLES)}. Got {held}.")
+    [table] = named
+    if (mapping := tensors.get("mapping")) is not None:  # several tokens share a vector
+        if mapping.ndim != 1 or mapping.dtype.kind not in "iu" or not np.isin(mapping, np.arange(len(table))).all():
+            raise DataError(f"{name} must have a mapping to its {len(table):,} vectors. Got another.")
+        if mapping.size * table.shape[1] > MOST_BYTES // 4:
+            raise DataError(f"{name} must have at most {MOST_BYTES // 4:,} numbers. Got {mapping.size:,} vectors.")
+        table = table[mapping]
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by whoever calls
+        if (weights := tensors.get("weights")) is not None:
+            if weights.shape != table.shape[:1] or weights.dtype.kind not in "fiu":
+                raise DataError(f"{name} must have a weight for each of the {len(table):,} tokens. Got another shape.")
+            table = table.astype(np.float32) * weights.astype(np.float32)[:, None]
+        return rows.read_only(table, np.float16 if table.dtype == np.float16 else np.float32)
 
 
 def _only(folder: Path, pattern: str, usual: str) -> Path:

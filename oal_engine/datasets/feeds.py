@@ -42,8 +42,8 @@ PAUSE, LONGEST = 0.1, 0.4  # seconds without a line, and since the first, after 
 class Taken:
     """What became of items: appended, exact duplicates, those with an id that was taken, and those that could not be
     read, {reason: (count, first line)}; near-duplicates, which were appended or left out; the words of the appended,
-    each once a text, and how many of them the vocabulary lacks; exact duplicates with a label, which is not taken: the
-    labels of stored items stay, for sessions and comparisons began with them."""
+    each once a text, and how many of them the vocabulary lacks; exact duplicates with a label, in a data set that lacks
+    some: the labels of stored items stay, for sessions and comparisons began with them."""
 
     appended: int = 0
     duplicates: int = 0
@@ -143,7 +143,7 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
     dataset.refresh()
     return Taken(
         kept.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words,
-        int(np.count_nonzero(items.y[~fresh])),
+        0 if dataset.labelled else int(np.count_nonzero(items.y[~fresh])),
     )  # fmt: skip
 
 

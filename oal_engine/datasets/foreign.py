@@ -274,11 +274,14 @@ def arff(source: Source) -> ParsedFile:
     """Attribute-relation files, as Weka has them; the last nominal attribute comes last."""
     import arff as library
 
-    lines = [line for line in source.text().splitlines() if line.strip()]
-    sparse_rows = any(line.lstrip().startswith("{") for line in lines)
+    text = source.text()
+    lines = [line for line in text.splitlines() if line.strip()]
+    sparse_rows = sum(line.lstrip().startswith("{") for line in lines)
+    columns = sum(line.lstrip()[:10].lower() == "@attribute" for line in lines)
+    source.limits.check("columns", columns, source.name)
+    _unpacks_to(source, 8 * sparse_rows * columns, len(text))  # each cell is a number of 8 bytes
     made = library.load(iter(lines), return_type=library.LOD_GEN if sparse_rows else library.DENSE_GEN)
     names = [name for name, _ in made["attributes"]]
-    source.limits.check("columns", len(names), source.name)
     usual = [kind[0] if isinstance(kind, list) else 0 for _, kind in made["attributes"]]  # of a sparse row
 
     def rows() -> Iterator[Line]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, Queue
-from threading import Thread
+from threading import BoundedSemaphore, Thread
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from . import duplicates, formats, readers, sources
@@ -33,6 +33,8 @@ NamedFile: TypeAlias = tuple[FileOrPath, str]  # something to read, and its name
 MEMORY = 4 * 2**30  # bytes that the process may map; the environment's OAL_IMPORT_MEMORY overrides it
 NICE = 10  # whoever labels goes first
 PAUSE = 0.2  # seconds without a word, after which progress is told again: a page that was left ends by it
+# So many files are read at once for this server, and so many looked at; others wait.
+READ, LOOKED_AT = BoundedSemaphore(2), BoundedSemaphore(4)
 PREVIEW, WIDEST, LONGEST = 20, 100, 500  # rows, columns and characters of a cell that are shown
 # Threads reserve much memory.
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
@@ -139,7 +141,11 @@ def _run(
     total), and where it raises, the process ends."""
     answer: dict[str, Any] = {}
     done = "reading", 0, 1
-    with opened(source) as file, opened(vectors[0]) if vectors else nullcontext() as beside:
+    with (
+        _turn(READ if progress else LOOKED_AT, progress),
+        opened(source) as file,
+        opened(vectors[0]) if vectors else nullcontext() as beside,
+    ):
         if vectors and beside:
             settings["vectors"] = beside.fileno(), vectors[1]
         handed = [each.fileno() for each in (file, beside) if each]
@@ -166,6 +172,18 @@ def _run(
     if "made" not in answer:
         raise formats.DataError(answer.get("error") or _lost(settings["name"], process.returncode))
     return answer["made"]
+
+
+@contextmanager
+def _turn(places: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[None]:
+    """Wait for one of so many places, and hold it; while it waits progress is told, and may raise to give up."""
+    while not places.acquire(timeout=PAUSE):
+        if progress:
+            progress("waiting", 0, 1)
+    try:
+        yield
+    finally:
+        places.release()
 
 
 def _put(output: IO[str], lines: Queue[str]) -> None:

@@ -1,11 +1,13 @@
 """Static token embeddings: vectors of texts by their formula, from a folder that need not stay."""
 
 import json
+import os
 import re
 import shutil
 import sys
 from collections import Counter
 from math import log
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -101,7 +103,7 @@ def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
     numpy_tensors.save_file({"embeddings": table[1:]}, folder / "model.safetensors")
     refused("model.safetensors must have a finite vector for each of the 37 tokens. Got 36.")
     numpy_tensors.save_file({"other": table}, folder / "model.safetensors")
-    refused("model.safetensors must have a table embeddings or embedding.weight. Got other.")
+    refused("model.safetensors must have one table of numbers, embeddings or embedding.weight. Got 'other'.")
     (folder / "model.safetensors").write_bytes(b"x")
     refused("model.safetensors cannot be read: ")
     write_embedding(folder)
@@ -111,6 +113,80 @@ def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
     refused("tiny must have one file *tokenizer*.json, or tokenizer.json. Got none.")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     refused("embeddings need the packages safetensors and tokenizers: pip install safetensors tokenizers.")
+
+
+G, N = np.ones((37, 8), np.float32), 37  # a table, and its tokens
+
+
+def tensors(**made):
+    """What replaces the table of a folder by these tensors."""
+    return lambda folder: numpy_tensors.save_file(made, folder / "model.safetensors")
+
+
+def tokenizer(**parts):
+    """What replaces parts of the tokenizer of a folder."""
+
+    def change(folder):
+        path = folder / "tokenizer.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | parts))
+
+    return change
+
+
+def other(name, make):
+    """What makes something else of a file of a folder."""
+
+    def change(folder):
+        (folder / name).unlink()
+        make(folder / name)
+
+    return change
+
+
+def sparse_file(path):
+    with path.open("wb") as file:
+        file.truncate(2**40)
+
+
+BPE = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [["a", "b"]]}  # over whose merge the library panics
+HOSTILE = {
+    "two tables": (tensors(**{"embeddings": G, "embedding.weight": G}), "must have one table of numbers"),
+    "no numbers": (tensors(embeddings=G > 0), "must have one table of numbers"),
+    "many names": (tensors(**{f"t\n{k}": G[0] for k in range(999)}), r"Got 't\\n0', .* and 994 more"),
+    "mapping of fractions": (tensors(embeddings=G, mapping=np.zeros(N)), "must have a mapping to its 37 vectors"),
+    "mapping beyond": (tensors(embeddings=G, mapping=np.full(N, 37)), "must have a mapping to its 37 vectors"),
+    "mapping before": (tensors(embeddings=G, mapping=np.full(N, -1)), "must have a mapping to its 37 vectors"),
+    "mapping of pairs": (tensors(embeddings=G, mapping=np.zeros((N, 2), int)), "must have a mapping to its"),
+    "mapping of flags": (tensors(embeddings=G, mapping=np.ones(3, bool)), "must have a mapping to its 37 vectors"),
+    "large mapping": (tensors(embeddings=np.ones((1, 20_000), np.float32), mapping=np.zeros(10**5, np.uint8)),
+                      "must have at most 536,870,912 numbers"),
+    "few weights": (tensors(embeddings=G, weights=np.ones(3)), "must have a weight for each of the 37 tokens"),
+    "wide weights": (tensors(embeddings=G, weights=G), "must have a weight for each of the 37 tokens"),
+    "huge weights": (tensors(embeddings=G, weights=np.full(N, 1e300)), "must have finite numbers"),
+    "huge numbers": (tensors(embeddings=np.full((N, 8), 1e300)), "must have finite numbers"),
+    "a pipe for the table": (other("model.safetensors", os.mkfifo), "model.safetensors is a pipe, not a file"),
+    "a pipe for the tokenizer": (other("tokenizer.json", os.mkfifo), "tokenizer.json is a pipe, not a file"),
+    "a folder": (other("tokenizer.json", Path.mkdir), "tokenizer.json is a folder, not a file"),
+    "a device": (other("tokenizer.json", lambda path: path.symlink_to("/dev/zero")), "is a device, not a file"),
+    "a link to itself": (other("tokenizer.json", lambda path: path.symlink_to(path)), "cannot be opened: Too many"),
+    "a link to nothing": (other("model.safetensors", lambda path: path.symlink_to("x")), "cannot be opened: No such"),
+    "a large table": (other("model.safetensors", sparse_file), "must have at most 2,147,483,648 bytes"),
+    "a large tokenizer": (other("tokenizer.json", sparse_file), "must have at most 134,217,728 bytes"),
+    "a panic": (tokenizer(model=BPE), "tokenizer.json cannot be read: range end index 2"),
+    "a panic over texts": (tokenizer(pre_tokenizer={"type": "FixedLength", "length": 0}), "tokenizer of tiny cannot"),
+    "no unknown": (tokenizer(model={"type": "WordLevel", "unk_token": "?", "vocab": {"goal": 0}}), "Missing"),
+    "far tokens": (tokenizer(model={"type": "WordLevel", "unk_token": "a", "vocab": {"a": 10**9}}), "1,000,000,001"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", HOSTILE)
+def test_a_hostile_folder_is_refused_in_a_sentence(folder, change):
+    """Damaged, wrong and endless files of an embedding are refused in one short sentence, and nothing waits or ends."""
+    damage, message = HOSTILE[change]
+    damage(folder)
+    with pytest.raises(formats.DataError, match=message) as refused:
+        embeddings.read(folder).fit(TEXTS)
+    assert re.fullmatch(r"[^\n]{1,300}\.", str(refused.value))
 
 
 @pytest.fixture

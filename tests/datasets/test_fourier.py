@@ -121,7 +121,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
     assert stored == [rows.content(waved.transform(X), k) for k in range(200)]
     assert stored[:9] == [rows.content(waved.transform(X[[k]]), 0) for k in range(9)]
     more = sparse.csr_array(np.vstack([numbers(3, seed=1), X[:2]]))
-    assert feeds.Taken(appended=3, duplicates=2, unused_labels=2) == feeds.append(waved, items_of(more, [""] * 5))
+    assert feeds.Taken(appended=3, duplicates=2) == feeds.append(waved, items_of(more, [""] * 5))
     later = waved.transform(numbers(3, seed=1))
     assert [rows.content(later, k) for k in range(3)] == [rows.content(waved.rows, 200 + k) for k in range(3)]
     waved.check()

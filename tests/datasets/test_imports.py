@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from threading import BoundedSemaphore
 
 import numpy as np
 import pytest
@@ -198,6 +199,27 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{child}")
     assert [] == store.datasets()
+
+
+def test_few_files_are_read_at_once(monkeypatch):
+    """While as many files are read as may be, another waits for its turn, says so, and ends where its page is left."""
+    monkeypatch.setattr(imports, "READ", BoundedSemaphore(1))
+    arguments = "x.csv", COLUMNS, None, "utf-8"
+    told = []
+
+    def leave(*progress):
+        told.append((*progress, children()))
+        raise Left
+
+    def other(phase, *_):
+        if phase == "reading" and not told:
+            with pytest.raises(Left):
+                imports.check(named(lines(3), "x.csv"), *arguments, leave)
+
+    assert imports.check(named(lines(3), "x.csv"), *arguments, other).startswith("3 items")
+    [(*waiting, running)] = told
+    assert (["waiting", 0, 1], 1) == (waiting, len(running))
+    assert imports.check(named(lines(3), "x.csv"), *arguments, lambda *_: None).startswith("3 items")
 
 
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():

@@ -79,6 +79,12 @@ def far_row():
     return made.getvalue()
 
 
+def sparse_rows():
+    """An ARFF file of rows of one number each, in a table of many columns."""
+    names = b"".join(b"@attribute a%d numeric\n" % k for k in range(20_000))
+    return b"@relation r\n" + names + b"@data\n" + b"{1 1}\n" * 5000
+
+
 def unclosed():
     return b'text,label\n"a,1\n' + b"word word,0\n" * 2**17
 
@@ -109,6 +115,7 @@ HOSTILE = {
     "wide.npz": (lambda: coo(1, 5 * 10**8), "features"),
     "long.npz": (lambda: coo(10**9, 1), "items"),
     "pickle.npz": (lambda: saved(np.savez, X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
+    "sparse.arff": (sparse_rows, "ratio"),
     "nulls.parquet": (lambda: table(text=pyarrow.nulls(5_000_000, pyarrow.string())), "more than 4,194,304 items"),
     "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
