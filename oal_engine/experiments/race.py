@@ -38,8 +38,8 @@ OVERLAP = 1.5  # of the rows of the clouds
 BUDGET = 100
 STREAMS = 200  # of the clouds, seeds from 0, over which what the race shows was measured
 MEAN_SUMS = {"Q_A": 0.845, "Q_S": 0.756, "Q_R": 0.815, BASELINE: 0.512}  # under push
-# Of these streams a typical one, on which the story that is told is seen: the asymmetric rule asks less on its shaded
-# side from a quarter of the stream on, and from 60 % on its sum is ahead of all others'.
+# Of these streams a typical one by sum: from a quarter of it on the asymmetric rule asks less on its shaded side,
+# and its sum is ahead of all others'. By F1 random asking is ahead; docs/demos.md has both.
 SEED = 42
 
 

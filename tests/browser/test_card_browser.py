@@ -330,6 +330,40 @@ def test_what_the_model_said_is_shown_after_the_answer(label, store):
     expect(card("said")).to_have_text("")
 
 
+def test_space_skips_wherever_was_clicked(label, store):
+    """After a click on a tab, a switch, Save or the name Space skips an item and presses nothing; whoever moved to a
+    tab with the keyboard means the tab."""
+    session, card = label()
+    page = card.page
+
+    def skipped(number):
+        page.keyboard.press(" ")
+        expect(card("tally")).to_contain_text(f"skipped{number}of")
+        card.saved()
+
+    page.get_by_role("tab", name="History").click()
+    skipped(1)
+    page.get_by_role("tab", name="Pushed").click()
+    page.get_by_text("Wrong marks train the model").click()
+    skipped(2)
+    expect(page.get_by_role("switch", name="Wrong marks train the model")).to_be_checked()
+    page.get_by_role("button", name="Your name").click()
+    page.get_by_role("button", name="Your name").click()
+    skipped(3)
+    expect(page.get_by_role("textbox", name="Your name")).to_have_count(0)
+    page.get_by_role("tab", name="Guidelines").click()
+    page.get_by_text("Write the guidelines").click()
+    page.get_by_role("textbox", name="Guidelines").fill("Count every walk.")
+    page.get_by_role("button", name="Save").first.click()
+    expect(card("guidelines")).to_be_visible()
+    skipped(4)
+    page.get_by_role("tab", name="Learned").click()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press(" ")
+    card.saved()
+    assert [0] * 4 == [label for _, label, _ in history(store, session)]
+
+
 ODD = (
     "def f(x):\n\treturn {'a':  [1, 2]}  # " + "y" * 500, "<script>window.pwned=1</script> $x$ :red[x] ![](http://x/y)",
     "a\x01b\u200bc\u202ed\u202c e\u0301 👩‍👩‍👧‍👦", "word " * 21_000, "مرحبا بالعالم\nplain\nשלום",

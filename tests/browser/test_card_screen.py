@@ -270,6 +270,22 @@ def test_a_held_key_acts_once(script, key):
     assert len(script.events) == 1
 
 
+@pytest.mark.parametrize("name", ["button", "box"])
+def test_space_after_a_click_elsewhere_is_the_cards(script, name):
+    """A control that was clicked is not pressed by Space, which skips; one that was reached with Tab is."""
+    page, control = script.page, script.page.locator(f"#{name}")
+    page.evaluate("() => { window.clicked = 0; box.onclick = () => (window.clicked += 1); }")
+    script.give(1, ALL)
+    control.click()
+    script.press(" ")
+    assert (page.evaluate("clicked"), script.answers) == (1, [(1, 0)])
+    assert page.evaluate("document.activeElement === document.body")
+    control.click()
+    script.press("Shift+Tab", "Tab", " ")
+    assert control.evaluate("control => document.activeElement === control")
+    assert (page.evaluate("clicked"), script.answers) == (3, [(1, 0)])
+
+
 def test_space_and_enter_press_the_focused_button_once(script):
     """A button with the focus is pressed by Space and Enter, held or not, and Space skips nothing beside it."""
     script.give(1, ALL)

@@ -12,6 +12,7 @@ const BEGINNING = 120; // characters of an item that are shown with what the mod
 const LONGEST_NOTE = 2000;
 const REMOVED = "removed"; // the end of a session that is gone, or closed to who is here
 const BESIDE = ["note", "tag", "preferences"]; // events that lead to no other item
+const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
 const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
 
 class Card {
@@ -27,6 +28,8 @@ class Card {
 
     this.listening = new AbortController();
     const { signal } = this.listening;
+    document.addEventListener("pointerdown", () => (this.pointed = true), { signal, capture: true });
+    document.addEventListener("keydown", (event) => this.takeSpace(event), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
   }
@@ -293,11 +296,30 @@ class Card {
     );
   }
 
+  // A click leaves the focus on a control that is not the card's, where Space would press it again. Who clicked means the
+  // card by Space; who moved to the control with the keyboard means the control.
+  takeSpace(event) {
+    if (MOVING.test(event.key)) this.pointed = false;
+    const action = event.key === " " && this.pointed && this.hears(event) && this.shortcuts.get(" ");
+    const control = event.composedPath()[0];
+    if (!action || !control.closest?.(PRESSED_BY_SPACE)) return;
+    event.preventDefault();
+    event.stopPropagation(); // before the control hears it
+    control.blur(); // some browsers press it when the key is released
+    if (!event.repeat) action.run(event.timeStamp);
+  }
+
+  // Whether a key is meant for the card, wherever the focus is: not in a text field or a dialog.
+  hears(event) {
+    const target = event.composedPath()[0];
+    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return false;
+    if (target.closest?.(TYPING) || target.isContentEditable) return false;
+    return !document.querySelector(DIALOG) && !this.keys.dialog.open;
+  }
+
   onKey(event) {
     const target = event.composedPath()[0];
-    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
-    if (target.closest?.(TYPING) || target.isContentEditable) return;
-    if (document.querySelector(DIALOG) || this.keys.dialog.open) return;
+    if (!this.hears(event)) return;
     if (event.key === " " && target.closest?.(PRESSED_BY_SPACE)) return; // the browser presses it, once
     if (this.scroll(event.key, target)) return event.preventDefault();
     if (event.key === "Escape") return this.escape();

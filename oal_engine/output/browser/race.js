@@ -522,8 +522,20 @@ function outcome(lanes, asymmetric, symmetric, done, total, over) {
   const [found, alarms] = ["found", "alarms"].map((what) => asymmetric[what][done] - symmetric[what][done]);
   return (
     `${over ? "In the end" : "So far"} the asymmetric rule found ${asymmetric.found[done]} of ${total} ${YES}, the symmetric one ` +
-    `${symmetric.found[done]}: ${difference(found, YES, "")}, and ${difference(alarms, "false alarm")}.`
+    `${symmetric.found[done]}: ${difference(found, YES, "")}, and ${difference(alarms, "false alarm")}. ${ahead(lanes, done)}`
   );
+}
+
+// Who leads by each metric that can be chosen: it need not be the same strategy.
+function ahead(lanes, done) {
+  const { record, evaluation } = lanes[0].race;
+  const last = record.marks.findLastIndex((mark) => mark <= done);
+  const value = (lane, metric) => lane.curves[evaluation][metric][last];
+  const leaders = Object.entries(METRICS).map(([metric, name]) => {
+    const [first] = lanes.toSorted((one, other) => value(other, metric) - value(one, metric));
+    return `${first.short} by ${name} (${value(first, metric).toFixed(2)})`;
+  });
+  return last < 0 ? "" : `Ahead: ${leaders.join(", ")}.`;
 }
 
 function difference(value, name, plural) {
