@@ -364,6 +364,22 @@ def m2026_11_24_leases_of_a_question(db: "Database") -> None:
     db.execute("CREATE INDEX leases_of_question ON leases (question)")
 
 
+@step
+def m2026_11_24_data_of_comparisons(db: "Database") -> None:
+    """The data sets that a comparison is about: another one may get the name of one that was removed."""
+    db.execute("ALTER TABLE comparisons ADD COLUMN datasets TEXT")  # JSON: ids in the order of its data; null: none yet
+    known = "SELECT id FROM datasets WHERE name IN (?, ?) AND created_at <= ? ORDER BY name = ? DESC"
+    for comparison, specification, created_at in db.execute(
+        "SELECT id, specification, created_at FROM comparisons"
+    ).fetchall():
+        ids = []
+        for entry in json.loads(specification)["data"]:
+            name = entry if isinstance(entry, str) else entry.get("name", "")
+            found = db.execute(known, [name, name.rpartition("=")[0], created_at, name]).fetchone()
+            ids.append(found and found[0])
+        db.execute("UPDATE comparisons SET datasets = ? WHERE id = ?", [json.dumps(ids), comparison])
+
+
 class ForeignSchemaError(ValueError):
     """What a database holds that no step made, or lacks, in words that follow its name."""
 

@@ -23,7 +23,7 @@ ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
     **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences"), dict),
-    **dict.fromkeys(("feature_names", "shown", "tags", "lines"), list), "classes": (dict, list),
+    **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets"), list), "classes": (dict, list),
 }  # what the columns hold that are JSON  # fmt: skip
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
 KEPT = timedelta(days=30)  # for which a removed session can be restored
@@ -156,7 +156,8 @@ class Store(Database):
     ) -> int:
         """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
         words they have and how many of these are new, and what `put_firsts` and `put_details` take; its id."""
-        dataset = self._add("datasets", values | {"owner": address(values.get("owner", ""))})
+        owner = {"owner": address(values["owner"])} if "owner" in values else {}
+        dataset = self._add("datasets", values | owner)
         if words:
             self.put_batch(dataset, 0, values["items"], words)
         self.db.conn.executemany(
@@ -973,10 +974,13 @@ class Store(Database):
     # Comparisons
 
     @writes
-    def add_comparison(self, name: str, specification: Mapping[str, Any], versions: Mapping[str, str]) -> int:
-        """Insert a comparison that is to be run; its id."""
-        values = {"name": name, "specification": json.dumps(specification), "versions": json.dumps(versions)}
-        return self._add("comparisons", values)
+    def add_comparison(
+        self, name: str, specification: Mapping[str, Any], versions: Mapping[str, str], datasets: Iterable[int | None]
+    ) -> int:
+        """Insert a comparison that is to be run; its id. datasets: those that it is about, in the order of its data
+        (None: not there yet)."""
+        values = {"specification": specification, "versions": versions, "datasets": [*datasets]}
+        return self._add("comparisons", {"name": name} | {key: json.dumps(value) for key, value in values.items()})
 
     @writes
     def put_lines(self, comparison: int, lines: Iterable[Row], finished: bool = False) -> None:
@@ -987,7 +991,7 @@ class Store(Database):
         )
 
     COMPARISON = (
-        "id, name, specification, versions, lines IS NOT NULL AS has_lines, created_at, finished_at,"
+        "id, name, specification, versions, datasets, lines IS NOT NULL AS has_lines, created_at, finished_at,"
         " (SELECT count(*) FROM replays WHERE comparison = comparisons.id) AS replays"
     )
 
@@ -995,13 +999,13 @@ class Store(Database):
         """All comparisons, the newest first, with the number of their stored replays; without their lines, which are
         many."""
         rows = self.query(f"SELECT {self.COMPARISON} FROM comparisons ORDER BY id DESC")
-        return [_decoded(row, "specification", "versions") for row in rows]
+        return [_decoded(row, "specification", "versions", "datasets") for row in rows]
 
     def comparison(self, key: int | str, lines: bool = True) -> Row:
         """One comparison by its id or name, with the lines of its result where they are wanted."""
         kept = ["lines"] if lines else []
         row = self._by_key("comparison", "comparisons", ", ".join([self.COMPARISON, *kept]), key)
-        return _decoded(row, "specification", "versions", *kept)
+        return _decoded(row, "specification", "versions", "datasets", *kept)
 
     def has_comparison(self, name: str) -> bool:
         """Whether there is a comparison of this name."""

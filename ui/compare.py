@@ -13,7 +13,7 @@ from oal_engine.store import Store
 
 from .comparison_form import new_comparison
 from .comparison_result import show_result
-from .page import complain, datasets, entry, guarded, literal, note, one_row, owns, remove_after_asking
+from .page import complain, entry, guarded, literal, note, one_row, owns, remove_after_asking, visible_datasets
 
 PAGE = "pages/2_Compare.py"
 STYLE = """<style>
@@ -53,16 +53,13 @@ def compare(store: Store) -> None:
 def _visible(store: Store) -> list[dict[str, Any]]:
     """The comparisons of which who is here may see every data set; who owns the studio sees those too whose data are
     gone."""
-    seen = {row["name"] for row in datasets(store)} | {demo.name for demo in DEMOS.values()}
+    seen, demos, whole = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
 
-    def sees(name: str) -> bool:
-        return name in seen or name.rpartition("=")[0] in seen
+    def sees(row: dict[str, Any]) -> bool:
+        about = zip(row["specification"]["data"], row["datasets"])
+        return all(experiments.data_name(each) in demos if id is None else id in seen for each, id in about)
 
-    whole = owns()
-    return [
-        row for row in store.comparisons()
-        if whole or all(sees(experiments.data_name(each)) for each in row["specification"]["data"])
-    ]  # fmt: skip
+    return [row for row in store.comparisons() if whole or sees(row)]
 
 
 def _list(store: Store) -> None:

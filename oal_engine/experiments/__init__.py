@@ -500,11 +500,17 @@ def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
-        return store.add_comparison(name, values, versions())
+        return store.add_comparison(name, values, versions(), [_stored(store, data_name(each)) for each in spec.data])
     kept = store.comparison(name)
     if kept["specification"] != values:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
     return kept["id"]
+
+
+def _stored(store: Store, name: str) -> int | None:
+    """The id of the data set of a name, which may end in a class against the rest, or None."""
+    ids = {row["name"]: int(row["id"]) for row in store.datasets()}
+    return ids.get(name, ids.get(name.rpartition("=")[0]))
 
 
 def compare(

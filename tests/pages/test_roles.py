@@ -235,6 +235,20 @@ def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, pa
     assert (1, 1) == (len(app_store.datasets()), len(app_store.comparisons()))
 
 
+def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, keep, become):
+    """Data that get the name of others, which were removed, show nothing of what was compared before."""
+    experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
+    gone = "Comparison 1 does not exist."
+    become(ANNA)
+    assert gone not in shown("pages/2_Compare.py", comparison=1)
+    for each in app_store.sessions():
+        app_store.remove_session(each["id"])
+    app_store.remove_dataset(1)
+    app_store.update_dataset(keep(DATA, items=60), {"owner": EVE})
+    become(EVE)
+    assert gone in shown("pages/2_Compare.py", comparison=1)
+
+
 def test_only_owners_restore(app_store, session, become):
     """The annotator does not see that there is something to restore."""
     app_store.put_role(session, BEN, "annotator", ANNA)

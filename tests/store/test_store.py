@@ -103,6 +103,26 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
     assert [*later] == made
 
 
+def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
+    """By the names that these have, where they were there before; the class against the rest is no part of a name."""
+    steps = list(migrations.STEPS.items())
+    names = [name for name, _ in steps]
+    monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_24_data_of_comparisons")]))
+    old = Store(path)
+    first = old.add_dataset(DATASET, ITEMS, [("term", 2)])
+    data = ["d", "d=x", "demo:tweets", {"name": "d", "file": "d.csv"}, {"file": "d.csv"}]
+    values = {"specification": json.dumps({"data": data}), "versions": "{}"}
+    with old.transaction():
+        for name, when in (("c", store_module.now()), ("before", "2000")):
+            old._insert("comparisons", values | {"name": name, "created_at": when})
+    old.close()
+    monkeypatch.undo()
+    store = Store(path)
+    found = {row["name"]: row["datasets"] for row in store.comparisons()}
+    assert {"c": [first, first, None, first, None], "before": [None] * 5} == found
+    store.close()
+
+
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     """A database of the first version keeps every row, gets the defaults of later columns, and takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
