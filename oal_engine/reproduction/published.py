@@ -473,8 +473,8 @@ BLOCKS = {
         "Counts of the 26,214 most frequent words of the 18,846 texts: as many as the paper's, not the same ones. "
         + COUNTS,
         "Random queries come out within a quarter of a deviation. MPAA-II is 1.4 to 2.1 points better than published, "
-        "and with 20 % of the labels MD is 0.9 to 1.9 points worse: MD-AMD ends at the smallest b that is tried. MD-ADA-I "
-        "and MD-AMD-I are shown at the smallest share of labels that they reached.",
+        "and with 20 % of the labels MD is 0.9 to 1.9 points worse: MD-AMD ends at the smallest b that is tried. "
+        "MD-ADA-I and MD-AMD-I are shown at the smallest share of labels that they reached.",
         """
         MPAA-II 64.71 .41 73.12 .25
         MR-ADA 60.50 .79 69.50 .48
