@@ -472,6 +472,8 @@ BLOCKS = {
         "20newsgroups", NEWSGROUPS, NEWS | {"vocabulary": {"max_features": 26_214}},
         "Counts of the 26,214 most frequent words of the 18,846 texts: as many as the paper's, not the same ones. "
         + COUNTS,
+        "Random queries come out within a quarter of a deviation. MPAA-II is 1.4 to 2.1 points better than published, "
+        "and with 20 % of the labels MD is 0.9 to 1.9 points worse: MD-AMD ends at the smallest b that is tried. "
         "MD-ADA-I and MD-AMD-I are shown at the smallest share of labels that they reached.",
         """
         MPAA-II 64.71 .41 73.12 .25
