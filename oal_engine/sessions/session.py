@@ -616,7 +616,7 @@ class Session(Run):
 
     def _change(self, event: Event) -> None:
         """Change the state after something that is stored; a waiting question stays."""
-        self.store.part_prepared(self.id, self.previous, self._current and self._current.id)
+        self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
         self._changes, self._entries, self._before = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)
         self._record_decisions()
