@@ -137,7 +137,7 @@ class Annotator:
             yield {"question": question, "item": item, "action": "note", "text": f"a note {self.rng.random()}"}
         if self.rng.random() < PREFERENCES:
             yield {"action": "preferences", "changes": {"size": self.rng.randrange(SIZES)}}
-        answer = {"question": question, "seconds": 1.0, "highlighted": False}
+        answer = {"question": question, "item": item, "seconds": 1.0, "highlighted": False}
         skips = self.rng.random() < SKIPS
         yield answer | ({"action": "skip"} if skips else {"action": "label", "label": 1 if self.truth[item] else -1})
 
@@ -157,18 +157,19 @@ def row(event, name):
         case "note":
             return "note", event["id"], event["item"], event["text"], name
         case "label" | "skip":
-            return "answer", event["id"], event["question"], event.get("label", 0), name
+            return "answer", event["id"], event["item"], event.get("label", 0), name
 
 
 def stored(store, session):
     """The rows of a session's answers, undos and notes, in short; an answer that came after another's is kept, too."""
-    _, labels, notes, *_ = store.history(session)
+    questions, labels, notes, *_ = store.history(session)
+    items = {row["id"]: row["item"] for row in questions}  # which another question may be about
     for label in labels:
-        yield "answer", label["event"], label["question"], label["label"], label["annotator"]
+        yield "answer", label["event"], items[label["question"]], label["label"], label["annotator"]
         if label["undone_by"]:
             yield "undo", label["undone_by"], label["question"]
     for opinion in store.opinions(session):
-        yield "answer", opinion["event"], opinion["question"], opinion["label"], opinion["annotator"]
+        yield "answer", opinion["event"], opinion["item"], opinion["label"], opinion["annotator"]
     for note in notes:
         yield "note", note["event"], note["item"], note["text"], note["annotator"]
 
