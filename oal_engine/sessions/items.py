@@ -216,5 +216,5 @@ def verdict(entry: Entry) -> dict[str, Any] | None:
     predicted, and the figures in words. None where it had no opinion, or where the item has no answer."""
     if not (entry.label and entry.margin):
         return None
-    asked = f"{'Random check, ' * bool(entry.audit)}{percent(entry.probability)} chance of being asked."
+    asked = f"{'Random check, chance' if entry.audit else 'Chance of being asked'} {percent(entry.probability)}."
     return {"question": entry.id, "label": entry.predicted, "margin": _score(entry.margin), "asked": asked}
