@@ -18,6 +18,7 @@ from .log import Entry, StoredQuestion
 from .settings import Settings
 
 Show = Literal["item", "marks", "everything"]
+Weigh = Callable[[Iterable[float]], list[Any]]
 
 SAVED = "Every answer is saved."
 KEPT_ITEMS = 50
@@ -42,7 +43,7 @@ class Items:
         """
         item = self._item(asked.item)
         share = {} if show == "item" else self._shares(asked, place, show == "everything")
-        weigh = _marks if show == "marks" else list
+        weigh: Weigh = _marks if show == "marks" else list
         text = item["text"]
         parts = [] if text is None else self._parts(item, share, weigh)
         above = above_text(self.run, asked.item, text)
@@ -105,7 +106,7 @@ class Items:
         largest = np.abs(parts).max(initial=0)
         return dict(zip(columns.tolist(), (parts / largest if largest > 0 else parts).round(3).tolist()))
 
-    def _parts(self, item: dict[str, Any], share: dict[int, float], weigh: Callable) -> list[list[Any]]:
+    def _parts(self, item: dict[str, Any], share: dict[int, float], weigh: Weigh) -> list[list[Any]]:
         text = item["text"]
         weight_of: dict[tuple[int, int], float] = {}
         for start, end, column in item["spans"]:
@@ -120,7 +121,7 @@ class Items:
             done = end
         return [part for part in [*parts, [text[done:], 0]] if part[0]]
 
-    def _features(self, position: int, share: dict[int, float], weigh: Callable) -> list[list[Any]]:
+    def _features(self, position: int, share: dict[int, float], weigh: Weigh) -> list[list[Any]]:
         dataset = self.run.dataset
         lines = file_numbers(dataset, position, SHOWN_FEATURES)
         if dataset.latent:
@@ -216,5 +217,5 @@ def verdict(entry: Entry) -> dict[str, Any] | None:
     predicted, and the figures in words. None where it had no opinion, or where the item has no answer."""
     if not (entry.label and entry.margin):
         return None
-    asked = f"{'Random check, chance' if entry.audit else 'Chance of being asked'} {percent(entry.probability)}."
+    asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     return {"question": entry.id, "label": entry.predicted, "margin": _score(entry.margin), "asked": asked}

@@ -125,7 +125,7 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
     told = server.payload(None, "anna")["verdict"]
     assert (asked.id, asked.predicted) == (told["question"], told["label"])
     assert told["margin"].replace("−", "-") == f"{asked.margin:+.2f}"
-    assert re.fullmatch(r"(Random check, chance|Chance of being asked) [0-9.]+ %\.", told["asked"])
+    assert re.fullmatch(r"(Random check, chance|Chance) [0-9.]+ %\.", told["asked"])
     assert server.payload(None, "ben")["verdict"] is None
     undo = {"id": next(EVENTS), "action": "undo", "question": asked.id}
     server.handle(messages.read(messages.CardEvent, undo), "anna")

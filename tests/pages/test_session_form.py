@@ -84,7 +84,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     at.number_input(key="new-budget").set_value(60)
     at.number_input(key="new-share").set_value(1.0).run()
     assert "With this budget the guarantee stays near 0 %." in words(at)
-    assert "about 1,200 for 80 %, about 3,000 for 95 %." in words(at)  # there are no more items
+    assert "about 1,200 for 80 %, all 3,000 for 95 %." in words(at)  # there are no more items
     at.button(key="new-send").click().run()
     session = CardServer(app_store.sessions()[0]["id"]).session
     for k in range(20):
