@@ -235,9 +235,7 @@ def withheld(store: Store, session: int, name: str, role: str | None) -> str:
     if role != "annotator" and all(row["annotator"] != name for row in store.answers(session)):
         return ""
     items = counted(len(questions), "item")
-    return (
-        f"You may still be asked for a second answer to {items}. The first answers can be read when you have given it."
-    )
+    return f"You may still be asked for a second answer to {items}. The first answers can be read after that."
 
 
 def check_may_answer(store: Store, session: int) -> None:

@@ -176,7 +176,8 @@ def expected(plan: Plan, rounds: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         return checks, 0 * t
     spent = (0, min(plan.first, early), early, early + plan.reserve)
     ends = np.maximum.accumulate((0, min(plan.first, early), plan.paced, plan.horizon))
-    return checks, np.interp(t, ends, spent) + floor * np.minimum(t, plan.horizon)
+    others = np.interp(t, ends, spent) + floor * np.minimum(t, plan.horizon)
+    return checks, np.minimum(others, np.maximum(0, t - np.floor(checks)))  # no more than rounds
 
 
 def plan(

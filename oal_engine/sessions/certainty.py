@@ -203,8 +203,10 @@ def promise(found: float, items: int, prevalence: float) -> str:
 
     found: as `forecast` has it. items: of the stream, of which this share is positive.
     """
+    needed = {share: labels / prevalence for share, labels in PRICES.items()}
     prices = (
-        f"about {min(items, round(labels / prevalence)):,} for {_percent(share)}" for share, labels in PRICES.items()
+        f"{f'about {labels:,.0f}' if labels < items else f'all {items:,}'} for {_percent(share)}"
+        for share, labels in needed.items()
     )
     cost = f"Random labels that a guarantee needs whatever the model does: {', '.join(prices)}."
     if found < LEAST:

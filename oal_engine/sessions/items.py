@@ -43,7 +43,7 @@ class Items:
         """
         item = self._item(asked.item)
         share = {} if show == "item" else self._shares(asked, place, show == "everything")
-        weigh = _marks if show == "marks" else list
+        weigh: Weigh = _marks if show == "marks" else list
         text = item["text"]
         parts = [] if text is None else self._parts(item, share, weigh)
         above = above_text(self.run, asked.item, text)
@@ -217,5 +217,5 @@ def verdict(entry: Entry) -> dict[str, Any] | None:
     predicted, and the figures in words. None where it had no opinion, or where the item has no answer."""
     if not (entry.label and entry.margin):
         return None
-    asked = f"{'Random check, ' * bool(entry.audit)}{percent(entry.probability)} chance of being asked."
+    asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     return {"question": entry.id, "label": entry.predicted, "margin": _score(entry.margin), "asked": asked}

@@ -323,7 +323,7 @@ def test_what_the_model_said_is_shown_after_the_answer(label, store):
         score = f"{last['margin']:+.2f}".replace("-", "−")
         agreed = "agreed" if last["predicted"] == last["label"] else "disagreed"
         words = store.item(store.session(session)["dataset"], last["item"])["text"]
-        sentence = f"The model said “{name}” ({score}); you {agreed}. 100 % chance of being asked."
+        sentence = f"The model said “{name}” ({score}); you {agreed}. Chance 100 %."
         expect(card("said")).to_have_text(f"{words}{sentence}")
     card.press(" ")
     card.saved()

@@ -340,7 +340,7 @@ def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
     the chance of being asked. The line before stays until then; a skip and an undo empty it."""
 
     def told(n, **changes):
-        return {"question": n, "label": -1, "margin": "-0.42", "asked": "18 % chance of being asked."} | changes
+        return {"question": n, "label": -1, "margin": "-0.42", "asked": "Chance 18 %."} | changes
 
     script.give(1, ALL, previous=9)
     said = script("said")
@@ -349,7 +349,7 @@ def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
         script.press(key)
         assert (script.shown, said.inner_text()) == (n + 1, before)
         script.give(n + 1, ALL, acked=script.ids, verdict=told(n), previous=n)
-        sentence = f"The model said “No” (-0.42); {verdict}. 18 % chance of being asked."
+        sentence = f"The model said “No” (-0.42); {verdict}. Chance 18 %."
         assert said.locator("> *").all_inner_texts() == [f"item {n}", sentence]
     script.give(3, ALL, verdict=told(2), previous=2)  # once more, as a payload for another reason has it
     assert said.locator("q").inner_text() == "item 2"

@@ -5,6 +5,7 @@ from oal_engine.sessions import certainty, settings
 from oal_engine.sessions.session import Session
 from tests.harness.pages import run, words
 from ui.card_server import CardServer
+from ui.panels import spending
 
 
 def test_the_form_plans_a_session(app_store, keep):
@@ -83,7 +84,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     at.number_input(key="new-budget").set_value(60)
     at.number_input(key="new-share").set_value(1.0).run()
     assert "With this budget the guarantee stays near 0 %." in words(at)
-    assert "about 1,200 for 80 %, about 3,000 for 95 %." in words(at)  # there are no more items
+    assert "about 1,200 for 80 %, all 3,000 for 95 %." in words(at)  # there are no more items
     at.button(key="new-send").click().run()
     session = CardServer(app_store.sessions()[0]["id"]).session
     for k in range(20):
@@ -108,6 +109,16 @@ def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, 
     assert not at.exception
     session = CardServer(app_store.sessions()[0]["id"]).session
     assert (68, 68) == (session.settings.budget, session.state.plan.budget)
+    shown = []
+    for k in range(68):
+        shown.append(spending.sentences(session.settings, session.state.plan, session.place.progress, session.log))
+        session.answer(f"e{k}", session.place.asked.id, 1 if k % 4 == 0 else -1)
+    assert ["67 items to come and 68 labels left. A forecast appears after 10 answers."] == shown[0]
+    run_out = "At this pace they run out at item 68 of 68."
+    assert [f"34 items to come and 35 labels left. {run_out}", "33 labels used; the plan was 33 by now."] == shown[33]
+    assert "budget" == session.place.progress.end
+    end = spending.sentences(session.settings, session.state.plan, session.place.progress, session.log)
+    assert "The budget was spent at the last item." == end[0]
     assert 300 == settings.Settings.read(app_store, settings.create(app_store, plain, "auto", horizon=1000)).budget
     keep("labelled", 68)
     code, _, errors = command("replay", "labelled", "--algorithm", "PAA-I", "--budget", 300, "--db", app_store.path)

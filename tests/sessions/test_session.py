@@ -375,7 +375,7 @@ def test_the_end_by_stream(store):
     while opened.place.asked:
         say(opened, SKIP)
     progress = opened.place.progress
-    assert ("stream", 1000, 300) == (progress.end, progress.left, progress.streamed)
+    assert ("stream", 300, 300) == (progress.end, progress.left, progress.streamed)
     assert progress.skipped == len(store.answers(opened.id))
     last = opened.previous
     take_back(opened)

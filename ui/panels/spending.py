@@ -20,9 +20,10 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
             return ["The budget was spent at the last item."]
         return [f"The budget was spent at item {spent[-1] + 1:,} of {stream:,}. Since then the model only predicts."]
     rest, labels = stream - progress.streamed, counted(progress.left, "label")
-    if plan and progress.waiting and progress.streamed < plan.paced:
-        later = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
-        then = f"{' and '.join(later)} until item {plan.horizon:,}" if later else "the model only predicts"
+    later = plan.reserve + plan.audits + round(plan.floor * plan.horizon) if plan else 0
+    if plan and progress.waiting and progress.streamed + progress.left - later <= plan.paced:
+        kinds = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
+        then = f"{' and '.join(kinds)} until item {plan.horizon:,}" if kinds else "the model only predicts"
         left = f"{labels} left: questions come until about item {plan.paced:,}, then {then}."
     elif rest:
         left = f"{counted(rest, 'item')} to come and {labels} left.{_forecast(progress, spent, stream)}"

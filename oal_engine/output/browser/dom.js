@@ -48,7 +48,7 @@ function fact([name, words, link]) {
 /** @param {HTMLElement} node @param {number | true} weight */
 function tinted(node, weight) {
   if (weight) node.className = weight === true ? "term" : weight > 0 ? "term positive" : "term negative";
-  node.style.setProperty("--weight", String(Math.min(1, Math.abs(Number(weight)))));
+  node.style.setProperty("--weight", String(weight === true ? 0.25 : Math.min(1, Math.abs(weight))));
   return node;
 }
 
