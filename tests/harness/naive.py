@@ -134,7 +134,8 @@ class Learner(Remembering):
                 spread = alpha * v * phi  # sqrt(u) is published as (sqrt(spread^2 + 4 v) - spread) / 2, which cancels
                 root_u = 2 * v / (np.sqrt(spread**2 + 4 * v) + spread)
                 self.w = self.w + alpha * y * self.Sigma @ x
-                self.Sigma = np.diag(1 / (1 / np.diag(self.Sigma) + alpha * phi / root_u * x**2))
+                s = np.diag(self.Sigma)
+                self.Sigma = np.diag(s / (1 + alpha * phi * x * (s * x / root_u)))
         elif name in ("cw", "cw-variance"):
             phi, v = ndtri(self.confidence), x @ self.Sigma @ x
             if v > 0 and (name == "cw-variance" or phi * np.sqrt(v) > y * p):
