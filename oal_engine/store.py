@@ -48,7 +48,7 @@ def _decoded(row: Row, *columns: str) -> Row:
 def _from_json(words: str, column: str) -> Any:
     """What a column holds as JSON; StorageError where it is another kind of value than the store puts there."""
     with suppress(ValueError, TypeError, RecursionError):
-        if isinstance(value := json.loads(words), JSON[column]):
+        if (value := json.loads(words)) is None or isinstance(value, JSON[column]):
             return value
     raise StorageError(f"the database is damaged: {column} cannot be {words[:40]!r}.")
 

@@ -137,7 +137,7 @@ def test_what_the_next_points_cost(store):
 def test_summary_report_and_export_say_it(store, session, tmp_path):
     """The sentence is in the summary, the page has all floors, and the decisions are exported with it."""
     now = of_session(session)
-    sentence = f"At least {now.found:.0%} of the relevant items"
+    sentence = f"At least {100 * now.found:.0f} % of the relevant items"
     assert outcome.summary(session)[-1].startswith(sentence)
     page = report.page(session).decode()
     assert sentence in page
