@@ -131,9 +131,11 @@ class Learner(Remembering):
             if v > 0 and m < phi * np.sqrt(v):
                 psi, zeta = 1 + phi**2 / 2, 1 + phi**2
                 alpha = max(0.0, (-m * psi + np.sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta))
-                u = (-alpha * v * phi + np.sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2 / 4
+                spread = alpha * v * phi  # sqrt(u) is published as (sqrt(spread^2 + 4 v) - spread) / 2, which cancels
+                root_u = 2 * v / (np.sqrt(spread**2 + 4 * v) + spread)
                 self.w = self.w + alpha * y * self.Sigma @ x
-                self.Sigma = np.diag(1 / (1 / np.diag(self.Sigma) + alpha * phi / np.sqrt(u) * x**2))
+                s = np.diag(self.Sigma)
+                self.Sigma = np.diag(s / (1 + alpha * phi * x * (s * x / root_u)))
         elif name in ("cw", "cw-variance"):
             phi, v = ndtri(self.confidence), x @ self.Sigma @ x
             if v > 0 and (name == "cw-variance" or phi * np.sqrt(v) > y * p):

@@ -247,14 +247,13 @@ class CWExact(Confident):
         phi, deviation = self.phi[0], sqrt(v)
         if phi * deviation > y * p and v > SMALLEST:
             ratio, psi, zeta = max(y * p / deviation, LEAST), 1 + phi * phi / 2, 1 + phi * phi
-            step = max(
-                0.0, (-ratio * psi + sqrt(ratio * ratio * phi**4 / 4 + phi * phi * zeta)) / zeta
-            )  # times sqrt(v)
-            change = step * phi * (step * phi + sqrt(step * step * phi * phi + 4)) / 2  # of x'x / s, in units of v
+            # alpha in units of 1 / sqrt(v), and the change of 1/s along x in units of 1 / v
+            step = max(0.0, (-ratio * psi + sqrt(ratio * ratio * phi**4 / 4 + phi * phi * zeta)) / zeta)
+            change = step * phi * (step * phi + sqrt(step * step * phi * phi + 4)) / 2
             for k in span(x.rows, x.i):
                 j, x_j = entry(x.rows, x.i, k)
                 self.w[j] += step / deviation * y * self.s[j] * x_j
-                self.s[j] = 1 / (1 / self.s[j] + change * (x_j / v) * x_j)
+                self.s[j] /= 1 + change * (x_j * self.s[j] / v) * x_j  # 1/s += change x^2 / v
 
 
 class SOP(NamedTuple):
