@@ -67,10 +67,12 @@ def labels_for(learner, y):
 
 
 def data_for(learner, **options):
-    """Rows, labels and an order for a learner; Gram-Schmidt magnifies rounding by the largest row of a sketch, labels
-    that contradict each other shrink the variances of cw-exact by the square of a row's size, and rows that come twice
-    tie the wrong classes of m-dual, so that rounding decides."""
-    X, y, order = data(**options | ({"huge": 3} if "sacog" in learner or learner == "cw-exact" else {}))
+    """Rows, labels and an order for a learner; Gram-Schmidt magnifies rounding by the largest row of a sketch, rows
+    that come twice tie the wrong classes of m-dual, so that rounding decides, and labels that no plane separates square
+    the variances of cw-exact until no number holds them."""
+    X, y, order = data(**options | ({"huge": 3} if "sacog" in learner else {}))
+    if learner == "cw-exact":
+        y = np.where(X @ np.arange(1, X.shape[1] + 1) > 0, 1, -1)
     if learner == "m-dual":
         X *= np.random.default_rng(1).uniform(0.9, 1.1, X.shape)
     return X, labels_for(learner, y), order
