@@ -510,7 +510,15 @@ def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True)
 
 SETTINGS = Settings(
     **dict.fromkeys(field.name for field in fields(Settings))
-    | {"rule": "symmetric", "budget": 200, "horizon": 10_000, "audit": 0, "floor": 0, "audit_trains": True}
+    | {
+        "learner": "pa-i",
+        "rule": "symmetric",
+        "budget": 200,
+        "horizon": 10_000,
+        "audit": 0,
+        "floor": 0,
+        "audit_trains": True,
+    }
     | {"parameters": {"learner": {}, "rule": {}}}
 )
 
