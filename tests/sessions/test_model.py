@@ -93,7 +93,7 @@ def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
     asked = opened.place.asked
     scores = model.of_session(opened).scores(rows.take(opened.dataset.rows, [asked.item]))
     assert asked.margin == pytest.approx(scores.item(), rel=1e-9)
-    assert ["sop"] == [
+    assert ["sop", "sop-diag"] == [
         name
         for name in learners.LEARNERS
         if not learners.linear(learners.build(name, 3, classes=3 * learners.is_multiclass(name)))
