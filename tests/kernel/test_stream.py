@@ -116,8 +116,8 @@ def test_a_budget_is_never_exceeded():
         (lambda: query_rules.build("random", "pa", {"q": 1.5}), "q of random must be > 0 and <= 1. Got 1.5."),
         (
             lambda: query_rules.build("variance", "pa"),
-            "rule variance works with the learners arow, cw, acog-i, acog-ii, acog-i-diag, acog-ii-diag, "
-            "sacog-i, sacog-ii, ssacog-i, ssacog-ii. Got pa.",
+            "rule variance works with the learners arow, cw, cw-variance, cw-exact, acog-i, acog-ii, "
+            "acog-i-diag, acog-ii-diag, sacog-i, sacog-ii, ssacog-i, ssacog-ii. Got pa.",
         ),
         (
             lambda: query_rules.build("discriminative", "arow"),
