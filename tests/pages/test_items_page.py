@@ -88,6 +88,7 @@ def test_a_title_that_belongs_to_the_text_is_set_apart(app_store, tmp_path):
     server = CardServer(create(app_store, dataset, learner="pa-i", rule="all", budget=40))
     for k in range(4):
         server.session.answer(f"a{k}", server.session.place.asked.id, 1 if k % 2 else -1)
+    app_store.put_preferences("anna", {"highlight": True})
     shown = question(server)
     text = server.session.dataset.item(shown["item"])["text"]
     heading, rest = ("".join(words for words, _ in shown[name]) for name in ("heading", "parts"))

@@ -290,7 +290,7 @@ def test_a_session_is_removed_only_after_a_question(store, texts):
     assert [(session, 1)] == [(row["id"], row["labels"]) for row in store.sessions()]
 
 
-@pytest.mark.parametrize("budget", [0.0, -5.0, 2.5, 1e17])
+@pytest.mark.parametrize("budget", [0.0, -5.0, 2.5])
 def test_a_budget_that_is_not_allowed_is_refused(store, texts, budget):
     """No other budget takes its place: the sentence names it, and no session is made."""
     at = run("home.py")
