@@ -324,8 +324,8 @@ def test_export(ok, labelled, tmp_path):
 
 def test_labels_are_added_to_a_budget(ok, run, labelled):
     """add-labels raises the budget of a session, says so, and refuses what is no number of labels."""
-    assert "numbers: 1 of 350 labels used.\n" == ok("add-labels", labelled.id, 50)
-    assert 350 == ok("sessions", "--json")["sessions"][0]["budget"]
+    assert "numbers: 1 of 110 labels used.\n" == ok("add-labels", labelled.id, 50)
+    assert 110 == ok("sessions", "--json")["sessions"][0]["budget"]
     assert (1, "", "error: labels of a session must be a whole number >= 1 and <= 1,000,000,000. Got 0.\n") == run(
         "add-labels", labelled.id, 0
     )
@@ -437,7 +437,7 @@ def cut(path):
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
         (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
         (("compare", "--spec", "CUT"), "cut.txt.xz is no specification: "),
-        (("results", "--remove"), "--trials and --remove need the name of a comparison. Got none."),
+        (("results", "--remove"), "--trials, --remove and --out need the name of a comparison. Got none."),
         (
             ("reproduce", "acog-german", "--data-dir", "FOLDER"),
             "acog-german needs the file german.libsvm.xz, which is not in",
