@@ -230,7 +230,12 @@ def comparing(store, dataset):
     """Run a comparison, as the app runs one, from before the annotators label until after; give the number of its
     replays."""
     spec = experiments.specification(
-        {"data": [store.dataset(dataset)["name"]], "algorithms": {"PAA-I": {}, "OAAL": {}}, "permutations": 50_000}
+        {
+            "data": [store.dataset(dataset)["name"]],
+            "algorithms": {"PAA-I": {}, "OAAL": {}},
+            "permutations": 50_000,
+            "points": 10,
+        }
     )
     comparison = experiments.begin(spec, store)
     jobs.start(store, comparison)

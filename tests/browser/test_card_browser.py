@@ -152,7 +152,7 @@ def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts
 def test_skipped_items_are_answered_at_the_end(label, keep, store):
     """They come once more with the same keys; skip again leaves them, Undo goes back, and the learner has them all."""
     dataset = keep("a few", (f"item {k} word{k % 3}" for k in range(6)))
-    session, card = label(dataset, budget=9)
+    session, card = label(dataset, budget=9, horizon=9)
     for key in "   a x":
         card.press(key)
     expect(card("text")).to_contain_text("The stream has ended")
@@ -347,8 +347,8 @@ def test_space_skips_wherever_was_clicked(label, store):
     page.get_by_text("Wrong marks train the model").click()
     skipped(2)
     expect(page.get_by_role("switch", name="Wrong marks train the model")).to_be_checked()
-    page.get_by_role("button", name="Your name").click()
-    page.get_by_role("button", name="Your name").click()
+    page.get_by_role("button", name="Your name", exact=True).click()
+    page.get_by_role("button", name="Your name", exact=True).click()
     skipped(3)
     expect(page.get_by_role("textbox", name="Your name")).to_have_count(0)
     page.get_by_role("tab", name="Guidelines").click()

@@ -33,7 +33,7 @@ def start(page, name, budgets, runs):
     for algorithm in ("RPA-I", "OA3-diag", "CSOAL"):
         page.get_by_role("combobox", name="Algorithms").press("Backspace")
         expect(page.get_by_text(algorithm, exact=True)).to_have_count(0)
-    expect(page.get_by_text(f"about {2 * runs * len(budgets.split(',')):,} replays")).to_be_visible()
+    expect(page.get_by_text(f"about {3 * runs * len(budgets.split(',')):,} replays")).to_be_visible()
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.get_by_role("progressbar")).to_be_visible()
 
@@ -45,7 +45,7 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
     store = app.store
     imported(store, tmp_path)
     page = visit(app, "/Compare")
-    start(page, "long", ", ".join(map(str, range(5, 35))), 1_000)
+    start(page, "long", ", ".join(map(str, range(5, 35))), 500)
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     expect(page.get_by_role("progressbar")).to_be_visible()
     pid = store.job(1)["pid"]

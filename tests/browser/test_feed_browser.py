@@ -17,7 +17,7 @@ from tests.harness.sessions import stream_of
 def test_an_open_page_gets_the_items_of_a_feed(visit, app, store):
     """A card at the end of its stream asks again within two seconds of an append by another process."""
     datasets.add(store, "fed", datasets.table(stream_of(3)[1]), "made.npz")
-    session = create(store, "fed", learner="pa-i", rule="all")
+    session = create(store, "fed", learner="pa-i", rule="all", horizon=28)
     Session(store, session)  # compiles, which would take its time from the page
     page = visit(app, f"/Label?session={session}")
     card = Card(page)
