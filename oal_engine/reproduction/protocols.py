@@ -227,7 +227,7 @@ def read(
 def _word_counts(items: formats.Items, **settings: Any) -> datasets.FeatureTable:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)  # nosec B106: no password
+    words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)  # nosec B106
     made = rows.as_rows(words.fit_transform(items.texts).astype(np.float64))
     return datasets.FeatureTable(made, items.y, items, None, {"name": "none"}, items.classes)
 
