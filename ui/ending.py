@@ -17,5 +17,5 @@ def ending(server: CardServer) -> None:
     owned = may_edit(server)
     if not session.multiclass and linear(session.learner):
         positives(session.store, session.id)
-    if session.askable and owned:
+    if session.room > 0 and owned:
         more_labels(session, "add-labels")

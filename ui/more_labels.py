@@ -15,7 +15,7 @@ USUAL = 100  # labels that are offered to be added
 
 def more_labels(session: Session, key: str) -> None:
     """A field and a button that add labels to the budget; call it in a fragment, with a key for each of its places."""
-    most = session.askable
+    most = session.room
     with st.container(horizontal=True, vertical_alignment="bottom"):
         labels = st.number_input("Labels to add", 1, most, min(USUAL, most), key=f"{key}-labels", width=150)
         if st.button("Add labels", key=key):
@@ -27,7 +27,7 @@ def more_labels(session: Session, key: str) -> None:
                 st.rerun()
     words = []
     if session.place.progress.end:
-        words.append(f"Labeling continues at item {session.rounds - most + 1:,}, where the budget ran out.")
+        words.append(f"Labeling continues at item {session.rounds - session.askable + 1:,}, where the budget ran out.")
     if not session.labelled:
         words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
     if words:

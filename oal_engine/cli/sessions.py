@@ -95,8 +95,8 @@ def add_labels(
 ) -> None:
     """Add labels to the budget of a session. Labeling continues at the item where the budget ran out."""
     opened = Opened(Store(db), session)
-    if horizon is None and labels > (most := opened.askable) > 0:
-        print(f"There are {most:,} items left, so {most:,} labels are added, not {labels:,}.", file=sys.stderr)
+    if horizon is None and labels > (most := opened.room) > 0:
+        print(f"The items left have room for {most:,} more labels, so {most:,} labels are added, not {labels:,}.", file=sys.stderr)
         labels = most
     opened.add_labels(uuid4().hex, labels, horizon=horizon)
     progress = opened.place.progress

@@ -623,6 +623,11 @@ class Session(Run):
         """In how many rounds labels that are added could be spent."""
         return self.rounds - (self.state.closed[0] if self.state.closed else self.state.streamed)
 
+    @property
+    def room(self) -> int:
+        """Return how many labels could be added and still be spent on the items that are there."""
+        return self.askable - max(0, self.state.budget - self.state.reserved)
+
     def add_labels(self, event: str, labels: float, annotator: str = "", horizon: int | None = None) -> None:
         """Add labels to the budget; an event that is known changes nothing. Where the budget was spent, the session
         asks on from there.
@@ -633,6 +638,8 @@ class Session(Run):
         with self._event(event) as new:
             if not new:
                 return
+            if horizon is None and self.askable and self.room < 1:
+                raise SessionError("the budget has a label for every item left: no label is added.")
             at_end, position, left = self._end, len(self._ids), self.askable
             planned = self.state.plan.horizon if self.state.plan else self.settings.horizon
             added = LabelsAdded(labels, horizon or max(self.rounds, planned))

@@ -155,6 +155,11 @@ def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
         add(ended, 10)
     assert before == (ended.digest(), ended.place.progress)
     assert len(decided[0]) == len(ended.decided[0])
+    full = begin(store, "sparse", "PAA-I", budget=ended.rounds)
+    assert full.room == 0 < full.askable
+    with pytest.raises(SessionError, match="the budget has a label for every item left"):
+        full.add_labels(next(EVENTS), 1)
+    full.add_labels(next(EVENTS), 1, horizon=2 * full.rounds)  # for items that will come
     for labels in (0, -1, 2.5, 10**10):
         with pytest.raises(SessionError, match="labels of a session must be a whole number >= 1 and <= 1,000,000,000"):
             opened.add_labels(next(EVENTS), labels)

@@ -38,7 +38,7 @@ def show(server: CardServer) -> None:
         if session.dataset.details:
             with st.expander("Columns shown with each item"):
                 _show_columns(session)
-        if session.current and session.askable:
+        if session.current and session.room > 0:
             with st.expander("Add labels to the budget"):
                 more_labels(session, "add-labels-early")
         if mail():
