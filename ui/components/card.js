@@ -91,7 +91,12 @@ class Card {
     </section>`;
     Object.assign(this, parts(html));
     const prefer = () => this.prefer({ highlight: !this.preferences.highlight });
-    this.switch = this.tool("highlight", "Highlight", "Mark the terms that weigh most in the model's score, for or against", prefer);
+    this.switch = this.tool(
+      "highlight",
+      "Highlight",
+      "Mark the terms that weigh most in the model's score, for or against",
+      prefer,
+    );
     this.switch.classList.add("switch");
     this.switch.setAttribute("role", "switch");
     this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
@@ -290,10 +295,7 @@ class Card {
     const { name } = this.payload.classes.find((known) => known.label === label);
     const agreed = given.label === label ? "you agreed" : "you disagreed";
     const verdict = `The model said “${name}” (${margin}); ${agreed}. ${asked}`;
-    this.said.replaceChildren(
-      h("q.cut", { dir: "auto" }, given.words),
-      h("span.cut", { title: verdict }, verdict),
-    );
+    this.said.replaceChildren(h("q.cut", { dir: "auto" }, given.words), h("span.cut", { title: verdict }, verdict));
   }
 
   // A click leaves the focus on a control that is not the card's, where Space would press it again. Who clicked means the
@@ -537,7 +539,9 @@ class Card {
 
   show(place) {
     const { question, end } = place;
-    const painting = question ? `${question.id} ${isMarked(question)}` : `${end} ${place.counters.skipped} ${place.result}`;
+    const painting = question
+      ? `${question.id} ${isMarked(question)}`
+      : `${end} ${place.counters.skipped} ${place.result}`;
     this.place = place;
     if (painting !== this.painting) {
       this.painting = painting;
