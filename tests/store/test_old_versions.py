@@ -1,0 +1,112 @@
+"""Databases and published sessions of earlier versions open with the same bits."""
+
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from oal_engine.sessions.bundle import adopt
+from oal_engine.sessions.look_back import Trace
+from oal_engine.sessions.session import Session
+from oal_engine.store import Store
+from tests.harness.sessions import erase
+
+ARCHIVES = Path(__file__).parent / "versions"
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """Open the database of a version: a function of its name that gives the store."""
+    stores = {}
+
+    def open_database(version):
+        if version not in stores:
+            with tarfile.open(ARCHIVES / f"{version}.tar.xz") as archive:
+                archive.extractall(folder := tmp_path_factory.mktemp("old"), filter="data")
+            stores[version] = Store(folder / "studio.db")
+        return stores[version]
+
+    yield open_database
+    for store in stores.values():
+        store.close()
+
+
+def known(store, name):
+    """What the version that wrote a database knew of its sessions, by their numbers."""
+    return {int(session): each for session, each in json.loads((store.path.parent / name).read_text()).items()}
+
+
+def contents(store, session):
+    """Everything of a session that its log says, as plain values."""
+    opened = Session(store, session)
+    trace, progress = Trace(store, session), opened.place.progress
+    assert trace.report.verified
+    numbers = {entry.id: entry.number for entry in opened.log}
+    states = "".join(trace._after(number).digest() for number in range(len(trace.log)))
+    found = {
+        "digest": opened.digest(), "labels": opened.labels, "streamed": progress.streamed, "budget": progress.budget,
+        "skipped": progress.skipped, "digests": trace.report.digests, "answers": trace.report.answers,
+        "log": [[getattr(entry, name) for name in FIELDS] for entry in opened.log],
+        "states": hashlib.sha256(states.encode()).hexdigest(),
+        "notes": opened.notes, "tags": opened.tags, "marks": opened.marks,
+        "opinions": [
+            [numbers.get(row["question"]), row["item"], row["label"], row["annotator"], row["kind"]]
+            for row in store.opinions(session)
+        ],
+        "questions": len(opened.log), "previous": numbers.get(opened.previous), "together": opened.together,
+    }  # fmt: skip
+    return json.loads(json.dumps(found))
+
+
+FIELDS = ("number", "item", "label", "first", "annotator", "answered_at", "seconds")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0_1_0", "0_2_0"])
+def test_every_session_of_a_released_version_opens_to_the_same_bits(opened, version):
+    """Each session verifies, has the digest that its version stored, and takes the next answer."""
+    store = opened(version)
+    digests = known(store, "digests.json")
+    assert digests.keys() == {row["id"] for row in store.sessions()}
+    for session, (digest, labels, streamed) in digests.items():
+        again = Session(store, session)
+        progress = again.place.progress
+        assert digest == again.digest()
+        assert labels == (again.labels if isinstance(labels, list) else progress.labels)
+        assert streamed in (0, progress.streamed)
+        if again.place.asked:
+            again.answer(f"next {session}", again.place.asked.id, next(iter(again.names)))
+        trace = Trace(store, session)
+        assert trace.report.verified
+        assert trace.state.digest() == again.digest()
+
+
+@pytest.mark.slow
+def test_every_session_from_before_the_table_of_events_has_the_same_contents(opened):
+    """Each of 36 random sessions, alone and of several people, opens to the same state, log, notes, tags, marks and
+    further answers, was in the same state at each of its questions, and takes the next answer."""
+    store = opened("before_events")
+    for session, expected in known(store, "known.json").items():
+        assert expected == contents(store, session)
+        again = Session(store, session)
+        if held := again.held("somebody new"):
+            again.answer(f"next {session}", held[0].id, next(iter(again.names)), "somebody new")
+        if again.previous and again.previous_of("somebody new") == again.previous:
+            again.undo(f"undo {session}", again.previous, "somebody new")
+        assert Trace(store, session).report.verified
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0_2_0", "before_events"])
+def test_every_published_session_of_an_earlier_version_is_adopted(opened, version):
+    """A file that an earlier version published verifies here, with as many questions, answers and digests as there."""
+    store = opened(version)
+    for path in sorted((store.path.parent / "published").iterdir()):
+        erase(store, int(path.stem))
+        with path.open() as file:
+            report = Trace(store, adopt(store, file)).report
+        assert report.verified
+        end = json.loads(path.read_text().splitlines()[-1])
+        assert (report.digests, report.questions > 0) == (end["digests"], True)
