@@ -11,6 +11,8 @@ from contextlib import closing
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from .old_logs import OldLog
+
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
@@ -378,6 +380,94 @@ def m2026_11_24_data_of_comparisons(db: "Database") -> None:
             found = db.execute(known, [name, name.rpartition("=")[0], created_at, name]).fetchone()
             ids.append(found and found[0])
         db.execute("UPDATE comparisons SET datasets = ? WHERE id = ?", [json.dumps(ids), comparison])
+
+
+LABELS = """
+    SELECT answered.question, answered.number AS given, standing.label, answered.label AS first,
+        standing.annotator, standing.at AS answered_at, standing.seconds
+    FROM events AS answered
+    JOIN events AS standing ON standing.session = answered.session AND standing.number = (
+        SELECT max(number) FROM events WHERE question = answered.question AND kind IN ('answered', 'corrected'))
+    WHERE answered.kind = 'answered' AND NOT EXISTS (
+        SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
+        AND later.kind IN ('answered', 'undone'))"""  # an answer that counts, with its last correction
+OPINIONS = """
+    SELECT question, annotator, min(number) AS given, kind, label, at AS answered_at, seconds FROM events AS answered
+    WHERE kind IN ('second', 'late', 'again') AND NOT EXISTS (
+        SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
+        AND later.annotator = answered.annotator AND later.kind = 'withdrawn')"""  # the first one of each person
+
+
+@step
+def m2026_11_24_events(db: "Database") -> None:
+    """One table of what happened in sessions, in order, and never changed. What is read often is made of it: the labels
+    and further answers that count now."""
+    for statement in (
+        "ALTER TABLE labels RENAME TO labels_before",
+        "ALTER TABLE opinions RENAME TO opinions_before",
+        "ALTER TABLE digests RENAME TO digests_before",
+        """CREATE TABLE events (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, number INTEGER NOT NULL, id TEXT UNIQUE,
+            kind TEXT NOT NULL, at TEXT NOT NULL, annotator TEXT NOT NULL,
+            question INTEGER REFERENCES questions ON DELETE CASCADE, item INTEGER, label INTEGER, seconds REAL,
+            data TEXT, PRIMARY KEY (session, number)) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX events_question ON events (question)",
+        "CREATE INDEX events_kind ON events (session, kind)",
+        """CREATE TABLE labels (
+            question INTEGER PRIMARY KEY REFERENCES questions ON DELETE CASCADE, given INTEGER NOT NULL,
+            label INTEGER NOT NULL, first INTEGER NOT NULL, annotator TEXT NOT NULL, answered_at TEXT NOT NULL,
+            seconds REAL) STRICT""",
+        """CREATE TABLE opinions (
+            question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE, annotator TEXT NOT NULL,
+            given INTEGER NOT NULL, kind TEXT NOT NULL, label INTEGER NOT NULL, answered_at TEXT NOT NULL,
+            seconds REAL, PRIMARY KEY (question, annotator)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE digests (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, number INTEGER NOT NULL,
+            digest TEXT NOT NULL, PRIMARY KEY (session, number)) STRICT, WITHOUT ROWID""",
+    ):
+        db.execute(statement)
+    known = set[str]()
+    for session, items in db.execute(
+        "SELECT sessions.id, datasets.items FROM sessions JOIN datasets ON datasets.id = dataset"
+    ).fetchall():
+        rows, digests = _old_log(db, session, items).events()
+        for row in rows:
+            row["id"] = None if row["id"] in known else row["id"]
+            known |= {row["id"]} - {None}
+            values = row | {"session": session, "data": row["data"] and json.dumps(row["data"])}
+            names, marks = ", ".join(values), ", ".join("?" * len(values))
+            db.execute(f"INSERT INTO events ({names}) VALUES ({marks})", [*values.values()])
+        for number, digest in digests.items():
+            db.execute("INSERT INTO digests VALUES (?, ?, ?)", [session, number, digest])
+    db.execute(f"INSERT INTO labels {LABELS}")
+    db.execute(f"INSERT INTO opinions {OPINIONS} GROUP BY question, annotator")
+    for table in (
+        "labels_before", "opinions_before", "digests_before", "feedback", "additions", "shared", "notes", "tags",
+    ):  # fmt: skip
+        db.execute(f"DROP TABLE {table}")
+
+
+def _old_log(db: "Database", session: int, items: int) -> OldLog:
+    """Read the log of a session from the tables before that of events."""
+
+    def rows(sql: str) -> list[dict[str, Any]]:
+        found = db.execute(sql, [session])
+        names = [column for column, *_ in found.description]
+        return [dict(zip(names, row)) for row in found.fetchall()]
+
+    own = "WHERE session = ? ORDER BY {0}.rowid"
+    answers = f"SELECT {{0}}.*, {{0}}.rowid AS age FROM {{0}} JOIN questions ON questions.id = question {own}"
+    others = f"SELECT *, rowid AS age FROM {{0}} {own}"
+    return OldLog(
+        rows("SELECT id, number, asked_at FROM questions WHERE session = ? ORDER BY id"),
+        rows(answers.format("labels_before")),
+        *(rows(others.format(table)) for table in ("notes", "feedback", "additions")),
+        rows("SELECT event, happened FROM shared WHERE session = ? ORDER BY place"),
+        rows(answers.format("opinions_before")),
+        rows(others.format("tags")),
+        {row["answers"]: row["digest"] for row in rows("SELECT * FROM digests_before WHERE session = ?")},
+        items,
+    )
 
 
 class ForeignSchemaError(ValueError):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .database import ConflictError, Database, Row, StorageError, StoreError, writes
+from .migrations import LABELS, OPINIONS
 from .places import database_path
 
 __all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreError", "address", "now"]
@@ -22,7 +23,7 @@ __all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreErr
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
-    **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences"), dict),
+    **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data"), dict),
     **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets"), list), "classes": (dict, list),
 }  # what the columns hold that are JSON  # fmt: skip
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
@@ -54,18 +55,11 @@ def _from_json(words: str, column: str) -> Any:
 
 
 class History(NamedTuple):
-    """Everything that was ever stored in the log of a session, by age: questions that were answered or wait, labels,
-    notes, marks, additions of labels to the budget, what happened since several people share it, answers besides these
-    labels, tags, and the digests that stand, {answers: digest}."""
+    """All that is stored of what happened in a session: the questions that the log names or that wait, the events in
+    order, and the digests by number of event."""
 
     questions: list[Row]
-    labels: list[Row]
-    notes: list[Row]
-    marks: list[Row]
-    additions: list[Row]
-    shared: list[Row]
-    opinions: list[Row]
-    tags: list[Row]
+    events: list[Row]
     digests: dict[int, str]
 
 
@@ -77,8 +71,8 @@ class Store(Database):
 
     def problems(self) -> list[str]:
         """What is wrong with the database itself, in sentences: damage that SQLite finds, or else references to rows
-        that are missing, data sets with another number of items than stated, and values that the store never puts
-        there."""
+        that are missing, data sets with another number of items than stated, answers that do not follow from the events
+        of their session, and values that the store never puts there."""
         with self.snapshot():
             if damage := self.damage():
                 return damage
@@ -88,12 +82,12 @@ class Store(Database):
                 " FROM datasets WHERE items != present"
             )
             shared = self.query("SELECT folder FROM datasets GROUP BY folder HAVING count(*) > 1")
-            undone = self.number("SELECT count(*) FROM labels WHERE (undone_at IS NULL) != (undone_by IS NULL)")
+            stale = [row["id"] for row in self.query("SELECT id FROM sessions") if not self._answers_follow(row["id"])]
             return [
                 *(f"{row['table']} refers to a row of {row['parent']} that is missing" for row in lost[:20]),
                 *(f"the data set {row['name']} has {row['present']:,} items, not {row['items']:,}" for row in short),
                 *(f"two data sets have the same rows, {row['folder'][:80]!r}" for row in shared),
-                *[f"{undone:,} labels are taken back without an event, or by one without a time"] * (undone > 0),
+                *(f"the answers of session {session} are not those of its events" for session in stale[:20]),
                 *islice(self._not_json(), 20),
             ]
 
@@ -351,16 +345,6 @@ class Store(Database):
             dataset, most,
         )  # fmt: skip
 
-    @writes
-    def drop_last_digests(self, key: str, value: int) -> None:
-        """Drop the digests that were taken at the end of the sessions whose `id` or `dataset` is this: where the stream
-        goes on, the state differs there."""
-        self.db.execute(
-            f"DELETE FROM digests WHERE session IN (SELECT id FROM sessions WHERE {key} = ?) AND NOT EXISTS"
-            " (SELECT 1 FROM questions WHERE questions.session = digests.session AND number = digests.answers + 1)",
-            [value],
-        )
-
     # Sessions
 
     PRESENT = "NOT EXISTS (SELECT 1 FROM removals WHERE session = sessions.id AND restored_at IS NULL)"
@@ -370,6 +354,7 @@ class Store(Database):
         """Insert a session, and the weights by column that its learner begins with; its id. An `owner` that is an
         e-mail address gets this role."""
         session = self._add("sessions", values)
+        self.put_event(session, "grown", rounds=values["items"])
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
             self.put_role(session, owner, "owner", owner)
         for column, weight in (prior or {}).items():
@@ -396,14 +381,14 @@ class Store(Database):
         """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
         rows = self.query(f"""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
-                budget + (SELECT coalesce(sum(added.labels), 0) FROM additions AS added WHERE session = sessions.id)
-                    AS budget,
+                budget + (SELECT coalesce(sum(json_extract(data, '$.labels')), 0) FROM events
+                    WHERE session = sessions.id AND kind = 'added') AS budget,
                 count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
                 count(CASE WHEN label > 0 THEN 1 END) AS positives,
                 coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round
             FROM sessions JOIN datasets ON datasets.id = dataset
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
-            LEFT JOIN labels ON question = questions.id AND undone_at IS NULL
+            LEFT JOIN labels ON question = questions.id
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
 
@@ -512,71 +497,86 @@ class Store(Database):
 
     # The log of a session
 
-    # The labels of a session, of questions after one of a number: those that stand and those that a correction
-    # replaced, not those that were taken back.
-    ALIVE = """
-        WITH RECURSIVE alive (event, question, label, position, at_end, age) AS (
-            SELECT event, question, label, position, at_end, labels.rowid FROM labels
-            JOIN questions ON questions.id = question
-            WHERE session = ? AND number > ? AND undone_at IS NULL
-            UNION ALL
-            SELECT labels.event, labels.question, labels.label, labels.position, labels.at_end, labels.rowid FROM labels
-            JOIN alive ON undone_by = alive.event AND labels.undone_at IS NOT NULL)"""  # else one may lead to itself
-    ANSWERS = f"""{ALIVE}
-        SELECT questions.*, labels.event, labels.label, alive.label AS first,
-            labels.annotator, labels.answered_at, labels.seconds
-        FROM questions LEFT JOIN labels ON labels.question = questions.id AND undone_at IS NULL
-        LEFT JOIN alive ON alive.question = questions.id AND alive.position IS NULL
-        WHERE session = ? AND number IS NOT NULL AND +number > ? ORDER BY number"""  # + keeps the join by an index
-    # Labels are added after the changes that were made at the same end, for they lead on from it. While a question
-    # waits the order does not matter.
-    CHANGES = f"""{ALIVE}
-        SELECT position, at_end, at_end IS NULL AS late, question, NULL AS item, label,
-            NULL AS added, NULL AS horizon, age, event FROM alive WHERE position IS NOT NULL
-        UNION ALL SELECT position, at_end, at_end IS NULL, NULL, item, -1, NULL, NULL, rowid, event FROM feedback
-        WHERE session = ? AND position IS NOT NULL
-        UNION ALL SELECT position, at_end, at_end IS NOT NULL, NULL, NULL, NULL, labels, horizon, rowid, event
-        FROM additions
-        WHERE session = ? ORDER BY position, at_end NULLS LAST, late, age"""
+    ANSWERS = (
+        "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
+        " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number"
+    )
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
-        """The questions of a session after one of a number in order, each with its label that stands (None: not
-        answered yet) and the label first given (`first`) where others corrected it: with `changes` all that a rebuild
-        needs."""
-        return self.query(self.ANSWERS, session, after, session, after)
+        """Return the questions of a session after one of a number in order, each with the label that counts now (None:
+        not answered yet), who gave it and when, and the label given `first`."""
+        return self.query(self.ANSWERS, session, after)
 
-    def changes(self, session: int) -> list[Row]:
-        """What changed the state besides answers, in order: corrections (question, label), marks that train (item),
-        labels added to the budget (added, horizon), each with its event, the number of answers at that time and the
-        round where the stream had ended (None: it had not)."""
-        return self.query(self.CHANGES, session, 0, session, session)
+    def events(self, session: int, *kinds: str) -> list[Row]:
+        """Return the log of a session, or (kinds) a part of it, in order: number, id (None: no page sent it), kind, at,
+        annotator, question, item, label, seconds, and in `data` what else belongs to the kind."""
+        some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        rows = self.query(f"SELECT * FROM events WHERE session = ?{some} ORDER BY number", session, *kinds)
+        for row in rows:
+            row["data"] = _from_json(row["data"], "data") if row["data"] else {}
+        return rows
+
+    @writes
+    def put_event(
+        self, session: int, kind: str, id: str | None = None, annotator: str = "", *, question: int | None = None,
+        item: int | None = None, label: int | None = None, seconds: float | None = None, **data: Any,
+    ) -> int:  # fmt: skip
+        """Append to the log of a session, and bring what is made of it up to date; the number of the event."""
+        if question is not None:
+            self._check_question(session, question)
+        number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
+        self._put_event({
+            "session": session, "number": number, "id": id, "kind": kind, "at": now(), "annotator": annotator,
+            "question": question, "item": item, "label": label, "seconds": seconds, "data": data,
+        })  # fmt: skip
+        if question is not None:
+            self._make_answers(session, question)
+        if kind == "undone":
+            given = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
+            self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({given})", [session, question])
+        return number
+
+    def _put_event(self, row: Row) -> None:
+        self._insert("events", row | {"data": json.dumps(row["data"]) if row["data"] else None})
+
+    @writes
+    def _make_answers(self, session: int, question: int | None = None) -> None:
+        """Make the labels and further answers of a question, or (None) of a whole session, of its events."""
+        own, values = ("session = ? AND question = ?", [session, question]) if question else ("session = ?", [session])
+        for table, made in self._made_of(own):
+            self.db.execute(
+                f"DELETE FROM {table} WHERE question IN (SELECT id FROM questions WHERE session = ?)"
+                + " AND question = ?" * (question is not None), values,
+            )  # fmt: skip
+            self.db.execute(f"INSERT INTO {table} {made}", values)
+
+    def _made_of(self, own: str) -> Iterator[tuple[str, str]]:
+        """The tables that are made of some events, and the SELECT that makes each."""
+        yield "labels", f"{LABELS} AND answered.{own.replace('AND ', 'AND answered.')}"
+        yield "opinions", f"{OPINIONS} AND {own} GROUP BY question, annotator"
+
+    def _answers_follow(self, session: int) -> bool:
+        """Whether the labels and further answers of a session are those of its events."""
+        for table, made in self._made_of("session = ?"):
+            stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
+            for one, other in ((made, stored), (stored, made)):
+                if self.one(f"SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})", session, session):
+                    return False
+        return True
 
     def history(self, session: int) -> History:
-        """Everything that was ever stored in the log of a session."""
+        """Everything that was ever stored of what happened in a session."""
         questions = self.query(
-            "SELECT * FROM questions WHERE session = ?"
-            " AND (number IS NOT NULL OR EXISTS (SELECT 1 FROM labels WHERE question = questions.id)"
-            " OR EXISTS (SELECT 1 FROM opinions WHERE question = questions.id)) ORDER BY id",
+            "SELECT * FROM questions WHERE session = ? AND (number IS NOT NULL"
+            " OR EXISTS (SELECT 1 FROM events WHERE question = questions.id)) ORDER BY id",
             session,
         )
-        labels, opinions = (
-            self.query(
-                f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
-                f" ORDER BY {table}.rowid",
-                session,
-            )
-            for table in ("labels", "opinions")
-        )
-        notes, marks, additions, tags = (
-            self.query(f"SELECT * FROM {table} WHERE session = ? ORDER BY rowid", session)
-            for table in ("notes", "feedback", "additions", "tags")
-        )
-        shared, digests = self.shared(session), self.digests(session)
-        return History(questions, labels, notes, marks, additions, shared, opinions, tags, digests)
+        return History(questions, self.events(session), self.digests(session))
 
     @writes
     def put_history(self, session: int, history: History) -> None:
-        """Store the history of a session whose questions have ids, and parents, that count from 1 in this order."""
+        """Store the history of a session in place of its own. Question ids and parent ids are numbered from 1 in list
+        order."""
         last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'questions'")
 
         def moved(id: int) -> int:
@@ -586,17 +586,11 @@ class Store(Database):
             self._insert(
                 "questions", row | {"session": session, "id": moved(row["id"]), "parent": moved(row["parent"])}
             )
-        for table, answers in (("labels", history.labels), ("opinions", history.opinions)):
-            for row in answers:
-                self._insert(table, row | {"question": moved(row["question"])})
-        for row in history.shared:
-            self.put_shared(session, row["happened"], row["event"])
-        for table, rows in (
-            ("notes", history.notes), ("feedback", history.marks), ("additions", history.additions),
-            ("tags", history.tags),
-        ):  # fmt: skip
-            for row in rows:
-                self._insert(table, row | {"session": session})
+        self.db.execute("DELETE FROM events WHERE session = ?", [session])
+        for number, row in enumerate(history.events, 1):
+            question = row["question"] and moved(row["question"])
+            self._put_event(row | {"session": session, "number": number, "question": question})
+        self._make_answers(session)
         for number, digest in history.digests.items():
             self.put_digest(session, number, digest)
 
@@ -604,10 +598,8 @@ class Store(Database):
         """The answers of a session with a class that it does not have: number of the question (None: it was never
         asked), label, annotator."""
         return self.query(
-            "WITH given AS (SELECT question, label, annotator FROM labels"
-            " UNION ALL SELECT question, label, annotator FROM opinions)"
-            " SELECT number, label, annotator FROM questions JOIN given ON question = questions.id"
-            " JOIN sessions ON sessions.id = session WHERE session = ?"
+            "SELECT questions.number, label, events.annotator FROM events JOIN questions ON questions.id = question"
+            " JOIN sessions ON sessions.id = events.session WHERE events.session = ? AND label IS NOT NULL"
             " AND CASE json_type(classes) WHEN 'array' THEN label NOT BETWEEN 0 AND json_array_length(classes)"
             " ELSE label NOT IN (-1, 0, 1) END",
             session,
@@ -630,15 +622,9 @@ class Store(Database):
         """How many questions of a session were asked."""
         return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
-    def event(self, event: str) -> Row | None:
-        """What an event gave or took back: a label, one more person's answer, a mark, or more labels to spend; or
-        None."""
-        stored = None
-        for table in ("labels", "opinions"):
-            stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ? OR undone_by = ?", event, event)
-        for table in ("feedback", "additions"):
-            stored = stored or self.one(f"SELECT * FROM {table} WHERE event = ?", event)
-        return stored
+    def event(self, id: str) -> Row | None:
+        """The event that a page sent under an id, or None."""
+        return self.one("SELECT * FROM events WHERE id = ?", id)
 
     # A browser names questions by their ids, which count through all sessions: every statement that takes a question
     # takes its session too, and finds no question of another one.
@@ -662,13 +648,18 @@ class Store(Database):
         return int(row["id"]) if row else None
 
     def standing_label(self, session: int, question: int) -> Row | None:
-        """The label of a question that stands, or None."""
-        return self.one(f"SELECT * FROM labels WHERE {self.QUESTION} AND undone_at IS NULL", session, question)
+        """The label of a question that counts now, or None."""
+        return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
-    def old_label(self, session: int, question: int) -> Row | None:
+    def old_label(self, session: int, question: int) -> int | None:
         """The last label of a question that was taken back, or None."""
-        sql = f"SELECT * FROM labels WHERE {self.QUESTION} AND undone_at IS NOT NULL ORDER BY rowid DESC LIMIT 1"
-        return self.one(sql, session, question)
+        row = self.one(
+            f"SELECT label FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
+            " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
+            " AND later.number > events.number) ORDER BY number DESC LIMIT 1",
+            session, question,
+        )  # fmt: skip
+        return int(row["label"]) if row else None
 
     def prepared(self, session: int, question: int) -> dict[int, Row]:
         """The questions that are prepared to follow a question, by the answer to it."""
@@ -704,42 +695,6 @@ class Store(Database):
         )
 
     @writes
-    def put_label(
-        self, event: str, session: int, question: int, label: int, annotator: str, seconds: float | None,
-        highlighted: bool | None = None, position: int | None = None, at_end: int | None = None,
-    ) -> None:  # fmt: skip
-        """Store an answer; label 0 is a skip.
-
-        highlighted: whether terms were. position: the answer corrects the standing label after so many answers. at_end:
-        where the stream had ended then.
-        """
-        self._check_question(session, question)
-        if position is not None:
-            self.undo_label(event, session, question)
-        self._insert("labels", {
-            "event": event, "question": question, "label": label, "annotator": annotator, "answered_at": now(),
-            "seconds": seconds, "highlighted": highlighted, "position": position, "at_end": at_end,
-        })  # fmt: skip
-
-    @writes
-    def undo_label(self, event: str, session: int, question: int) -> None:
-        """Mark the standing label of a question as taken back by an event."""
-        self.db.execute(
-            f"UPDATE labels SET undone_at = ?, undone_by = ? WHERE {self.QUESTION} AND undone_at IS NULL",
-            [now(), event, session, question],
-        )
-
-    @writes
-    def shorten_log(self, session: int, answers: int) -> None:
-        """Move the changes made after so many answers to the last of these, and forget the digests of more answers."""
-        later = "SET position = ?, at_end = NULL WHERE position > ?"
-        own = "question IN (SELECT id FROM questions WHERE session = ?)"
-        self.db.execute(f"UPDATE labels {later} AND {own}", [answers, answers, session])
-        for table in ("feedback", "additions"):
-            self.db.execute(f"UPDATE {table} {later} AND session = ?", [answers, answers, session])
-        self.db.execute("DELETE FROM digests WHERE session = ? AND answers > ?", [session, answers])
-
-    @writes
     def part_prepared(self, session: int, *parents: int | None) -> None:
         """Have nothing that is prepared to follow some questions become the next one any more. It is kept, for a page
         may show it already, and whoever had the question before it may have seen it."""
@@ -753,24 +708,6 @@ class Store(Database):
         self.db.execute(f"UPDATE questions SET parent = -id WHERE {prepared}", [session, *parents])
 
     # Several people on one session
-
-    def shared(self, session: int) -> list[Row]:
-        """What happened in a session since several people share it, in order: event (None: nobody's) and happened."""
-        return self.query("SELECT event, happened FROM shared WHERE session = ? ORDER BY place", session)
-
-    @writes
-    def put_shared(self, session: int, happened: str, event: str | None = None) -> None:
-        """Store what happened in a session that several people share."""
-        self.db.execute(
-            "INSERT INTO shared (session, place, event, happened)"
-            " SELECT ?, coalesce(max(place), 0) + 1, ?, ? FROM shared WHERE session = ?",
-            [session, event, happened, session],
-        )
-
-    @writes
-    def drop_shared(self, session: int, kept: int) -> None:
-        """Forget what happened after so many events."""
-        self.db.execute("DELETE FROM shared WHERE session = ? AND place > ?", [session, kept])
 
     def leases(self, session: int) -> list[Row]:
         """Who has which question of a session now: question, annotator, leased_at; the oldest first."""
@@ -821,15 +758,15 @@ class Store(Database):
     def answered_by(self, session: int, question: int, annotator: str) -> bool:
         """Whether an annotator gave a question its first label, which may have been corrected since."""
         sql = (
-            f"SELECT 1 FROM labels WHERE {self.QUESTION} AND annotator = ? AND position IS NULL"
-            " AND (undone_at IS NULL OR undone_by IN (SELECT event FROM labels))"
+            f"SELECT 1 FROM events WHERE {self.QUESTION} AND annotator = ?"
+            " AND number = (SELECT given FROM labels WHERE labels.question = events.question)"
         )
         return self.one(sql, session, question, annotator) is not None
 
     LABELLED = (
-        "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id AND labels.undone_at IS NULL"
+        "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
         " WHERE session = ? AND labels.label != 0 AND NOT EXISTS (SELECT 1 FROM opinions"
-        " WHERE question = questions.id AND opinions.undone_at IS NULL AND"
+        " WHERE question = questions.id AND"
     )
 
     def single_answers(self, session: int, annotator: str) -> list[int]:
@@ -837,7 +774,8 @@ class Store(Database):
         answered, and nobody else again."""
         rows = self.query(
             f"{self.LABELLED} kind != 'again') AND overlap = 1"
-            " AND NOT EXISTS (SELECT 1 FROM labels WHERE question = questions.id AND annotator = ?) ORDER BY number",
+            " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND annotator = ?"
+            " AND kind IN ('answered', 'corrected')) ORDER BY number",
             session, annotator,
         )  # fmt: skip
         return [row["id"] for row in rows]
@@ -846,108 +784,50 @@ class Store(Database):
         """The questions that are to be asked of an annotator again: those of a coin that they answered, and that nobody
         has corrected."""
         rows = self.query(
-            f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ? AND position IS NULL"
-            " ORDER BY number",
+            f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ?"
+            " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND kind = 'corrected'"
+            " AND events.number > given) ORDER BY number",
             session, annotator,
         )  # fmt: skip
         return [row["id"] for row in rows]
 
     @writes
-    def put_opinion(
-        self, event: str, session: int, question: int, label: int, annotator: str, kind: str, seconds: float | None
-    ) -> None:
-        """Store the answer of one more person to a question, or one given again; of each person the first one counts
-        that is not taken back."""
-        self._check_question(session, question)
-        self._insert("opinions", {
-            "event": event, "question": question, "label": label, "annotator": annotator, "kind": kind,
-            "answered_at": now(), "seconds": seconds,
-        }, "OR IGNORE")  # fmt: skip
-
-    @writes
-    def undo_opinion(self, event: str, session: int, question: int, annotator: str) -> bool:
-        """Mark what an annotator answered besides the label of a question as taken back by an event; whether there was
-        anything."""
-        undone = self.db.conn.execute(
-            f"UPDATE opinions SET undone_at = ?, undone_by = ? WHERE {self.QUESTION} AND annotator = ?"
-            " AND undone_at IS NULL",
-            (now(), event, session, question, annotator),
-        )
-        return undone.rowcount > 0
+    def withdraw(self, session: int, question: int, annotator: str, id: str | None = None) -> bool:
+        """Take back what an annotator answered besides the label of a question; whether there was anything."""
+        given = self.one(f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?", session, question, annotator)
+        if given:
+            self.put_event(session, "withdrawn", id, annotator, question=question)
+        return given is not None
 
     def opinions(self, session: int) -> list[Row]:
-        """The answers besides the labels of a session that stand, in order, each with the item and the probability of
-        its question; see `put_opinion`."""
+        """Return the answers besides the labels that count, in order, each with the item and the probability of its
+        question: of each person the first one to a question that was not taken back."""
         return self.query(
             "SELECT opinions.*, item, probability FROM opinions JOIN questions ON questions.id = question"
-            " WHERE session = ? AND undone_at IS NULL ORDER BY opinions.rowid",
+            " WHERE session = ? ORDER BY given",
             session,
         )
 
     # What annotators leave besides answers
 
-    @writes
-    def put_note(self, event: str, session: int, item: int, text: str, annotator: str) -> None:
-        """Store a note on an item; an empty text removes the note. A known event changes nothing."""
-        self._insert("notes", {
-            "event": event, "session": session, "item": item, "text": text, "annotator": annotator,
-            "written_at": now(),
-        }, "OR IGNORE")  # fmt: skip
-
     def notes(self, session: int) -> dict[int, str]:
-        """The notes that stand, by item: the newest of each item."""
-        rows = self.query("SELECT item, text FROM notes WHERE session = ? ORDER BY rowid", session)
-        return {item: text for item, text in {row["item"]: row["text"] for row in rows}.items() if text}
-
-    @writes
-    def put_tag(self, event: str, session: int, item: int, tag: str, given: bool, annotator: str) -> None:
-        """Store that an item was given a tag, or lost it. A known event changes nothing."""
-        self._insert("tags", {
-            "event": event, "session": session, "item": item, "tag": tag, "given": int(given), "annotator": annotator,
-            "tagged_at": now(),
-        }, "OR IGNORE")  # fmt: skip
+        """The current note of each item."""
+        notes = {row["item"]: row["data"]["text"] for row in self.events(session, "noted")}
+        return {item: text for item, text in notes.items() if text}
 
     def tags(self, session: int) -> dict[int, list[str]]:
         """The tags that items have, by item, in the order in which they were first given."""
-        rows = self.query("SELECT item, tag, given FROM tags WHERE session = ? ORDER BY rowid", session)
         tags: dict[int, list[str]] = {}
-        for (item, tag), given in {(row["item"], row["tag"]): row["given"] for row in rows}.items():
+        latest = {(row["item"], row["data"]["tag"]): row["data"]["given"] for row in self.events(session, "tagged")}
+        for (item, tag), given in latest.items():
             if given:
                 tags.setdefault(item, []).append(tag)
         return tags
 
-    @writes
-    def put_feedback(
-        self, event: str, session: int, item: int, wrong: bool, annotator: str,
-        position: int | None = None, at_end: int | None = None,
-    ) -> None:  # fmt: skip
-        """Store that an item was passed wrongly, or that it was not.
-
-        position: the mark trains the learner after so many answers. at_end: where the stream had ended then.
-        """
-        self._insert("feedback", {
-            "event": event, "session": session, "item": item, "wrong": int(wrong), "position": position,
-            "at_end": at_end, "annotator": annotator, "given_at": now(),
-        })  # fmt: skip
-
-    @writes
-    def put_addition(
-        self, event: str, session: int, labels: int, horizon: int, annotator: str, position: int,
-        at_end: int | None = None,
-    ) -> None:  # fmt: skip
-        """Store that the budget has so many more labels after so many answers (position), planned for a horizon.
-
-        at_end: where the stream had ended then.
-        """
-        self._insert("additions", {
-            "event": event, "session": session, "labels": labels, "horizon": horizon, "position": position,
-            "at_end": at_end, "annotator": annotator, "added_at": now(),
-        })  # fmt: skip
-
-    def feedback(self, session: int) -> list[Row]:
-        """The mark of each item that stands: its newest."""
-        rows = self.query("SELECT * FROM feedback WHERE session = ? ORDER BY rowid", session)
-        return list({row["item"]: row for row in rows}.values())
+    def marks(self, session: int) -> dict[int, Row]:
+        """The latest mark of each item, on which it says whether it passed wrongly (`wrong`), and whether that was
+        learned (`trains`)."""
+        return {row["item"]: row["data"] for row in self.events(session, "marked")}
 
     def preferences(self, annotator: str) -> dict[str, Any]:
         """What an annotator prefers, such as keys and the size of the text."""
@@ -962,14 +842,14 @@ class Store(Database):
     # Digests
 
     @writes
-    def put_digest(self, session: int, answers: int, digest: str) -> None:
-        """Store the digest of the state after so many answers."""
-        self._insert("digests", {"session": session, "answers": answers, "digest": digest}, "OR REPLACE")
+    def put_digest(self, session: int, number: int, digest: str) -> None:
+        """Store the digest of the state after the event of a number."""
+        self._insert("digests", {"session": session, "number": number, "digest": digest}, "OR REPLACE")
 
     def digests(self, session: int) -> dict[int, str]:
-        """The stored digests of a session by number of answers."""
-        rows = self.query("SELECT answers, digest FROM digests WHERE session = ? ORDER BY answers", session)
-        return {row["answers"]: row["digest"] for row in rows}
+        """The stored digests of a session by number of event."""
+        rows = self.query("SELECT number, digest FROM digests WHERE session = ? ORDER BY number", session)
+        return {row["number"]: row["digest"] for row in rows}
 
     # Comparisons
 

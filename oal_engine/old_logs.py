@@ -1,0 +1,199 @@
+"""Make events of a log as versions before the table of events kept it: in nine tables, from which its order followed.
+
+Databases are brought up to date by it once, and files that these versions published are read through it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+Row = dict[str, Any]
+EVENT = dict.fromkeys(("id", "question", "item", "label", "seconds", "data"))
+
+
+@dataclass
+class OldLog:
+    """The rows of a session in the tables of these versions, by age; labels, marks and additions with their `age`.
+
+    digests: {number of answers: digest}. rounds: items of the stream.
+    """
+
+    questions: list[Row]
+    labels: list[Row]
+    notes: list[Row]
+    marks: list[Row]
+    additions: list[Row]
+    shared: list[Row]
+    opinions: list[Row]
+    tags: list[Row]
+    digests: dict[int, str]
+    rounds: int
+
+    def __post_init__(self) -> None:
+        self._by_event = {row["event"]: row for row in (*self.labels, *self.marks, *self.additions)}
+        self._replaced = {row["undone_by"]: row for row in self.labels if row["undone_at"] is not None}
+        numbers = {row["id"]: row["number"] for row in self.questions if row["number"]}
+        standing = [row for row in self.labels if row["undone_at"] is None and row["question"] in numbers]
+        self._chains = {numbers[row["question"]]: self._chain(row) for row in standing}
+        self._questions = {number: id for id, number in numbers.items()}
+
+    def events(self) -> tuple[list[Row], dict[int, str]]:
+        """Return the log as rows of the table of events, without the session, and the digests by number of event."""
+        folded, digested = self._folded()
+        blocks = [[event] for event in folded]
+        loose = [*self._loose()]
+        first_of = {(event["question"], event["item"]): place for place, event in reversed([*enumerate(folded)])
+                    if event["kind"] in ("answered", "marked")}  # fmt: skip
+        for block in reversed([*loose]):  # before what replaced them
+            place = first_of.get((block[0]["question"], block[0]["item"]))
+            if block[0]["kind"] in ("answered", "marked") and place is not None:
+                blocks[place][:0] = block
+                loose.remove(block)
+        ordered = merge(blocks, *(list(part) for _, part in groupby(loose, lambda block: block[0]["kind"])),
+                        key=lambda block: block[0]["at"])  # fmt: skip
+        rows = [event for block in ordered for event in block]
+        known = set[str]()
+        for number, row in enumerate(rows, 1):
+            row["number"] = number
+            row["id"] = None if row["id"] in known else row["id"]
+            known |= {row["id"]} - {None}
+        places = {answers: folded[place - 1]["number"] for answers, place in enumerate(digested)}
+        return rows, {places[answers]: digest for answers, digest in self.digests.items() if answers in places}
+
+    def _chain(self, label: Row) -> list[Row]:
+        """A label with those that it corrected, the first one first."""
+        chain, seen = [label], {label["event"]}
+        while (label := self._replaced.get(label["event"], label))["event"] not in seen:
+            chain, seen = [label, *chain], {label["event"], *seen}
+        return chain
+
+    def _loose(self) -> Iterator[list[Row]]:
+        """What no state depends on, in blocks that belong together: labels that were taken back, further answers, marks
+        that taught nothing, notes and tags."""
+        corrections = {row["event"] for row in self.labels}
+        for row in self.labels:
+            if row["undone_at"] is not None and row["undone_by"] not in corrections:
+                first, *others = self._chain(row)
+                undone = {"kind": "undone", "question": row["question"]}
+                yield [
+                    _answer("answered", first), *(_answer("corrected", each) for each in others),
+                    EVENT | undone | {"id": row["undone_by"], "at": row["undone_at"], "annotator": ""},
+                ]  # fmt: skip
+        for row in self.opinions:
+            block = [_answer(row["kind"], row)]
+            if row["undone_at"] is not None:
+                withdrawn = {key: row[key] for key in ("question", "annotator")} | {"kind": "withdrawn"}
+                block.append(EVENT | withdrawn | {"id": row["undone_by"], "at": row["undone_at"]})
+            yield block
+        for row in self.marks:
+            if row["position"] is None:
+                yield [_mark(row)]
+        for row in self.notes:
+            yield [_about(row, "noted", "written_at", text=row["text"])]
+        for row in self.tags:
+            yield [_about(row, "tagged", "tagged_at", tag=row["tag"], given=row["given"])]
+
+    # What the state depends on
+
+    def _folded(self) -> tuple[list[Row], list[int]]:
+        """The events that a state depends on, in order, and how many of them precede the digest of the state after 0,
+        1, 2 ... answers."""
+        together = [(row["event"], json.loads(row["happened"])) for row in self.shared]
+        first = next((event["rounds"] for _, event in together if event["kind"] == "grown"), self.rounds)
+        numbers = [event["number"] for _, event in together if event["kind"] == "answered"]
+        alone = sorted(self._chains.keys() - {*numbers})
+        events, digested = self._alone(first, alone, {id for id, _ in together})
+        for id, event in together:
+            events.append(self._shared_event(id, **event))
+            if event["kind"] == "answered":
+                digested.append(len(events))
+        at = next((row["asked_at"] for row in self.questions), "")
+        for row in events:  # who noticed that the stream had grown, or asked for one more question, wrote no time
+            at = row["at"] = row["at"] or at
+        return events, digested
+
+    def _shared_event(self, id: str | None, kind: str, **values: Any) -> Row:
+        stored = self._by_event.get(id or "")
+        match kind:
+            case "grown":
+                return _grown(values["rounds"])
+            case "answered" | "corrected" if stored:
+                return _answer(kind, stored)
+            case "marked" if stored:
+                return _mark(stored)
+            case "labelsadded" if stored:
+                return _addition(stored)
+        number = values.get("number")
+        about = {"question": number and self._questions.get(number), "item": values.get("item")}
+        return EVENT | about | {"kind": kind, "label": values.get("label"), "at": "", "annotator": ""}
+
+    def _alone(self, rounds: int, answered: list[int], later: set[str | None]) -> tuple[list[Row], list[int]]:
+        """The same up to the moment from which on several people shared the session, when the stream had so many
+        rounds: one question waited at a time, so that the order follows from the numbers of answers at each change."""
+        groups: dict[int, list[tuple[int | None, list[Row]]]] = {}
+        for (position, end), rows in groupby(self._changes(later), itemgetter("position", "at_end")):
+            if position <= len(answered):
+                groups.setdefault(position, []).append((end, [*rows]))
+        ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
+        events, digested = [_grown((ends or [rounds])[0])], []
+        for done in range(len(answered) + 1):
+            afterwards: list[Row] = []
+            for end, rows in groups.get(done, []):
+                changed = [row["made"] for row in rows]
+                if end is not None and end < rounds:
+                    ends.pop(0)
+                    events += [*changed, _grown((ends or [rounds])[0])]
+                elif end is not None and changed[-1]["kind"] == "added":  # a question follows
+                    events += changed
+                else:  # a question waited, or the stream still ends there
+                    afterwards += changed
+            digested.append(len(events))
+            events += afterwards
+            if done < len(answered):
+                events.append(_answer("answered", self._chains[answered[done]][0]))
+        return events, digested
+
+    def _changes(self, later: set[str | None]) -> list[Row]:
+        """Corrections, marks that trained and labels added, in order, before several people shared the session. Labels
+        are added after the changes that were made at the same end, for they lead on from it."""
+        made = [
+            *((row, _answer("corrected", row), row["at_end"] is None)
+              for chain in self._chains.values() for row in chain[1:]),
+            *((row, _mark(row), row["at_end"] is None) for row in self.marks if row["position"] is not None),
+            *((row, _addition(row), row["at_end"] is not None) for row in self.additions),
+        ]  # fmt: skip
+        made.sort(key=lambda each: (
+            each[0]["position"], each[0]["at_end"] is None, each[0]["at_end"] or 0, each[2], each[0]["age"],
+        ))  # fmt: skip
+        return [
+            {"position": row["position"], "at_end": row["at_end"], "made": event}
+            for row, event, _ in made if row["event"] not in later
+        ]  # fmt: skip
+
+
+def _grown(rounds: int) -> Row:
+    return EVENT | {"kind": "grown", "at": "", "annotator": "", "data": {"rounds": rounds}}
+
+
+def _answer(kind: str, row: Row) -> Row:
+    data = {"highlighted": row["highlighted"]} if row.get("highlighted") is not None else None
+    values = {key: row[key] for key in ("question", "label", "annotator", "seconds")}
+    return EVENT | values | {"kind": kind, "id": row["event"], "at": row["answered_at"], "data": data}
+
+
+def _mark(row: Row) -> Row:
+    trains = {"trains": int(row["position"] is not None)}
+    return _about(row, "marked", "given_at", wrong=row["wrong"], **trains)
+
+
+def _addition(row: Row) -> Row:
+    return _about(row | {"item": None}, "added", "added_at", labels=row["labels"], horizon=row["horizon"])
+
+
+def _about(row: Row, kind: str, at: str, **data: Any) -> Row:
+    values = {"id": row["event"], "kind": kind, "at": row[at], "annotator": row["annotator"], "item": row["item"]}
+    return EVENT | values | {"data": data}
