@@ -46,12 +46,12 @@ POINTS = 200  # of the curves along a stream, besides every question
 
 
 class LogMismatch(SessionError):
-    """A log that is not reproduced: the answers and the questions checked before, the entry that differs, and the facts
-    of the question that is asked instead (None: there is none, or it is the state that differs)."""
+    """A log that is not reproduced: the answers, the questions and the digests checked before, the entry that differs,
+    and the facts of the question that is asked instead (None: there is none, or it is the state that differs)."""
 
-    def __init__(self, sentence: str, answers: int, questions: int, entry: Entry, waiting: Row | None):
+    def __init__(self, sentence: str, checked: tuple[int, int, int], entry: Entry, waiting: Row | None):
         super().__init__(sentence)
-        self.answers, self.questions, self.entry, self.waiting = answers, questions, entry, waiting
+        (self.answers, self.questions, self.digests), self.entry, self.waiting = checked, entry, waiting
 
 
 class Outstanding(NamedTuple):
@@ -402,23 +402,21 @@ class Run:
         The log of another version of the engine must be reproduced to rounding, as it may have summed in another order;
         its digests are not checked.
         """
-        events, digested = log.events(self.rounds)
-        answers = dict(zip(digested, range(len(digested))))
-        state, checked, given = self.start(), 0, 0
-        for done in range(len(events) + 1):
-            if done:
-                event = events[done - 1]
-                if not self._possible(state, event):
-                    self._differs(log, given, checked, self._missing(state, event, log))
-                state, given = self.apply(state, event), given + isinstance(event, Answered)
-            if done in answers and self.settings.exact and given in log.digests:
-                self._check_digest(state, log, given, checked)
-            if checked < state.number <= len(log.entries):
-                self._check_question(state, log, given, checked)
-            checked = state.number
+        state, answers, questions, digests = self.start(), 0, 0, 0
+        yield state
+        for number, event in log.grown(self.rounds):
+            if not self._possible(state, event):
+                self._differs((answers, questions, digests), self._missing(state, event, log))
+            state, answers = self.apply(state, event), answers + isinstance(event, Answered)
+            if self.settings.exact and number in log.digests:
+                self._check_digest(state, log, number, (answers, questions, digests))
+                digests += 1
+            if questions < state.number <= len(log.entries):
+                self._check_question(state, log, (answers, questions, digests))
+            questions = state.number
             yield state
         if state.number < len(log.entries):
-            self._differs(log, given, checked, log.entries[state.number])
+            self._differs((answers, questions, digests), log.entries[state.number])
 
     def _possible(self, state: State, event: Event) -> bool:
         """Whether an event can come after a state."""
@@ -431,31 +429,32 @@ class Run:
 
     def _missing(self, state: State, event: Event, log: Log) -> Entry:
         """The entry of the log whose question an event presumes, and which a state has not asked."""
-        number = event.number if isinstance(event, Answered) and event.number else state.number + 1
+        number = event.number if isinstance(event, Answered) and (event.number or 0) > 0 else state.number + 1
         return log.entries[min(number, len(log.entries)) - 1]
 
-    def _check_digest(self, state: State, log: Log, answers: int, questions: int) -> None:
-        """Compare the digest after so many answers with that of the log."""
-        if state.digest() != log.digests[answers]:
+    def _check_digest(self, state: State, log: Log, number: int, checked: tuple[int, int, int]) -> None:
+        """Compare the digest after the event of a number with that of the log."""
+        if state.digest() != log.digests[number]:
+            answers = checked[0]
             raise LogMismatch(
                 f"the state of the session {self.settings.name} after {answers} answers is not the one recorded by "
                 f"engine {self.settings.engine}; {SAFE}",
-                answers, questions, log.entries[log.order[answers - 1] - 1], None,
+                checked, log.entries[log.order[answers - 1] - 1], None,
             )  # fmt: skip
 
-    def _check_question(self, state: State, log: Log, answers: int, questions: int) -> None:
+    def _check_question(self, state: State, log: Log, checked: tuple[int, int, int]) -> None:
         """Compare the question asked last with that of the log."""
         entry, waiting = log.entries[state.number - 1], self.facts(state.question)
         asked, stored = FACTS_OF_ROW(waiting), FACTS_OF_ENTRY(entry)
         if not (asked == stored if self.settings.exact else all(map(NEAR, asked, stored))):
-            self._differs(log, answers, questions, entry, waiting)
+            self._differs(checked, entry, waiting)
 
-    def _differs(self, log: Log, answers: int, questions: int, entry: Entry, waiting: Row | None = None) -> NoReturn:
+    def _differs(self, checked: tuple[int, int, int], entry: Entry, waiting: Row | None = None) -> NoReturn:
         raise LogMismatch(
             f"question {entry.number} of the session {self.settings.name} cannot be reproduced from its log: it was "
             f"asked in round {entry.round + 1}. The session was made with engine {self.settings.engine}, this is "
             f"{__version__}; {SAFE}",
-            answers, questions, entry, waiting,
+            checked, entry, waiting,
         )  # fmt: skip
 
     def facts(self, question: stream.Question) -> Row:

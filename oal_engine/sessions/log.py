@@ -1,14 +1,17 @@
 """The log of a session as typed records, and the events that its state is folded from."""
 
-import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from ..output.jsonlines import LONGEST_LINE, whole, words
 from ..store import Row, Store
+from .settings import SKIP, SessionError
+
+is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
+is_words = words(LONGEST_LINE)
 
 # Events
 
@@ -72,26 +75,66 @@ class LabelsAdded:
 
 
 Event = Grown | Asked | Answered | Unanswered | Changed | LabelsAdded
-SHARED = {  # what is stored of a session that several people share, in its order
-    kind.__name__.lower(): kind for kind in (Grown, Asked, Answered, Corrected, Marked, LabelsAdded)
+FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {  # what each kind of event in the log has besides its place
+    "grown": {"rounds": is_count},
+    "asked": {},
+    **dict.fromkeys(("answered", "corrected", "second", "late", "again"), {"question": is_count, "label": is_label}),
+    **dict.fromkeys(("undone", "withdrawn"), {"question": is_count}),
+    "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
+    "added": {"labels": is_count, "horizon": is_count},
+    "noted": {"item": is_count, "text": is_words},
+    "tagged": {"item": is_count, "tag": is_words, "given": is_flag},
 }
+FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added")  # what a state depends on
 
 
-def as_json(event: Event | Change) -> str:
-    """An event as it is stored."""
-    return json.dumps({"kind": type(event).__name__.lower()} | asdict(event))
+def checked_event(row: Row) -> Row:
+    """Return a row of the log; SessionError where it lacks what an event of its kind has."""
+    fields = FIELDS.get(row["kind"], {"kind": lambda kind: False})
+    for name, allowed in fields.items():
+        value = row[name] if name in row else row["data"].get(name)
+        if not allowed(value):
+            raise SessionError(f"event {row['number']:,} of the log is not valid: {name} cannot be {value!r:.80}.")
+    return row
 
 
-def from_json(stored: str) -> Event:
-    """The event that is stored so; ValueError where it is none."""
-    try:
-        values = json.loads(stored)
-        event: Any = SHARED[values.pop("kind")](**values)
-        if not all(value is None or (type(value) is int and abs(value) < 2**53) for value in values.values()):
-            raise TypeError
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"an event of a shared session must be one of {', '.join(SHARED)}. Got {stored}.") from None
-    return Changed((event,)) if isinstance(event, Change) else event
+def lasting(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows that a state depends on: without an answer that was taken back, its corrections, and the questions
+    that were asked since for others."""
+    kept: list[Row] = []
+    for row in rows:
+        if row["kind"] != "undone":
+            kept.append(row)
+            continue
+        question = row["question"]
+        answers = (at for at in range(len(kept) - 1, -1, -1) if _answers(kept[at], question))
+        if (at := next(answers, None)) is None:
+            raise SessionError(f"event {row['number']:,} of the log takes back an answer that was not given.")
+        kept[at:] = [later for later in kept[at + 1 :] if later["kind"] != "asked" and later["question"] != question]
+    return kept
+
+
+def _answers(row: Row, question: int) -> bool:
+    return bool(row["kind"] == "answered" and row["question"] == question)
+
+
+def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
+    """Return what a row of the log does to a state, None where nothing. numbers: of the questions, by their ids."""
+    data, number = row["data"], numbers.get(row["question"], -1)
+    match row["kind"]:
+        case "grown":
+            return Grown(data["rounds"])
+        case "asked":
+            return Asked()
+        case "answered":
+            return Answered(row["label"], number)
+        case "corrected":
+            return Changed((Corrected(number, row["label"]),))
+        case "marked" if data["trains"]:
+            return Changed((Marked(row["item"]),))
+        case "added":
+            return LabelsAdded(data["labels"], data["horizon"])
+    return None
 
 
 class Lesson(NamedTuple):
@@ -150,7 +193,6 @@ class Entry:
     audit: int
     predicted: int
     asked_at: str
-    event: str | None
     label: int | None
     first: int | None
     annotator: str | None
@@ -182,94 +224,59 @@ COLUMNS = [column.name for column in fields(Entry) if column.compare]
 
 @dataclass(frozen=True)
 class Log:
-    """All that a state is rebuilt from: the questions in order, what changed it besides answers (rows of
-    `Store.changes`), digests of the state by number of answers, and how often the log was ever changed. shared: what
-    happened since several people share the session (rows of `Store.shared`)."""
+    """All that a state is rebuilt from: the questions in order, the events that change it, each with its number, the
+    digests of the state by number of event, and how often the log was ever changed. rounds: of the stream, as far as
+    the log says. changes: how often labels were corrected, marked or added. shared: whether somebody was asked a
+    question while others had one."""
 
     entries: list[Entry]
-    changes: list[Row]
+    events: list[tuple[int, Event]]
     digests: dict[int, str]
     version: int
-    shared: list[Row]
+    rounds: int
+    changes: int
+    shared: bool
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Log":
-        """The log of a session at one moment."""
+        """Return the log of a session at one moment."""
         with store.snapshot():
-            return cls(
-                read_entries(store, session), store.changes(session), store.digests(session),
-                store.log_version(session), store.shared(session),
-            )  # fmt: skip
+            entries, digests = read_entries(store, session), store.digests(session)
+            rows, version = store.events(session, *FOLDED), store.log_version(session)
+        numbers = {entry.id: entry.number for entry in entries}
+        events = list[tuple[int, Event]]()
+        for row in lasting(map(checked_event, rows)):
+            event, before = typed(row, numbers), events[-1][1] if events else None
+            if isinstance(event, Changed) and isinstance(before, Changed):  # the learner is trained anew once
+                events[-1] = row["number"], Changed(before.changes + event.changes)
+            elif event:
+                events.append((row["number"], event))
+        grown = max((row["data"]["rounds"] for row in rows if row["kind"] == "grown"), default=0)
+        changes = sum(row["kind"] in ("corrected", "marked", "added") for row in rows)
+        return cls(entries, events, digests, version, grown, changes, any(row["kind"] == "asked" for row in rows))
 
     @cached_property
     def order(self) -> list[int]:
         """The numbers of the questions that were answered or skipped, in the order of their answers."""
-        later = [event.number for event in self._together if isinstance(event, Answered) and event.number]
-        known = {*later}
-        return [each.number for each in self.entries if each.label is not None and each.number not in known] + later
+        return [event.number for _, event in self.events if isinstance(event, Answered) and (event.number or 0) > 0]
 
-    @property
-    def answers(self) -> int:
-        """How many questions were answered or skipped."""
-        return len(self.order)
+    def grown(self, rounds: int) -> list[tuple[int, Event]]:
+        """Return the events with the growth of the stream to so many rounds, where the log does not say so yet."""
+        return [*self.events, *[(0, Grown(rounds))] * (rounds > self.rounds)]
 
-    def until(self, answers: int, questions: int) -> "Log":
-        """The log as it was after so many answers and questions."""
+    def until(self, answers: int, questions: int) -> list[Entry]:
+        """Return the questions as they were after some numbers of answers and questions."""
         given = {*self.order[:answers]}
-        entries = [
-            entry if entry.number in given else replace(entry, event=None, label=None, first=None, annotator=None)
+        return [
+            entry if entry.number in given else replace(entry, label=None, first=None, annotator=None)
             for entry in self.entries[:questions]
         ]
-        return replace(self, entries=entries, shared=[])
-
-    @cached_property
-    def _together(self) -> list[Event]:
-        """What happened since several people share the session."""
-        return [from_json(row["happened"]) for row in self.shared]
-
-    def events(self, rounds: int) -> tuple[list[Event], list[int]]:
-        """The events in order, over a stream that has so many rounds now; and how many of them precede the digest of
-        the state after 0, 1, 2 ... answers."""
-        first = next((event.rounds for event in self._together if isinstance(event, Grown)), rounds)
-        events, digested = self._alone(first)
-        for event in self._together:
-            events.append(event)
-            if isinstance(event, Answered):
-                digested.append(len(events))
-        return events, digested
-
-    def _alone(self, rounds: int) -> tuple[list[Event], list[int]]:
-        """The same up to the moment from which on several people share the session, when the stream had so many
-        rounds. What happened is known from the answers and their changes: one question waited at a time."""
-        groups: dict[int, list[tuple[int | None, list[Event]]]] = {}
-        answers = self.answers - sum(isinstance(event, Answered) for event in self._together)
-        for (position, end), placed in groupby(self._placed_changes(), itemgetter(0, 1)):
-            if position <= answers:
-                groups.setdefault(position, []).append((end, _joined(change for *_, change in placed)))
-        ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
-        events: list[Event] = [Grown((ends or [rounds])[0])]
-        digested = []
-        for done in range(answers + 1):
-            later: list[Event] = []
-            for end, changed in groups.get(done, []):
-                if end is not None and end < rounds:
-                    ends.pop(0)
-                    events += [*changed, Grown((ends or [rounds])[0])]
-                elif end is not None and isinstance(changed[-1], LabelsAdded):  # a question follows
-                    events += changed
-                else:  # a question waited, or the stream still ends there
-                    later += changed
-            digested.append(len(events))
-            events += later
-            if done < answers:
-                events.append(Answered(self._first(done)))
-        return events, digested
 
     def lessons(self, answers: int) -> list[Lesson]:
         """What the first so many answers taught, with the changes made up to then."""
         lessons: list[Lesson] = []
         done = 0
-        for event in self.events(0)[0]:
+        for _, event in self.events:
             if isinstance(event, Answered):
                 if done == answers:
                     break
@@ -279,39 +286,6 @@ class Log:
             elif isinstance(event, Changed):
                 add_changes(lessons, event.changes)
         return lessons
-
-    def _first(self, answers: int) -> int:
-        """The label first given to the question asked after so many answers."""
-        label = self.entries[answers].first
-        assert label is not None, "only the last question of a log waits"
-        return label
-
-    def _placed_changes(self) -> list[tuple[int, int | None, Change | LabelsAdded]]:
-        """The changes made before several people shared the session in order, each with the number of answers before
-        it, and where the stream had ended then."""
-        numbers, later = {entry.id: entry.number for entry in self.entries}, {row["event"] for row in self.shared}
-
-        def change(row: Row) -> Change | LabelsAdded:
-            if row["added"] is not None:
-                return LabelsAdded(row["added"], row["horizon"])
-            if row["item"] is not None:
-                return Marked(row["item"])
-            return Corrected(numbers.get(row["question"], -1), row["label"])
-
-        return [(row["position"], row["at_end"], change(row)) for row in self.changes if row["event"] not in later]
-
-
-def _joined(changes: Iterable[Change | LabelsAdded]) -> list[Event]:
-    """The events of some changes: corrections and marks that follow each other are one."""
-    events: list[Event] = []
-    for change in changes:
-        if isinstance(change, LabelsAdded):
-            events.append(change)
-        elif events and isinstance(events[-1], Changed):
-            events[-1] = Changed((*events[-1].changes, change))
-        else:
-            events.append(Changed((change,)))
-    return events
 
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:

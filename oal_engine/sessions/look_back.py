@@ -136,10 +136,10 @@ class Trace(Run):
             log, settings = Log.read(store, session), Settings.read(store, session)
             self.version = version(store, session)
         super().__init__(store, settings, self.version.items)
-        self.id, self.digests = session, log.digests
+        self.id = session
         self.mismatch: LogMismatch | None = None
         self._kept: dict[int, State] = {}  # by number of events
-        self._events = log.events(self.rounds)[0]
+        self._events = [event for _, event in log.grown(self.rounds)]
         self._asked_at: list[int] = []  # how many events precede each question, and the end
         done, end = -1, 0
         try:
@@ -155,9 +155,11 @@ class Trace(Run):
                 self._asked_at.append(end)
         except LogMismatch as mismatch:
             self.mismatch, self._events = mismatch, self._events[: done + 1]
-            log = log.until(mismatch.answers, mismatch.questions)
-        self.log = log.entries
-        self.answers = log.answers
+            self.log, self.answers = log.until(mismatch.answers, mismatch.questions), mismatch.answers
+            self.digests = mismatch.digests
+        else:
+            self.log, self.answers = log.entries, len(log.order)
+            self.digests = len(log.digests) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
@@ -281,10 +283,9 @@ class Trace(Run):
     @property
     def report(self) -> Report:
         """What was checked, and where it differs."""
-        answers, settings, mismatch = self.answers, self.settings, self.mismatch
-        checked = sum(done <= answers for done in self.digests) * settings.exact
+        settings, mismatch = self.settings, self.mismatch
         report = Report(
-            self.id, settings.name, len(self.log), answers, checked, settings.engine, __version__,
+            self.id, settings.name, len(self.log), self.answers, self.digests, settings.engine, __version__,
             foreign=_foreign(self.store.foreign_answers(self.id)),
         )  # fmt: skip
         if not mismatch:
@@ -292,7 +293,6 @@ class Trace(Run):
         entry, waiting = mismatch.entry, mismatch.waiting
         return replace(
             report,
-            digests=checked - (answers in self.digests and entry in self.log),
             number=entry.number,
             round=1 + min(entry.round, waiting["round"] if waiting else entry.round),
             sentence=str(mismatch),
