@@ -159,7 +159,7 @@ class Trace(Run):
             self.digests = mismatch.digests
         else:
             self.log, self.answers = log.entries, len(log.order)
-            self.digests = len(log.digests) * settings.exact
+            self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
 
     def _states(self, first: int, stop: int) -> Iterator[State]:

@@ -26,7 +26,6 @@ from .fold import Place, Run, State
 from .log import (
     Answered,
     Asked,
-    Change,
     Changed,
     Corrected,
     Entry,
@@ -36,7 +35,6 @@ from .log import (
     Log,
     Marked,
     StoredQuestion,
-    as_json,
     read_entries,
     unseen,
 )
@@ -97,9 +95,8 @@ class Session(Run):
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(self.id, waiting) if waiting else {}
-        complete = self.state.rounds == self.rounds  # else somebody who shares the session has to take new items
         if (
-            complete
+            self._recorded == self.rounds  # else the log has to say that the stream has grown
             and bool(waiting) == self.state.waits
             and all(
                 not state.waits or self.facts(state.question).items() <= stored.get(label, {}).items()
@@ -118,12 +115,8 @@ class Session(Run):
         with self.store.transaction():
             if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
                 waiting, ahead = self._fold_log(), self._ahead()
-            if self.state.rounds < self.rounds:
-                self.state = self._grow(self.state)
-                self._record_decisions()
-                self._happened(Grown(self.rounds))
-                self.version = self.store.count_change(self.id)
-                ahead = self._ahead()
+            if self._recorded < self.rounds:
+                self._record_growth()
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
@@ -135,12 +128,12 @@ class Session(Run):
                 self._take()
         self._decisions = Decisions.empty(self.rounds)
         self._entries: list[Entry] = []  # those answered, as far as `log` has read them
-        self._before: tuple[State, Decisions, int] | None = None  # what undo goes back to, if it can
+        self._before: tuple[State, Decisions] | None = None  # what undo goes back to, if it can
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
         self.version = log.version
-        self._changes, self._shared = len(log.changes), len(log.shared)
+        self._changes, self._shared, self._recorded = log.changes, log.shared, log.rounds
         self._asked = [entry.id for entry in log.entries]
         self._ids = [self._asked[number - 1] for number in log.order]
         self._by = {entry.id: entry.annotator or "" for entry in log.entries}
@@ -201,15 +194,14 @@ class Session(Run):
         if id is None:
             return None
         number = number or state.number
-        old, facts = self.store.old_label(self.id, id), self.facts(state.outstanding[number].question)
+        facts = self.facts(state.outstanding[number].question)
         del facts["draw"]
-        return StoredQuestion(id=id, number=number, old=old["label"] if old else None, **facts)
+        return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
 
-    def _happened(self, event: Event | Change, id: str | None = None) -> None:
-        """Add an event to the log of a session that several people share."""
-        if self._shared:
-            self.store.put_shared(self.id, as_json(event), id)
-            self._shared += 1
+    def _record_growth(self) -> None:
+        """Store that the stream is as long as it is now."""
+        self.store.put_event(self.id, "grown", rounds=self.rounds)
+        self._recorded, self.version = self.rounds, self.store.count_change(self.id)
 
     # What a page does
 
@@ -249,9 +241,7 @@ class Session(Run):
             return
         known = (self.state, *(state for state, _ in self._branches.values()))
         self.state = self._grow(self.state)
-        if self._shared:
-            self._happened(Grown(self.rounds))
-            self.version = self.store.count_change(self.id)
+        self._record_growth()
         if any(state.question.t == end for state in known):
             self._record_decisions()
             self._settle(self._current.id if self._current else None)
@@ -405,8 +395,8 @@ class Session(Run):
             self._wanted = monotonic()
             return None
         before = self.state.number
-        self._share()
-        self._happened(Asked())
+        self._shared, self._before = True, None
+        self.store.put_event(self.id, "asked")
         self.store.part_prepared(self.id, self._asked[-1])
         self._branches = {}
         self.state = self.apply(self.state.copy(), Asked())
@@ -414,12 +404,6 @@ class Session(Run):
         self._settle()
         self.version = self.store.count_change(self.id)
         return self._asked[-1] if self.state.number > before else None
-
-    def _share(self) -> None:
-        """From now on the order of what happens is stored, for several people share the session."""
-        if not self._shared:
-            self._shared, self._before = 1, None
-            self.store.put_shared(self.id, as_json(Grown(self.rounds)))
 
     def _stored(self, id: int) -> StoredQuestion | None:
         """A question that an annotator has, as it waits."""
@@ -446,7 +430,8 @@ class Session(Run):
                 raise SessionError("this item is not the current question.")
             raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
         kind = "again" if self.store.answered_by(self.id, question, annotator) else "second"
-        self.store.put_opinion(event, self.id, question, label, annotator, kind if wanted else "late", seconds)
+        kind = kind if wanted else "late"
+        self.store.put_event(self.id, kind, event, annotator, question=question, label=label, seconds=seconds)
         if wanted:
             self.store.end_lease(self.id, question)
             self._beside = self._beside | {annotator: question}
@@ -487,14 +472,13 @@ class Session(Run):
             if number not in self.state.outstanding or self.ended(self.state):
                 self._answer_again(event, question, shown, label, annotator, seconds)
                 return
-            self.store.put_label(event, self.id, question, label, annotator, seconds, highlighted)
-            self.store.undo_opinion(event, self.id, question, annotator)  # given before its label was taken back
+            given = self._store_answer("answered", event, question, label, annotator, seconds, highlighted)
+            self.store.withdraw(self.id, question, annotator)  # given before its label was taken back
             self.store.end_lease(self.id, question)
             self._beside = {who: id for who, id in self._beside.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
-            self._before = (self.state, self._decisions, self._shared) if prepared or self._shared else None
-            self._happened(Answered(label, number), event)
+            self._before = (self.state, self._decisions) if prepared or self._shared else None
             self._ids, self._by = [*self._ids, question], self._by | {question: annotator}
             waiting = None if last or not self._current else self._current.id
             self.state, following = prepared or (self.apply(self.state.copy(), Answered(label, number)), waiting)
@@ -505,7 +489,17 @@ class Session(Run):
             elif self._shared:
                 self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
-                self.store.put_digest(self.id, len(self._ids), self.state.digest())
+                self.store.put_digest(self.id, given, self.state.digest())
+
+    def _store_answer(
+        self, kind: str, event: str, question: int, label: int, annotator: str, seconds: float | None,
+        highlighted: bool | None,
+    ) -> int:  # fmt: skip
+        """Store a label of a question, with whether terms were highlighted if that is known; the number of the event."""
+        known = {} if highlighted is None else {"highlighted": int(highlighted)}
+        return self.store.put_event(
+            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, **known
+        )
 
     def _number_of(self, question: int) -> int:
         """The number of a question, 0 where it was not asked."""
@@ -526,18 +520,14 @@ class Session(Run):
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            self.store.undo_opinion(event, self.id, question, who)  # which was about the label that is taken back
+            self.store.withdraw(self.id, question, who)  # which was about the label that is taken back
             self._return(question, who)
-            self.store.undo_label(event, self.id, question)
-            self.store.shorten_log(self.id, len(self._ids) - 1)
+            self.store.put_event(self.id, "undone", event, annotator, question=question)
             number = self._number_of(question)
-            if self._before and (self._shared or not self._changes):
-                (self.state, self._decisions, kept), self._before = self._before, None
+            if self._before:
+                (self.state, self._decisions), self._before = self._before, None
                 self._ids = self._ids[:-1]
                 self._entries = self._entries[: number - 1]
-                if self._shared:
-                    self._shared = kept
-                    self.store.drop_shared(self.id, kept)
                 self._settle(self._asked[self.state.number - 1] if self.state.waits else None)
                 return
             self.store.number_question(self.id, question, number)
@@ -555,7 +545,7 @@ class Session(Run):
         if self._leases(annotator)[0].get(question):
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._beside = {who: id for who, id in self._beside.items() if who != annotator}
-        undone = self.store.undo_opinion(event, self.id, question, annotator)
+        undone = self.store.withdraw(self.id, question, annotator, event)
         if undone:
             self._return(question, annotator)
         return undone
@@ -592,17 +582,10 @@ class Session(Run):
                 return
             if old == SKIP:
                 self._check_budget("an answer to a skipped item")
-            position = len(self._ids)
-            self.store.put_label(event, self.id, question, label, annotator, seconds, highlighted, position, self._end)
+            self._store_answer("corrected", event, question, label, annotator, seconds, highlighted)
             if question in self._leases(annotator)[1]:  # who decides is not asked for one more answer
                 self.store.end_lease(self.id, question)
-            self._happened(Corrected(number, label), event)
             self._change(Changed((Corrected(number, label),)))
-
-    @property
-    def _end(self) -> int | None:
-        """Where the stream has ended, or None while a question waits, or would if there were a label left for it."""
-        return self.rounds if self.state.question.t >= self.state.rounds and not self._shared else None
 
     def _check_budget(self, what: str) -> None:
         """Refuse what costs a label where the budget has none left beside the one for the waiting question."""
@@ -640,20 +623,17 @@ class Session(Run):
                 return
             if horizon is None and self.askable and self.room < 1:
                 raise SessionError("the budget has a label for every item left: no label is added.")
-            at_end, position, left = self._end, len(self._ids), self.askable
+            left = self.askable
             planned = self.state.plan.horizon if self.state.plan else self.settings.horizon
             added = LabelsAdded(labels, horizon or max(self.rounds, planned))
-            self.store.put_addition(event, self.id, labels, added.horizon, annotator, position, at_end)
+            self.store.put_event(self.id, "added", event, annotator, labels=labels, horizon=added.horizon)
             self._decisions = self._decisions.longer(self.rounds)  # a copy, as some may be decided again
-            self._happened(added, event)
             self._change(added)
             if not self._current:
                 which = (
                     f"none of the {left:,} items left would be asked about" if left else "no item is left to ask about"
                 )
                 raise SessionError(f"{which}: no label is added.")
-            if at_end is not None and position % DIGEST_EVERY == 0:
-                self.store.put_digest(self.id, position, self.state.digest())
 
     def feedback(self, event: str, item: int, wrong: bool, annotator: str = "", trains: bool = False) -> None:
         """Store that an item which passed as positive without a question was passed wrongly (or, where `wrong` is
@@ -667,27 +647,33 @@ class Session(Run):
                 raise SessionError("only an item that passed without a question can be marked.")
             if trains and (not wrong or self.multiclass or made.predicted[passed[0]] < 0):
                 raise SessionError("only a wrong mark on an item that passed as positive can train.")
-            if any(mark["item"] == item and mark["position"] is not None for mark in self.store.feedback(self.id)):
+            if self.marks.get(item):
                 raise SessionError("this mark has trained the model and cannot be removed.")
             if trains:
                 self._check_budget("a mark that trains")
-            position = len(self._ids) if trains else None
-            self.store.put_feedback(event, self.id, item, wrong, annotator, position, self._end if trains else None)
+            self.store.put_event(
+                self.id, "marked", event, annotator, item=item, wrong=int(wrong), trains=int(trains)
+            )
             if trains:
-                self._happened(Marked(item), event)
                 self._change(Changed((Marked(item),)))
 
     @property
     def marks(self) -> dict[int, bool]:
         """The items that are marked as passed wrongly, and whether each mark was learned."""
-        marks = self.store.feedback(self.id)
-        return {mark["item"]: mark["position"] is not None for mark in marks if mark["wrong"]}
+        marks = self.store.marks(self.id)
+        return {item: bool(mark["trains"]) for item, mark in marks.items() if mark["wrong"]}
 
     def note(self, event: str, item: int, text: str, annotator: str = "") -> None:
         """Store a note on an item; an empty text removes it."""
         self._check_item("a note", item)
         self.store.log_version(self.id)  # raises where the session was removed
-        self.store.put_note(event, self.id, item, text, annotator)
+        self._leave(event, "noted", item, annotator, text=text)
+
+    def _leave(self, event: str, kind: str, item: int, annotator: str, **data: str | int) -> None:
+        """Store what an annotator leaves on an item; an event that is known changes nothing."""
+        with self.store.transaction():
+            if not self.store.event(event):
+                self.store.put_event(self.id, kind, event, annotator, item=item, **data)
 
     def _check_item(self, what: str, item: int) -> None:
         if not 0 <= item < rows.length(self.dataset.rows):
@@ -704,7 +690,7 @@ class Session(Run):
         names = self.store.session(self.id)["tags"] or []
         if given and tag not in names:
             raise SessionError(f"a tag must be one of those of the session: {', '.join(names) or 'none'}. Got {tag}.")
-        self.store.put_tag(event, self.id, item, tag, given, annotator)
+        self._leave(event, "tagged", item, annotator, tag=tag, given=int(given))
 
     @property
     def tags(self) -> dict[int, list[str]]:
