@@ -427,10 +427,10 @@ def m2026_11_24_events(db: "Database") -> None:
     ):
         db.execute(statement)
     known = set[str]()
-    for session, items in db.execute(
-        "SELECT sessions.id, datasets.items FROM sessions JOIN datasets ON datasets.id = dataset"
+    for session, *known_of_it in db.execute(
+        "SELECT sessions.id, datasets.items, sessions.created_at FROM sessions JOIN datasets ON datasets.id = dataset"
     ).fetchall():
-        rows, digests = _old_log(db, session, items).events()
+        rows, digests = _old_log(db, session, *known_of_it).events()
         for row in rows:
             row["id"] = None if row["id"] in known else row["id"]
             known |= {row["id"]} - {None}
@@ -447,7 +447,7 @@ def m2026_11_24_events(db: "Database") -> None:
         db.execute(f"DROP TABLE {table}")
 
 
-def _old_log(db: "Database", session: int, items: int) -> OldLog:
+def _old_log(db: "Database", session: int, items: int, created_at: str) -> OldLog:
     """Read the log of a session from the tables before that of events."""
 
     def rows(sql: str) -> list[dict[str, Any]]:
@@ -459,7 +459,7 @@ def _old_log(db: "Database", session: int, items: int) -> OldLog:
     answers = f"SELECT {{0}}.*, {{0}}.rowid AS age FROM {{0}} JOIN questions ON questions.id = question {own}"
     others = f"SELECT *, rowid AS age FROM {{0}} {own}"
     return OldLog(
-        rows("SELECT id, number, asked_at FROM questions WHERE session = ? ORDER BY id"),
+        rows("SELECT id, number FROM questions WHERE session = ? ORDER BY id"),
         rows(answers.format("labels_before")),
         *(rows(others.format(table)) for table in ("notes", "feedback", "additions")),
         rows("SELECT event, happened FROM shared WHERE session = ? ORDER BY place"),
@@ -467,6 +467,7 @@ def _old_log(db: "Database", session: int, items: int) -> OldLog:
         rows(others.format("tags")),
         {row["answers"]: row["digest"] for row in rows("SELECT * FROM digests_before WHERE session = ?")},
         items,
+        created_at,
     )
 
 

@@ -32,6 +32,7 @@ class OldLog:
     tags: list[Row]
     digests: dict[int, str]
     rounds: int
+    created_at: str
 
     def __post_init__(self) -> None:
         self._by_event = {row["event"]: row for row in (*self.labels, *self.marks, *self.additions)}
@@ -111,7 +112,7 @@ class OldLog:
             events.append(self._shared_event(id, **event))
             if event["kind"] == "answered":
                 digested.append(len(events))
-        at = next((row["asked_at"] for row in self.questions), "")
+        at = self.created_at
         for row in events:  # who noticed that the stream had grown, or asked for one more question, wrote no time
             at = row["at"] = row["at"] or at
         return events, digested

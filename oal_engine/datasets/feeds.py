@@ -139,7 +139,6 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
         words = (int(held.counts()[kept].sum()), int(held.new()[kept].sum())) if held else (0, 0)
         if kept.size:
             store.put_batch(dataset.id, first, kept.size, words, joined)
-        store.drop_last_digests("dataset", dataset.id)
     dataset.refresh()
     return Taken(
         kept.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words,

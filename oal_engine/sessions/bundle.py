@@ -19,10 +19,11 @@ from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, stored
 from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
-from .log import Answered, Changed, Corrected, from_json
-from .settings import LONGEST_TAG, MOST_LABELS, Options, create
+from ..old_logs import OldLog
+from .log import checked_event, lasting
+from .settings import LONGEST_TAG, MOST_LABELS, Options, SessionError, create
 
-FORMAT = 2
+FORMAT = 3
 DATASET = ("name", "items", "features")
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
@@ -52,14 +53,14 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         dataset, weights = Dataset(store, settings["dataset"]), store.prior_weights(session)
     prior = settings["prior"] and settings["prior"] | {"weights": [*weights.items()]}
     place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
-    digests = [{"answers": answers, "digest": digest} for answers, digest in history.digests.items()]
-    parts = dict(zip(KINDS, (*history[:-1], digests)))
+    parts = {
+        "question": history.questions,
+        "event": [row | {"data": row["data"] or None} for row in history.events],
+        "digest": [{"number": number, "digest": digest} for number, digest in history.digests.items()],
+    }
     for question in history.questions:
         if question["parent"] not in place:  # it was prepared to follow one that was never answered
             question["parent"] = -question["id"]
-        for coin in COINS:
-            if not question[coin]:
-                del question[coin]
     head = {
         "oal_session": FORMAT,
         "engine": __version__,
@@ -69,11 +70,11 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         | {name: settings[name] for name, (usual, _) in ADDED.items() if settings[name] != usual},
     }
     rows = (
-        {key: place[row[key]] if key in PLACED else row[key] for key in KINDS[kind] if key in row}
+        {key: place[row[key]] if row[key] and key in PLACED[kind] else row[key] for key in KINDS[kind]}
         for kind, part in parts.items()
         for row in part
     )
-    end = {f"{kind}s": len(part) for kind, part in parts.items() if part or kind not in LATER}
+    end = {f"{kind}s": len(part) for kind, part in parts.items()}
     file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in (head, *rows, end))
 
 
@@ -85,14 +86,27 @@ def names(value: Any) -> bool:
     return isinstance(value, list) and all(map(words(500), value))
 
 
-PLACED = ("id", "parent", "question")  # columns that refer to questions, which count from 1 in a file
+def is_data(value: Any) -> bool:
+    """Whether a value is what an event may have besides its place, its item and its label."""
+    return isinstance(value, dict) and len(value) <= 4 and all(isinstance(each, (int, str)) for each in value.values())
+
+
+PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": ()}  # that refer to questions, which count
+# from 1 in a file
 QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
     "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
     "repeat": whole(0, 1),
 }  # fmt: skip
-COINS = ("overlap", "repeat")  # columns of a question that earlier versions do not know: a file leaves out zeros
+EVENT = {
+    "id": or_none(words(200)), "kind": words(20), "at": time, "annotator": words(200), "question": or_none(whole(1)),
+    "item": or_none(whole(0)), "label": or_none(whole(-1, 127)), "seconds": or_none(number), "data": or_none(is_data),
+}  # fmt: skip
+DIGEST = {"number": whole(1), "digest": words(64)}
+KINDS = {"question": QUESTION, "event": EVENT, "digest": DIGEST}  # parts of `History`
+# Lines of version 2, whose log was in nine tables
+COINS = ("overlap", "repeat")  # columns of a question that it leaves out where they are 0
 LABEL = {
     "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
     "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
@@ -118,20 +132,17 @@ TAG = {
     "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
     "tagged_at": time,
 }  # fmt: skip
-DIGEST = {"answers": whole(1), "digest": words(64)}
-KINDS = {
+OLD_KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
-    "opinion": OPINION, "tag": TAG, "digest": DIGEST,
-}  # parts of `History`  # fmt: skip
-# Kinds that earlier versions do not know: a file without any does not count them in its last line.
-LATER = ("addition", "happened", "opinion", "tag")
-# Settings that these do not know: their usual values, and what they may be.
+    "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
+}  # fmt: skip
+LATER = ("addition", "happened", "opinion", "tag")  # a file without any may not count them in its last line
+# Settings that a file leaves out where they have their usual values: these, and what they may be.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
 }  # fmt: skip
-END = {f"{kind}s": whole(0) for kind in KINDS}
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
     **dict.fromkeys(("shuffled", "averaged", "audit_trains"), whole(0, 1)),
@@ -161,8 +172,9 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     """The head and the history of a published session, each line checked by itself."""
     entries, nothing = lines(file), dict[str, Any]()
     at, head = next(entries, (1, nothing))
-    if head.get("oal_session") != FORMAT:
-        raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
+    version = head.get("oal_session")
+    if version not in (2, FORMAT):
+        raise JsonLinesError(f"the first line must say that this is a published session of version 2 or {FORMAT}.")
     settings = head.get("settings")
     own = settings if isinstance(settings, dict) else {}
     known = own.pop("prior", None)
@@ -174,29 +186,46 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         settings["prior"] = _prior(known, bound["features"])
     if settings["items"] > bound["items"]:
         raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
-    parts: dict[str, list[Row]] = {kind: [] for kind in KINDS}
-    end = None
+    kinds = KINDS if version == FORMAT else OLD_KINDS
+    parts, end = dict[str, list[Row]](), None
+    parts = {kind: [] for kind in kinds}
     for at, line in entries:
         if end is not None:
             raise JsonLinesError(f"line {at} comes after the end of the session.")
-        if "questions" in line:
+        if version != FORMAT and "questions" in line:
             line = {f"{kind}s": 0 for kind in LATER} | line
-        elif "branch" in line:
+        elif version != FORMAT and "branch" in line:
             line = dict.fromkeys(COINS, 0) | line
-        kinds = KINDS | {"end": END}
-        kind = next((kind for kind, fields in kinds.items() if fields.keys() == line.keys()), None)
+        known = kinds | {"end": {f"{kind}s": whole(0) for kind in kinds}}
+        kind = next((kind for kind, fields in known.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise JsonLinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
-        checked(line, kinds[kind], at, f"{kind} of a session")
+            raise JsonLinesError(f"line {at} must be a {', '.join(kinds)} or the end of a session.")
+        checked(line, known[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    questions, labels, notes, marks, additions, shared, opinions, tags, digests = parts.values()
-    stored = {line["answers"]: line["digest"] for line in digests}
-    return head, History(questions, labels, notes, marks, additions, shared, opinions, tags, stored)
+    if version != FORMAT:
+        return head, _made_new(*parts.values(), items=bound["items"], created_at=settings["created_at"])
+    events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
+    return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})
+
+
+def _made_new(
+    questions: list[Row], labels: list[Row], notes: list[Row], marks: list[Row], additions: list[Row],
+    shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
+) -> History:  # fmt: skip
+    """Return the history of a file of version 2."""
+    aged = ([row | {"age": age} for age, row in enumerate(rows)] for rows in (labels, notes, marks, additions))
+    stored = {row["answers"]: row["digest"] for row in digests}
+    try:
+        old = OldLog(questions, *aged, shared, opinions, tags, stored, items, created_at)
+        events, by_number = old.events()
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise JsonLinesError("the file contradicts itself: its log cannot be put in order.") from None
+    return History(questions, [row | {"data": row["data"] or {}} for row in events], by_number)
 
 
 def _prior(known: object, features: int) -> Prior:
@@ -242,18 +271,15 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     head, history = read(file)
     settings, items = head["settings"], head["dataset"]["items"]
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
-    _check_questions(history, items, allowed)
-    _check_labels(history, allowed)
-    _check_shared(history, allowed)
+    _check_questions(history.questions, items, allowed)
+    _check_events(history, items, allowed)
     try:
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
-            if any(store.event(label["event"]) for label in history.labels[:1]):
+            if any(store.event(row["id"]) for row in history.events if row["id"]):
                 raise JsonLinesError("this session is here already; where it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
-            if store.length(dataset) > items:
-                store.drop_last_digests("id", session)
     except ConflictError:
         raise JsonLinesError("the file names a question, a number or an event twice.") from None
     except OverflowError:
@@ -261,60 +287,47 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     return session
 
 
-def _check_questions(history: History, items: int, allowed: Sequence[int]) -> None:
-    """Check the questions, notes and marks against each other and the items of their data set."""
-    for place, question in enumerate(history.questions, 1):
+def _check_questions(questions: list[Row], items: int, allowed: Sequence[int]) -> None:
+    """Check the questions against each other and the items of their data set."""
+    for place, question in enumerate(questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
             raise JsonLinesError(f"the questions are not in order at question {place}.")
         if max(question["item"], question["round"]) >= items:
             raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
         if question["predicted"] not in allowed or question["branch"] not in allowed:
             raise JsonLinesError(f"question {place} has a class that the session does not have.")
-    if any(line["item"] >= items for line in history.notes + history.marks + history.tags):
-        raise JsonLinesError("a note, a mark or a tag is about an item that the data set does not have.")
-    numbers = sorted(question["number"] for question in history.questions if question["number"])
+    numbers = sorted(question["number"] for question in questions if question["number"])
     if numbers != list(range(1, len(numbers) + 1)):
         raise JsonLinesError("the numbers of the questions have gaps.")
-    standing = {label["question"] for label in history.labels if label["undone_at"] is None}
-    if any(question["number"] is None and question["id"] in standing for question in history.questions):
-        raise JsonLinesError("a label stands for a question that is not in the log.")
-    waiting = [row["number"] for row in history.questions if row["number"] and row["id"] not in standing]
-    if waiting not in ([], numbers[-1:]) and not history.shared:
+
+
+def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
+    """Check the events against the questions, and that what each refers to came before it."""
+    numbers = {row["id"]: row["number"] for row in history.questions}
+    try:
+        counting = lasting(map(checked_event, history.events))
+    except SessionError as error:
+        raise JsonLinesError(str(error)) from None
+    for row in history.events:
+        if row["question"] is not None and row["question"] not in numbers:
+            raise JsonLinesError(f"event {row['number']:,} names a question that the session does not have.")
+        if row["label"] is not None and row["label"] not in allowed:
+            raise JsonLinesError(f"the label of event {row['number']:,} is not one of the session.")
+        if (row["item"] or 0) >= items or row["data"].get("rounds", 0) > items:
+            raise JsonLinesError(f"event {row['number']:,} is about an item that the data set does not have.")
+    answered = set[int]()
+    for row in counting:
+        if row["kind"] in ("answered", "corrected"):
+            if (row["question"] in answered) != (row["kind"] == "corrected") or numbers[row["question"]] is None:
+                raise JsonLinesError(f"event {row['number']:,} does not fit its question, {row['question']}.")
+            answered.add(row["question"])
+    waiting = [number for id, number in numbers.items() if number and id not in answered]
+    if waiting not in ([], [max(filter(None, numbers.values()), default=0)]) and not any(
+        row["kind"] == "asked" for row in history.events
+    ):
         raise JsonLinesError(f"question {waiting[0]} has no answer, but later ones have.")
-
-
-def _check_labels(history: History, allowed: Sequence[int]) -> None:
-    """Check that the labels belong to the questions, and that each correction replaces a label of its question."""
-    replaced = {label["undone_by"]: label["question"] for label in history.labels if label["undone_by"] is not None}
-    for label in history.labels:
-        question, position = label["question"], label["position"]
-        if question > len(history.questions) or label["label"] not in allowed:
-            raise JsonLinesError(f"the label of question {question} is not one of the session.")
-        if (label["undone_at"] is None) != (label["undone_by"] is None):
-            raise JsonLinesError(
-                f"the label of question {question} must have both undone_at and undone_by, or neither."
-            )
-        corrects = replaced.get(label["event"])
-        if corrects != (None if position is None else question):
-            raise JsonLinesError(f"the label of question {question} corrects no label that it had.")
-
-
-def _check_shared(history: History, allowed: Sequence[int]) -> None:
-    """Check what happened since several people share the session, and their further answers."""
-    questions = sum(row["number"] is not None for row in history.questions)
-    for row in history.shared:
-        try:
-            event = from_json(row["happened"])
-        except ValueError as error:
-            raise JsonLinesError(str(error)) from None
-        numbers = [event.number or 0] if isinstance(event, Answered) else []
-        if isinstance(event, Changed):
-            numbers += [change.number for change in event.changes if isinstance(change, Corrected)]
-        if any(not 0 < number <= questions for number in numbers):
-            raise JsonLinesError(f"an event names a question that the session does not have. Got {row['happened']}.")
-    for row in history.opinions:
-        if row["question"] > len(history.questions) or row["label"] not in allowed:
-            raise JsonLinesError(f"the answer to question {row['question']} is not one of the session.")
+    if any(number > len(history.events) for number in history.digests):
+        raise JsonLinesError("a digest is of an event that the session does not have.")
 
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
