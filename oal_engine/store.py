@@ -794,7 +794,9 @@ class Store(Database):
     @writes
     def withdraw(self, session: int, question: int, annotator: str, id: str | None = None) -> bool:
         """Take back what an annotator answered besides the label of a question; whether there was anything."""
-        given = self.one(f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?", session, question, annotator)
+        given = self.one(
+            f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?", session, question, annotator
+        )
         if given:
             self.put_event(session, "withdrawn", id, annotator, question=question)
         return given is not None

@@ -17,9 +17,9 @@ from ..datasets import Dataset, demo
 from ..datasets.prior import Prior
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, stored
+from ..old_logs import OldLog
 from ..output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ..store import ConflictError, History, Row, Store
-from ..old_logs import OldLog
 from .log import checked_event, lasting
 from .settings import LONGEST_TAG, MOST_LABELS, Options, SessionError, create
 

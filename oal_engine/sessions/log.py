@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..output.jsonlines import LONGEST_LINE, whole, words
 from ..store import Row, Store
-from .settings import SKIP, SessionError
+from .settings import SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
 is_words = words(LONGEST_LINE)

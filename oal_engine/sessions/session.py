@@ -651,9 +651,7 @@ class Session(Run):
                 raise SessionError("this mark has trained the model and cannot be removed.")
             if trains:
                 self._check_budget("a mark that trains")
-            self.store.put_event(
-                self.id, "marked", event, annotator, item=item, wrong=int(wrong), trains=int(trains)
-            )
+            self.store.put_event(self.id, "marked", event, annotator, item=item, wrong=int(wrong), trains=int(trains))
             if trains:
                 self._change(Changed((Marked(item),)))
 
