@@ -461,7 +461,9 @@ def _old_log(db: "Database", session: int, items: int, created_at: str) -> OldLo
     return OldLog(
         rows("SELECT id, number FROM questions WHERE session = ? ORDER BY id"),
         rows(answers.format("labels_before")),
-        *(rows(others.format(table)) for table in ("notes", "feedback", "additions")),
+        rows(others.format("notes")),
+        rows(others.format("feedback")),
+        rows(others.format("additions")),
         rows("SELECT event, happened FROM shared WHERE session = ? ORDER BY place"),
         rows(answers.format("opinions_before")),
         rows(others.format("tags")),

@@ -45,23 +45,21 @@ class OldLog:
     def events(self) -> tuple[list[Row], dict[int, str]]:
         """Return the log as rows of the table of events, without the session, and the digests by number of event."""
         folded, digested = self._folded()
-        blocks = [[event] for event in folded]
-        loose = [*self._loose()]
-        first_of = {(event["question"], event["item"]): place for place, event in reversed([*enumerate(folded)])
-                    if event["kind"] in ("answered", "marked")}  # fmt: skip
-        for block in reversed([*loose]):  # before what replaced them
-            place = first_of.get((block[0]["question"], block[0]["item"]))
-            if block[0]["kind"] in ("answered", "marked") and place is not None:
-                blocks[place][:0] = block
-                loose.remove(block)
-        ordered = merge(blocks, *(list(part) for _, part in groupby(loose, lambda block: block[0]["kind"])),
-                        key=lambda block: block[0]["at"])  # fmt: skip
+        replaced, others = dict[Any, list[Row]](), dict[str, list[list[Row]]]()
+        final = {_about_what(event) for event in folded}
+        for block in self._loose():
+            if (what := _about_what(block[0])) and what in final:
+                replaced.setdefault(what, []).extend(block)
+            else:
+                others.setdefault(block[0]["kind"], []).append(block)
+        blocks = ([*replaced.pop(_about_what(event), []), event] for event in folded)
+        ordered = merge(blocks, *others.values(), key=lambda block: block[0]["at"])  # each part keeps its own order
         rows = [event for block in ordered for event in block]
-        known = set[str]()
+        sent = {row["id"] for row in rows if row["kind"] != "withdrawn"}
         for number, row in enumerate(rows, 1):
             row["number"] = number
-            row["id"] = None if row["id"] in known else row["id"]
-            known |= {row["id"]} - {None}
+            if row["kind"] == "withdrawn" and row["id"] in sent:  # by what the same page sent, which is an event
+                row["id"] = None
         places = {answers: folded[place - 1]["number"] for answers, place in enumerate(digested)}
         return rows, {places[answers]: digest for answers, digest in self.digests.items() if answers in places}
 
@@ -136,15 +134,14 @@ class OldLog:
         """The same up to the moment from which on several people shared the session, when the stream had so many
         rounds: one question waited at a time, so that the order follows from the numbers of answers at each change."""
         groups: dict[int, list[tuple[int | None, list[Row]]]] = {}
-        for (position, end), rows in groupby(self._changes(later), itemgetter("position", "at_end")):
+        for (position, end), placed in groupby(self._changes(later), itemgetter("position", "at_end")):
             if position <= len(answered):
-                groups.setdefault(position, []).append((end, [*rows]))
+                groups.setdefault(position, []).append((end, [row["made"] for row in placed]))
         ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
         events, digested = [_grown((ends or [rounds])[0])], []
         for done in range(len(answered) + 1):
             afterwards: list[Row] = []
-            for end, rows in groups.get(done, []):
-                changed = [row["made"] for row in rows]
+            for end, changed in groups.get(done, []):
                 if end is not None and end < rounds:
                     ends.pop(0)
                     events += [*changed, _grown((ends or [rounds])[0])]
@@ -174,6 +171,11 @@ class OldLog:
             {"position": row["position"], "at_end": row["at_end"], "made": event}
             for row, event, _ in made if row["event"] not in later
         ]  # fmt: skip
+
+
+def _about_what(row: Row) -> tuple[Any, ...] | None:
+    """Return the question of an answer or the item of a mark, by which one replaces another."""
+    return (row["question"], row["item"]) if row["kind"] in ("answered", "marked") else None
 
 
 def _grown(rounds: int) -> Row:

@@ -354,7 +354,7 @@ class Store(Database):
         """Insert a session, and the weights by column that its learner begins with; its id. An `owner` that is an
         e-mail address gets this role."""
         session = self._add("sessions", values)
-        self.put_event(session, "grown", rounds=values["items"])
+        self.put_event(session, "grown", data={"rounds": values["items"]})
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
             self.put_role(session, owner, "owner", owner)
         for column, weight in (prior or {}).items():
@@ -519,7 +519,7 @@ class Store(Database):
     @writes
     def put_event(
         self, session: int, kind: str, id: str | None = None, annotator: str = "", *, question: int | None = None,
-        item: int | None = None, label: int | None = None, seconds: float | None = None, **data: Any,
+        item: int | None = None, label: int | None = None, seconds: float | None = None, data: Row | None = None,
     ) -> int:  # fmt: skip
         """Append to the log of a session, and bring what is made of it up to date; the number of the event."""
         if question is not None:

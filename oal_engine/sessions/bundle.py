@@ -218,10 +218,12 @@ def _made_new(
     shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
 ) -> History:  # fmt: skip
     """Return the history of a file of version 2."""
-    aged = ([row | {"age": age} for age, row in enumerate(rows)] for rows in (labels, notes, marks, additions))
+    for rows in (labels, marks, additions):
+        for age, row in enumerate(rows):
+            row["age"] = age
     stored = {row["answers"]: row["digest"] for row in digests}
     try:
-        old = OldLog(questions, *aged, shared, opinions, tags, stored, items, created_at)
+        old = OldLog(questions, labels, notes, marks, additions, shared, opinions, tags, stored, items, created_at)
         events, by_number = old.events()
     except (ValueError, TypeError, LookupError, AttributeError):
         raise JsonLinesError("the file contradicts itself: its log cannot be put in order.") from None

@@ -429,7 +429,8 @@ class Run:
 
     def _missing(self, state: State, event: Event, log: Log) -> Entry:
         """The entry of the log whose question an event presumes, and which a state has not asked."""
-        number = event.number if isinstance(event, Answered) and (event.number or 0) > 0 else state.number + 1
+        number = event.number or 0 if isinstance(event, Answered) else 0
+        number = number if number > 0 else state.number + 1
         return log.entries[min(number, len(log.entries)) - 1]
 
     def _check_digest(self, state: State, log: Log, number: int, checked: tuple[int, int, int]) -> None:

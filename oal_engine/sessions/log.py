@@ -1,12 +1,12 @@
 """The log of a session as typed records, and the events that its state is folded from."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..output.jsonlines import LONGEST_LINE, whole, words
+from ..output.jsonlines import LONGEST_LINE, Check, whole, words
 from ..store import Row, Store
 from .settings import SessionError
 
@@ -75,11 +75,12 @@ class LabelsAdded:
 
 
 Event = Grown | Asked | Answered | Unanswered | Changed | LabelsAdded
-FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {  # what each kind of event in the log has besides its place
+FURTHER = ("second", "late", "again")  # answers besides the label of a question
+FIELDS: dict[str, dict[str, Check]] = {  # what each kind of event in the log has besides its place
     "grown": {"rounds": is_count},
     "asked": {},
-    **dict.fromkeys(("answered", "corrected", "second", "late", "again"), {"question": is_count, "label": is_label}),
-    **dict.fromkeys(("undone", "withdrawn"), {"question": is_count}),
+    **{kind: {"question": is_count, "label": is_label} for kind in ("answered", "corrected", *FURTHER)},
+    **{kind: {"question": is_count} for kind in ("undone", "withdrawn")},
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
     "added": {"labels": is_count, "horizon": is_count},
     "noted": {"item": is_count, "text": is_words},
@@ -99,8 +100,8 @@ def checked_event(row: Row) -> Row:
 
 
 def lasting(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that a state depends on: without an answer that was taken back, its corrections, and the questions
-    that were asked since for others."""
+    """Return the rows that a state depends on: without answers that were taken back, their corrections, and the
+    questions that were asked since for others."""
     kept: list[Row] = []
     for row in rows:
         if row["kind"] != "undone":
@@ -258,7 +259,7 @@ class Log:
     @cached_property
     def order(self) -> list[int]:
         """The numbers of the questions that were answered or skipped, in the order of their answers."""
-        return [event.number for _, event in self.events if isinstance(event, Answered) and (event.number or 0) > 0]
+        return [number for _, event in self.events if isinstance(event, Answered) and (number := event.number or 0) > 0]
 
     def grown(self, rounds: int) -> list[tuple[int, Event]]:
         """Return the events with the growth of the stream to so many rounds, where the log does not say so yet."""

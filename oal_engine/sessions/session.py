@@ -200,7 +200,7 @@ class Session(Run):
 
     def _record_growth(self) -> None:
         """Store that the stream is as long as it is now."""
-        self.store.put_event(self.id, "grown", rounds=self.rounds)
+        self.store.put_event(self.id, "grown", data={"rounds": self.rounds})
         self._recorded, self.version = self.rounds, self.store.count_change(self.id)
 
     # What a page does
@@ -495,10 +495,11 @@ class Session(Run):
         self, kind: str, event: str, question: int, label: int, annotator: str, seconds: float | None,
         highlighted: bool | None,
     ) -> int:  # fmt: skip
-        """Store a label of a question, with whether terms were highlighted if that is known; the number of the event."""
-        known = {} if highlighted is None else {"highlighted": int(highlighted)}
+        """Store a label of a question, with whether terms were highlighted, if that is known. Return the number of the
+        event."""
+        known = None if highlighted is None else {"highlighted": int(highlighted)}
         return self.store.put_event(
-            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, **known
+            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=known
         )
 
     def _number_of(self, question: int) -> int:
@@ -626,7 +627,7 @@ class Session(Run):
             left = self.askable
             planned = self.state.plan.horizon if self.state.plan else self.settings.horizon
             added = LabelsAdded(labels, horizon or max(self.rounds, planned))
-            self.store.put_event(self.id, "added", event, annotator, labels=labels, horizon=added.horizon)
+            self.store.put_event(self.id, "added", event, annotator, data={"labels": labels, "horizon": added.horizon})
             self._decisions = self._decisions.longer(self.rounds)  # a copy, as some may be decided again
             self._change(added)
             if not self._current:
@@ -651,7 +652,8 @@ class Session(Run):
                 raise SessionError("this mark has trained the model and cannot be removed.")
             if trains:
                 self._check_budget("a mark that trains")
-            self.store.put_event(self.id, "marked", event, annotator, item=item, wrong=int(wrong), trains=int(trains))
+            mark = {"wrong": int(wrong), "trains": int(trains)}
+            self.store.put_event(self.id, "marked", event, annotator, item=item, data=mark)
             if trains:
                 self._change(Changed((Marked(item),)))
 
@@ -671,7 +673,7 @@ class Session(Run):
         """Store what an annotator leaves on an item; an event that is known changes nothing."""
         with self.store.transaction():
             if not self.store.event(event):
-                self.store.put_event(self.id, kind, event, annotator, item=item, **data)
+                self.store.put_event(self.id, kind, event, annotator, item=item, data=data)
 
     def _check_item(self, what: str, item: int) -> None:
         if not 0 <= item < rows.length(self.dataset.rows):
