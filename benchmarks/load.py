@@ -162,16 +162,16 @@ def row(event, name):
 
 def stored(store, session):
     """The rows of a session's answers, undos and notes, in short; an answer that came after another's is kept, too."""
-    questions, labels, notes, *_ = store.history(session)
+    questions, events, _ = store.history(session)
     items = {row["id"]: row["item"] for row in questions}  # which another question may be about
-    for label in labels:
-        yield "answer", label["event"], items[label["question"]], label["label"], label["annotator"]
-        if label["undone_by"]:
-            yield "undo", label["undone_by"], label["question"]
-    for opinion in store.opinions(session):
-        yield "answer", opinion["event"], opinion["item"], opinion["label"], opinion["annotator"]
-    for note in notes:
-        yield "note", note["event"], note["item"], note["text"], note["annotator"]
+    for row in events:
+        match row["kind"]:
+            case "undone" | "withdrawn" if row["id"]:
+                yield "undo", row["id"], row["question"]
+            case "answered" | "corrected" | "second" | "late" | "again":
+                yield "answer", row["id"], items[row["question"]], row["label"], row["annotator"]
+            case "noted":
+                yield "note", row["id"], row["item"], row["data"]["text"], row["annotator"]
 
 
 def compared(sent, acknowledged, saved):

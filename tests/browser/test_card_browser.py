@@ -12,8 +12,7 @@ from ui.card_server import KEYS
 
 def notes(store, session):
     """Every note that was ever stored: the item's position, the words, and whose they are."""
-    rows = store.query("SELECT item, text, annotator FROM notes WHERE session = ? ORDER BY rowid", session)
-    return [tuple(row.values()) for row in rows]
+    return [(row["item"], row["data"]["text"], row["annotator"]) for row in store.events(session, "noted")]
 
 
 def write(card, words):
@@ -142,11 +141,7 @@ def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts
         float(card("text").evaluate("text => getComputedStyle(text).fontSize.slice(0, -2)")) for card in (anna, ben)
     ]
     assert sizes[0] > sizes[1]
-    rows = store.query(
-        "SELECT highlighted FROM labels JOIN questions ON questions.id = question WHERE session = ? ORDER BY number",
-        session,
-    )
-    assert [row["highlighted"] for row in rows] == [0, 1, 1]
+    assert [0, 1, 1] == [row["data"]["highlighted"] for row in store.events(session, "answered")]
 
 
 def test_skipped_items_are_answered_at_the_end(label, keep, store):

@@ -198,8 +198,8 @@ def test_half_a_letter_in_a_note_is_left_out(label, store):
     card.press("a")
     card.saved()
     card.says("Saved")
-    (row,) = store.query("SELECT text FROM notes WHERE session = ?", session)
-    assert row["text"] == "x" * 1998
+    (row,) = store.events(session, "noted")
+    assert row["data"]["text"] == "x" * 1998
     assert history(store, session) == [("i0", 1, True)]
 
 

@@ -213,9 +213,9 @@ def test_tags_survive_a_dead_server_and_filter_the_history(visit, app, store, pa
     expect(card("tag-2")).to_have_attribute("aria-pressed", "true")
     card.press("a")
     card.saved()
-    rows = store.history(session).tags
+    rows = store.events(session, "tagged")
     expected = [(0, "ask a colleague", "anna"), (1, "late", "anna"), (1, "ask a colleague", "anna")]
-    assert [(row["item"], row["tag"], row["annotator"]) for row in rows] == expected
+    assert [(row["item"], row["data"]["tag"], row["annotator"]) for row in rows] == expected
     assert history(store, session)[-1] == ("i1", 1, True)
     page = card.page
     tab(page, "History")

@@ -250,10 +250,11 @@ def listeners(page):
 def history(store, session):
     """Every answer that was ever stored, in order: item, label, and whether it stands."""
     rows = store.query(
-        "SELECT items.id, labels.label, undone_at IS NULL AS stands FROM labels"
-        " JOIN questions ON questions.id = question JOIN sessions ON sessions.id = session"
-        " JOIN items ON items.dataset = sessions.dataset AND items.position = item"
-        " WHERE session = ? ORDER BY labels.rowid",
+        "SELECT items.id, answer.label, NOT EXISTS (SELECT 1 FROM events AS later WHERE later.number > answer.number"
+        " AND later.question = answer.question AND later.kind IN ('answered', 'corrected', 'undone')) AS stands"
+        " FROM events AS answer JOIN questions ON questions.id = question JOIN sessions ON sessions.id = answer.session"
+        " JOIN items ON items.dataset = sessions.dataset AND items.position = questions.item"
+        " WHERE answer.session = ? AND kind IN ('answered', 'corrected') ORDER BY answer.number",
         session,
     )
     return [(row["id"], row["label"], bool(row["stands"])) for row in rows]

@@ -467,10 +467,8 @@ class World:
             state = again.state
             assert again.ended(state) or state.reserved <= state.budget, "more labels are promised than there are"
             history = store.history(self.session)
-            standing = [row for row in history.labels if row["undone_at"] is None]
-            assert len({row["question"] for row in standing}) == len(standing)
-            marks = sum(row["position"] is not None for row in history.marks)
-            assert sum(row["label"] != SKIP for row in standing) + marks == state.spent <= state.budget
+            labels = sum(entry.label not in (None, SKIP) for entry in again.log)
+            assert labels + sum(again.marks.values()) == state.spent <= state.budget
             leases = [row["question"] for row in store.leases(self.session)]
             assert len({*leases}) == len(leases)
             self.compare(store, history)
@@ -478,14 +476,19 @@ class World:
     def compare(self, store, history):
         """Every acknowledged event is stored once, as it was sent; one that was refused is not, and nothing else is."""
         items = {row["id"]: row["item"] for row in history.questions}
-        labels, opinions = ({row["event"]: row for row in each} for each in (history.labels, history.opinions))
-        undone = {row["undone_by"] for row in (*history.labels, *history.opinions) if row["undone_by"]}
-        others = {row["event"] for row in (*history.notes, *history.marks, *history.additions, *history.tags)}
+        parts = {"answered": {}, "corrected": {}, "second": {}, "late": {}, "again": {}}
+        undone, others = set(), set()
+        for row in history.events:
+            if row["kind"] in parts:
+                parts[row["kind"]][row["id"]] = row
+            elif row["id"]:
+                (undone if row["kind"] in ("undone", "withdrawn") else others).add(row["id"])
+        labels = parts.pop("answered") | parts.pop("corrected")
+        opinions = {id: row for part in parts.values() for id, row in part.items()}
         appended = Counter(
             row["id"].rpartition(" ")[0] for row in store.query("SELECT id FROM items WHERE position >= 80")
         )
         sent = {event.id: event for event in self.events}
-        second = {(items[row["question"]], row["annotator"]) for row in history.opinions}
         assert {*labels, *opinions, *undone, *others, *appended} <= {*sent}
         for event in self.events:
             times = {
@@ -497,18 +500,18 @@ class World:
             may_be = {"acknowledged": (1,), "refused": (0,), "sent": (0, 1)}[event.state]
             if event.kind == "correct" and event.state == "acknowledged":
                 may_be = (0, 1)  # the label may have been the same
-            if event.kind == "answer" and event.state == "acknowledged" and not times:
-                times = (event.values[2], event.who) in second  # the first of a person counts
             assert times in may_be, f"{event} is stored {times} times"
             if event.kind == "answer" and event.id in labels:
                 row = labels[event.id]  # of another question where that was asked about the item instead
                 assert event.values[1:] == (row["label"], items[row["question"]])
         assert all(sent[each].state != "refused" for each in undone)
+        given = {row["number"]: row["annotator"] for row in history.events}
         firsts = {
-            row["question"]: row["annotator"] for row in history.labels
-            if row["position"] is None and (row["undone_by"] is None or row["undone_by"] in labels)
+            row["question"]: given[row["given"]]
+            for row in store.query("SELECT labels.* FROM labels JOIN questions ON questions.id = question"
+                                   " WHERE session = ?", self.session)
         }  # fmt: skip
-        standing = [row for row in history.opinions if row["undone_by"] is None and row["kind"] != "late"]
+        standing = [row for row in store.opinions(self.session) if row["kind"] != "late"]
         for row in standing:
             own = row["annotator"] == firsts.get(row["question"])
             assert own == (row["kind"] == "again"), (

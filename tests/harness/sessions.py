@@ -92,7 +92,7 @@ def standing(store, opened):
         row["label"]
         for row in store.query(
             "SELECT labels.label FROM labels JOIN questions ON questions.id = question"
-            " WHERE session = ? AND undone_at IS NULL ORDER BY number",
+            " WHERE session = ? ORDER BY number",
             opened.id,
         )
     ]

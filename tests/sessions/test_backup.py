@@ -666,7 +666,7 @@ def test_check_finds_a_session_that_differs_from_its_log(run):
     """A label that was changed by hand is reported with the first round where the session differs from its log."""
     store, _ = labelled("studio.db", 20)
     with store.transaction():
-        store.db.execute("UPDATE labels SET label = -label WHERE event = 'vectors 4'")
+        store.db.execute("UPDATE events SET label = -label WHERE id = 'vectors 4'")
     code, out, _ = run("check")
     assert (1, True) == (code, "session 1 (mine): First difference in round " in out)
 
