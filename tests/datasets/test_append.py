@@ -276,7 +276,7 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
     """Rows that were written but not committed are invisible, and the next append overwrites them."""
     first = Dataset(store, "first")
     before = array(first)
-    monkeypatch.setattr(store, "drop_last_digests", interrupted)
+    monkeypatch.setattr(store, "put_batch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         feeds.append(first, part(stream, slice(FIRST + 50, FIRST + 90)))
     monkeypatch.undo()
@@ -471,17 +471,21 @@ def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
     assert opened.digest() == Session(store, opened.id).digest()
 
 
-def test_an_append_removes_the_digest_of_the_end(store, stream):
-    """The digest stored at the end of a stream is removed when it grows, and earlier digests stay."""
-    opened, other = begin(store, "first", budget=100), begin(store, "whole", budget=50)
-    label_until_the_end(opened), label_until_the_end(other)
-    assert {50} <= store.digests(other.id).keys()
-    answers = len(opened._ids)
-    store.put_digest(opened.id, answers, opened.digest())
+def test_an_append_keeps_the_digest_of_the_end(store, stream):
+    """The digest stored at the end of a stream is that of the state before the event that says it grew: it still holds,
+    in an open session, in a reopened one and in the report."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    end = store.events(opened.id)[-1]["number"]
+    store.put_digest(opened.id, end, opened.digest())
+    before = store.digests(opened.id)
     later(store, stream)
-    assert answers not in store.digests(opened.id)
-    assert {50} == store.digests(other.id).keys()
-    assert verify(store, opened.id).verified
+    opened.refresh()
+    assert ("grown", end + 1) == (store.events(opened.id)[-1]["kind"], store.events(opened.id)[-1]["number"])
+    assert before == store.digests(opened.id)
+    assert opened.digest() == Session(store, opened.id).digest() != before[end]
+    report = verify(store, opened.id)
+    assert (True, len(before)) == (report.verified, report.digests)
 
 
 def test_a_refused_answer_leaves_a_grown_session_whole(store, stream):

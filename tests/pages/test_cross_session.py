@@ -18,7 +18,7 @@ from ui.panels import history
 
 ANNA, BEN = (f"{name}@example.org" for name in ("anna", "ben"))
 NOWHERE = 10**6  # no question has this number
-TABLES = ("questions", "labels", "opinions", "leases", "notes", "tags", "feedback", "additions", "shared", "digests")
+TABLES = ("questions", "labels", "opinions", "leases", "events", "digests")
 KINDS = {
     "label": {"label": 1, "seconds": 1.0},
     "another class": {"action": "label", "label": 3},
@@ -118,21 +118,23 @@ def test_nothing_is_written_about_a_question_of_another_session(app_store, their
     """The store refuses it, or changes nothing."""
     question, before = theirs.log[0].id, stored(app_store, theirs.id)
     for act in (
-        lambda: app_store.put_label("e", own, question, 1, BEN, None),
-        lambda: app_store.put_opinion("e", own, question, 1, BEN, "late", None),
+        *(
+            lambda kind=kind: app_store.put_event(own, kind, "e", BEN, question=question, label=1)
+            for kind in ("answered", "corrected", "undone", "second", "late", "again", "withdrawn")
+        ),
         lambda: app_store.lease(own, question, BEN),
     ):
         with pytest.raises(StoreError, match=rf"^session {own} has no question {question}\.$"):
             act()
-    app_store.undo_label("e", own, question)
     app_store.end_lease(own, theirs.current.id)
     app_store.pass_on(own, [theirs.current.id], ANNA, BEN)
     app_store.number_question(own, question, 99)
     app_store.part_prepared(own, theirs.current.id)
-    assert not app_store.undo_opinion("e", own, question, ANNA)
+    assert not app_store.withdraw(own, question, ANNA)
     assert before == stored(app_store, theirs.id)
-    assert (None, None, {}) == (
-        app_store.item_of(own, question), app_store.standing_label(own, question),
+    assert ["grown"] == [row["kind"] for row in app_store.events(own)]
+    assert (None, None, None, {}) == (
+        app_store.item_of(own, question), app_store.standing_label(own, question), app_store.old_label(own, question),
         app_store.prepared(own, theirs.current.id),
     )  # fmt: skip
 

@@ -149,15 +149,16 @@ def test_tags_are_changed_in_the_history(app_store, papers):
     at = listed(session, "history", events=[event])
     at.run()
     assert not at.exception
-    (row,) = app_store.history(session).tags
-    assert (entry.item, TAGS[0], 1, "carla") == (row["item"], row["tag"], row["given"], row["annotator"])
+    (row,) = app_store.events(session, "tagged")
+    assert ("t1", entry.item, "carla") == (row["id"], row["item"], row["annotator"])
+    assert {"tag": TAGS[0], "given": 1} == row["data"]
     waiting = papers.session.place.asked.id
     for problem, change in (
         ("only an item that was answered can be tagged here.", {"row": waiting}), ("a tag must be", {"tag": "odd"}),
     ):  # fmt: skip
         at = listed(session, "history", events=[event | {"id": "t2"} | change])
         assert at.session_state[f"history-{session}-problem"].startswith(f"Not stored: {problem}")
-    assert 1 == len(app_store.history(session).tags)
+    assert 1 == len(app_store.events(session, "tagged"))
 
 
 def test_what_is_sent_of_tags_is_stored_by_the_card(app_store, papers):
@@ -168,4 +169,4 @@ def test_what_is_sent_of_tags_is_stored_by_the_card(app_store, papers):
         papers.handle(messages.read(messages.CardEvent, sent), "anna")
         standing.append(question(papers)["tags"])
     assert [[TAGS[1]], [TAGS[1]], [], []] == standing
-    assert ["t1", "t2", "t3"] == [row["event"] for row in app_store.history(papers.session.id).tags]
+    assert ["t1", "t2", "t3"] == [row["id"] for row in app_store.events(papers.session.id, "tagged")]

@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import sqlite3
+import subprocess
+import sys
 import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from oal_engine.sessions.bundle import adopt
 from oal_engine.sessions.look_back import Trace
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
+from tests.harness import ROOT
 from tests.harness.sessions import erase
 
 ARCHIVES = Path(__file__).parent / "versions"
@@ -60,6 +65,16 @@ def contents(store, session):
     return json.loads(json.dumps(found))
 
 
+KILLED = """
+import os, sys
+from itertools import count
+from oal_engine import migrations
+from oal_engine.store import Store
+
+events, done = migrations.OldLog.events, count()
+migrations.OldLog.events = lambda log: os._exit(9) if next(done) == 20 else events(log)
+Store(sys.argv[1])
+"""
 FIELDS = ("number", "item", "label", "first", "annotator", "answered_at", "seconds")
 
 
@@ -110,3 +125,19 @@ def test_every_published_session_of_an_earlier_version_is_adopted(opened, versio
         assert report.verified
         end = json.loads(path.read_text().splitlines()[-1])
         assert (report.digests, report.questions > 0) == (end["digests"], True)
+
+
+@pytest.mark.slow
+def test_a_database_whose_migration_was_killed_opens_as_before(tmp_path):
+    """A process that dies while it makes events of the 21st session leaves the database as it was, and the next one
+    brings it up to date."""
+    with tarfile.open(ARCHIVES / "before_events.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert 9 == subprocess.run([sys.executable, "-c", KILLED, tmp_path / "studio.db"], cwd=ROOT).returncode
+    with closing(sqlite3.connect(tmp_path / "studio.db")) as left:
+        assert left.execute("SELECT count(*) FROM shared").fetchone()[0]
+    with closing(Store(tmp_path / "studio.db")) as store:
+        assert store.problems() == []
+        expected = known(store, "known.json")
+        for session in (1, 25, 36):
+            assert expected[session] == contents(store, session)
