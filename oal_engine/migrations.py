@@ -390,12 +390,13 @@ LABELS = """
         SELECT max(number) FROM events WHERE question = answered.question AND kind IN ('answered', 'corrected'))
     WHERE answered.kind = 'answered' AND NOT EXISTS (
         SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
-        AND later.kind IN ('answered', 'undone'))"""  # an answer that counts, with its last correction
+        AND later.kind IN ('answered', 'undone')) {}"""  # an answer that counts, with its last correction
 OPINIONS = """
     SELECT question, annotator, min(number) AS given, kind, label, at AS answered_at, seconds FROM events AS answered
     WHERE kind IN ('second', 'late', 'again') AND NOT EXISTS (
         SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
-        AND later.annotator = answered.annotator AND later.kind = 'withdrawn')"""  # the first one of each person
+        AND later.annotator = answered.annotator AND later.kind = 'withdrawn') {}
+    GROUP BY question, annotator"""  # the first one of each person
 
 
 @step
@@ -439,8 +440,8 @@ def m2026_11_24_events(db: "Database") -> None:
             db.execute(f"INSERT INTO events ({names}) VALUES ({marks})", [*values.values()])
         for number, digest in digests.items():
             db.execute("INSERT INTO digests VALUES (?, ?, ?)", [session, number, digest])
-    db.execute(f"INSERT INTO labels {LABELS}")
-    db.execute(f"INSERT INTO opinions {OPINIONS} GROUP BY question, annotator")
+    db.execute(f"INSERT INTO labels {LABELS.format('')}")
+    db.execute(f"INSERT INTO opinions {OPINIONS.format('')}")
     for table in (
         "labels_before", "opinions_before", "digests_before", "feedback", "additions", "shared", "notes", "tags",
     ):  # fmt: skip

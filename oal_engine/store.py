@@ -529,8 +529,10 @@ class Store(Database):
             "session": session, "number": number, "id": id, "kind": kind, "at": now(), "annotator": annotator,
             "question": question, "item": item, "label": label, "seconds": seconds, "data": data,
         })  # fmt: skip
-        if question is not None:
-            self._make_answers(session, question)
+        for table, (made, kinds) in self.MADE.items():
+            if kind in kinds:
+                self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
+                self.db.execute(f"INSERT INTO {table} {made.format('AND answered.question = ?')}", [question])
         if kind == "undone":
             given = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
             self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({given})", [session, question])
@@ -539,27 +541,26 @@ class Store(Database):
     def _put_event(self, row: Row) -> None:
         self._insert("events", row | {"data": json.dumps(row["data"]) if row["data"] else None})
 
-    @writes
-    def _make_answers(self, session: int, question: int | None = None) -> None:
-        """Make the labels and further answers of a question, or (None) of a whole session, of its events."""
-        own, values = ("session = ? AND question = ?", [session, question]) if question else ("session = ?", [session])
-        for table, made in self._made_of(own):
-            self.db.execute(
-                f"DELETE FROM {table} WHERE question IN (SELECT id FROM questions WHERE session = ?)"
-                + " AND question = ?" * (question is not None), values,
-            )  # fmt: skip
-            self.db.execute(f"INSERT INTO {table} {made}", values)
+    # What is read often of the events, the kinds that it is made of, and how
+    MADE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+        "labels": (LABELS, ("answered", "corrected", "undone")),
+        "opinions": (OPINIONS, ("second", "late", "again", "withdrawn")),
+    }
 
-    def _made_of(self, own: str) -> Iterator[tuple[str, str]]:
-        """The tables that are made of some events, and the SELECT that makes each."""
-        yield "labels", f"{LABELS} AND answered.{own.replace('AND ', 'AND answered.')}"
-        yield "opinions", f"{OPINIONS} AND {own} GROUP BY question, annotator"
+    @writes
+    def _make_answers(self, session: int) -> None:
+        """Make the labels and further answers of a session of its events."""
+        for table, (made, _) in self.MADE.items():
+            own = "question IN (SELECT id FROM questions WHERE session = ?)"
+            self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
+            self.db.execute(f"INSERT INTO {table} {made.format('AND answered.session = ?')}", [session])
 
     def _answers_follow(self, session: int) -> bool:
         """Whether the labels and further answers of a session are those of its events."""
-        for table, made in self._made_of("session = ?"):
+        for table, (made, _) in self.MADE.items():
+            own = made.format("AND answered.session = ?")
             stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
-            for one, other in ((made, stored), (stored, made)):
+            for one, other in ((own, stored), (stored, own)):
                 if self.one(f"SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})", session, session):
                     return False
         return True

@@ -1,6 +1,7 @@
 """The store: migrations, refusals in one sentence, and writers that wait for each other."""
 
 import json
+import operator
 import os
 import re
 import shutil
@@ -41,6 +42,7 @@ SESSION = {
     "parameters": "{}",
     "budget": 9,
     "seed": 0,
+    "items": 3,
     "shuffled": 0,
     "positive_name": "a",
     "negative_name": "b",
@@ -53,7 +55,7 @@ SESSION = {
     "engine": "0",
 }
 ITEMS = [("a", "text a", "", 0), ("b", "text b", "yes", 1), ("c", None, "no", -1)]
-TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "labels", "digests")
+TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "events", "labels", "digests")
 
 
 @pytest.fixture
@@ -79,6 +81,16 @@ def ask(store, session, parent=0, branch=0, number=1, item=0):
     question = store.put_question(place | decision)
     store.number_question(session, question, number)
     return question
+
+
+def answer(store, session, question, label, id=None, annotator="", **more):
+    """The number of the event that an answer to a question is."""
+    return store.put_event(session, more.pop("kind", "answered"), id, annotator, question=question, label=label, **more)
+
+
+def undo(store, session, question, id=None):
+    """Take an answer back."""
+    store.put_event(session, "undone", id, question=question)
 
 
 def rows(store):
@@ -124,16 +136,28 @@ def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
-    """A database of the first version keeps every row, gets the defaults of later columns, and takes new answers."""
+    """A database of the first version keeps every row, gets the defaults of later columns and a log of what it knew, and
+    takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
     monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
     old = Store(path)
-    session = old.add_session(SESSION | {"dataset": old.add_dataset(DATASET, ITEMS, [("term", 2)])})
-    question = ask(old, session)
-    label = {"event": "event", "question": question, "label": 1, "annotator": "Ann", "answered_at": "now"}
+    dataset = old.add_dataset(DATASET, ITEMS, [("term", 2)])
+    label = {"annotator": "Ann", "seconds": 2.5}
     with old.transaction():
-        old.db["labels"].insert(label)
-    kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES}
+        session = old._add("sessions", {key: SESSION[key] for key in SESSION if key != "items"} | {"dataset": dataset})
+        question = ask(old, session)
+        for event, given, minute, undone in (("wrong", -1, 1, "undo"), ("event", 1, 3, None)):
+            taken_back = {"undone_at": undone and f"2999-01-01T00:0{minute + 1}+00:00", "undone_by": undone}
+            own = {
+                "event": event,
+                "question": question,
+                "label": given,
+                "answered_at": f"2999-01-01T00:0{minute}+00:00",
+            }
+            old._insert("labels", label | own | taken_back)
+        old._insert("digests", {"session": session, "answers": 1, "digest": "digest"})
+    made = ("events", "labels", "digests")
+    kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES if table not in made}
     old.close()
     monkeypatch.undo()
     store = Store(path)
@@ -145,17 +169,30 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
                      "prior": None, "floor": 0.0, "overlap": 0.0, "repeat": 0.0, "lease": 300.0, "shown": None,
                      "tags": None},
         "questions": {"audit": 0, "overlap": 0, "repeat": 0},
-        "labels": {"position": None, "at_end": None, "highlighted": None},
     }  # fmt: skip
     assert [] == store.batches(1)
-    for table in TABLES:
+    for table in kept:
         assert [row | new.get(table, {}) for row in kept[table]] == store.query(f"SELECT * FROM {table}")
     assert [None] * 4 == [
         row["classes"] for row in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
     ]
-    second = ask(store, session, parent=question, branch=1, number=2, item=1)
-    store.put_label("later", session, second, -1, "Ann", None)
+    times = [kept["sessions"][0]["created_at"], *(f"2999-01-01T00:0{minute}+00:00" for minute in (1, 2, 3))]
+    nothing = dict.fromkeys(("id", "question", "item", "label", "seconds")) | {"session": session, "data": {}}
+    events = [
+        {"kind": "grown", "annotator": "", "data": {"rounds": 3}},
+        {"kind": "answered", "id": "wrong", "question": question, "label": -1} | label,
+        {"kind": "undone", "id": "undo", "question": question, "annotator": ""},
+        {"kind": "answered", "id": "event", "question": question, "label": 1} | label,
+    ]
+    expected = [nothing | {"number": n, "at": at} | row for n, (at, row) in enumerate(zip(times, events), 1)]
+    assert expected == store.events(session)
+    standing = {"question": question, "given": 4, "label": 1, "first": 1, "answered_at": times[3]} | label
+    assert [standing] == store.query("SELECT * FROM labels")
+    assert {4: "digest"} == store.digests(session)
+    assert [] == store.problems()
+    answer(store, session, ask(store, session, parent=question, branch=1, number=2, item=1), -1, "later")
     assert [1, -1] == [entry["label"] for entry in store.answers(session)]
+    assert 5 == store.event("later")["number"]
 
 
 def test_classes_are_kept_in_their_order(store):
@@ -219,7 +256,9 @@ def test_a_database_is_copied_before_a_migration(path, monkeypatch):
     *older, (last, _) = migrations.STEPS.items()
     monkeypatch.setattr(migrations, "STEPS", dict(older))
     store = Store(path)
-    store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS)})
+    dataset = store.add_dataset(DATASET, ITEMS)
+    with store.transaction():
+        store._add("sessions", SESSION | {"dataset": dataset})
     store.close()
     monkeypatch.undo()
     for _ in range(2):
@@ -227,7 +266,7 @@ def test_a_database_is_copied_before_a_migration(path, monkeypatch):
     copies = [file for file in path.parent.iterdir() if file.suffix == ".db" and file != path]
     assert [f"studio.before-{last}.db"] == [copy.name for copy in copies]
     monkeypatch.setattr(migrations, "STEPS", dict(older))
-    assert 1 == rows(Store(copies[0]))["sessions"]
+    assert 1 == Store(copies[0]).number("SELECT count(*) FROM sessions")
 
 
 @pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
@@ -248,14 +287,14 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
         path.rename(moved)
         if way == "replaced":
             other.rename(path)
-    for attempt in (lambda: store.put_label("event", session, question, 1, "", None), lambda: rows(store)):
+    for attempt in (lambda: answer(store, session, question, 1), lambda: rows(store)):
         with pytest.raises(StorageError, match="was deleted or replaced while it was open: nothing can be saved"):
             attempt()
     if way == "overwritten":
         path.write_bytes(moved.read_bytes())
     else:
         moved.replace(path)
-    store.put_label("event", session, question, 1, "", None)
+    answer(store, session, question, 1)
     assert 1 == rows(store)["labels"]
 
 
@@ -278,7 +317,7 @@ def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store,
 
     def write():
         with store.transaction():
-            store.put_label("event", session, question, 1, "", None)
+            answer(store, session, question, 1)
             path.unlink()
 
     with pytest.raises(StorageError, match="was deleted or replaced"):
@@ -382,7 +421,7 @@ def test_a_transaction_that_fails_leaves_nothing(store, session):
         with store.transaction():
             question = ask(store, session)
             with store.transaction():
-                store.put_label("event", session, question, 1, "", None)
+                answer(store, session, question, 1)
                 store.put_digest(session, 50, "digest")
             store.add_session(SESSION | {"dataset": 1})
             raise KeyboardInterrupt
@@ -433,19 +472,35 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
 
 
 def test_two_labels_for_one_question_cannot_stand(store, session):
-    """The table itself refuses a second standing label and accepts another once the first is undone."""
+    """A question has one label, that of its last answer, until it is taken back."""
     question = ask(store, session)
-    store.put_label("first", session, question, 1, "Ann", 2.0)
-    with pytest.raises(ConflictError, match="UNIQUE"):
-        store.put_label("second", session, question, -1, "Bob", None)
-    store.undo_label("undo", session, question)
-    assert (1, None) == (store.old_label(session, question)["label"], store.standing_label(session, question))
-    store.put_label("second", session, question, -1, "Bob", None)
-    store.undo_label("undo again", session, question)
-    store.put_label("third", session, question, 0, "Ann", None)
-    assert -1 == store.old_label(session, question)["label"]
-    assert "third" == store.standing_label(session, question)["event"]
-    assert ("first", "first") == (store.event("undo")["event"], store.event("first")["event"])
+    answer(store, session, question, 1, "first", "Ann", seconds=2.0)
+    undo(store, session, question, "undo")
+    assert (1, None) == (store.old_label(session, question), store.standing_label(session, question))
+    answer(store, session, question, -1, "second", "Bob")
+    assert 1 == store.old_label(session, question)
+    undo(store, session, question, "undo again")
+    number = answer(store, session, question, 0, "third", "Ann")
+    assert -1 == store.old_label(session, question)
+    assert (number, 0, "Ann") == operator.itemgetter("given", "label", "annotator")(
+        store.standing_label(session, question)
+    )
+    assert ("undone", "answered") == (store.event("undo")["kind"], store.event("first")["kind"])
+    with pytest.raises(ConflictError, match="UNIQUE"), store.transaction():
+        store._insert("labels", store.standing_label(session, question))
+
+
+def test_what_a_page_sent_is_stored_once(store, session):
+    """An id is that of one event, whatever its session; what the session itself does has none."""
+    question, other = ask(store, session), store.add_session(SESSION | {"dataset": 1})
+    answer(store, session, question, 1, "event")
+    for where, kind in ((session, "undone"), (other, "asked")):
+        with pytest.raises(ConflictError, match="UNIQUE"):
+            store.put_event(where, kind, "event", question=question if where == session else None)
+    for _ in range(2):
+        store.put_event(other, "asked")
+    assert [1, 2, 3] == [row["number"] for row in store.events(other)]
+    assert ["answered"] == [row["kind"] for row in store.events(session, "answered", "undone")]
 
 
 def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monkeypatch):
@@ -453,10 +508,87 @@ def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monk
     clock = iter("987654321")
     monkeypatch.setattr(store_module, "now", lambda: next(clock))
     question = ask(store, session)
-    for event, label in (("first", 1), ("second", -1)):
-        store.put_label(event, session, question, label, "Ann", None)
-        store.undo_label(f"{event} undone", session, question)
-    assert -1 == store.old_label(session, question)["label"]
+    for label in (1, -1):
+        answer(store, session, question, label)
+        undo(store, session, question)
+    assert -1 == store.old_label(session, question)
+
+
+@pytest.fixture
+def told(store, session):
+    """A session with whatever changes what counts: corrections, undos, second and late answers, and withdrawals; its
+    questions."""
+    questions = [ask(store, session, parent=number, number=number, item=number - 1) for number in (1, 2, 3)]
+    first, second, third = questions
+    for question, label in ((first, 1), (second, -1)):
+        answer(store, session, question, label, annotator="Ann", seconds=1.0)
+    answer(store, session, first, 1, annotator="Bob", kind="late")
+    undo(store, session, second)
+    answer(store, session, second, 0, annotator="Bob", seconds=2.0)
+    answer(store, session, second, 1, annotator="Ann", kind="second")
+    answer(store, session, first, -1, annotator="Cat", kind="corrected")
+    answer(store, session, first, 0, annotator="Bob", kind="late")
+    answer(store, session, first, -1, annotator="Ann", kind="again")
+    store.withdraw(session, first, "Bob")
+    answer(store, session, second, -1, annotator="Cat", kind="late", seconds=3.0)
+    answer(store, session, third, 1, annotator="Ann")
+    answer(store, session, third, -1, annotator="Ann", kind="corrected")
+    undo(store, session, third)
+    answer(store, session, second, -1, annotator="Ann", kind="corrected")
+    answer(store, session, second, 1, annotator="Ann", kind="corrected")
+    answer(store, session, second, 0, annotator="Ann", kind="second")
+    store.withdraw(session, second, "Ann")
+    answer(store, session, second, -1, annotator="Ann", kind="late")
+    return questions
+
+
+def counting(store):
+    """The rows that are made of events."""
+    return {table: store.query(f"SELECT * FROM {table} ORDER BY question, given") for table in ("labels", "opinions")}
+
+
+def test_what_counts_follows_from_the_events(store, session, told):
+    """Labels and further answers are those of the events, one by one as all at once: a correction replaces a label and
+    keeps the first one, what was taken back is in neither table, and of one person the first further answer counts."""
+    first, second, third = told
+    at = [None, *(row["at"] for row in store.events(session))]
+    expected = {
+        "labels": [(first, 2, -1, 1, "Cat", at[8], None), (second, 6, 1, 0, "Ann", at[17], None)],
+        "opinions": [
+            (first, "Ann", 10, "again", -1, at[10], None),
+            (second, "Cat", 12, "late", -1, at[12], 3.0),
+            (second, "Ann", 20, "late", -1, at[20], None),
+        ],
+    }
+    made = counting(store)
+    assert expected == {table: [tuple(row.values()) for row in made[table]] for table in made}
+    assert -1 == store.old_label(session, third)
+    with store.transaction():
+        for table in made:
+            store.db.execute(f"DELETE FROM {table}")
+    store._make_answers(session)
+    assert made == counting(store)
+    assert [] == store.problems()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE labels SET label = -label", "UPDATE labels SET first = -1", "DELETE FROM labels WHERE given = 6",
+        "UPDATE labels SET annotator = 'Eve'", "UPDATE labels SET seconds = 1 WHERE given = 6",
+        "UPDATE opinions SET label = 0", "DELETE FROM opinions WHERE annotator = 'Ann'",
+        "INSERT INTO opinions SELECT question, 'Eve', given, kind, label, answered_at, seconds FROM opinions LIMIT 1",
+        "UPDATE events SET label = 0 WHERE kind = 'corrected'",
+        "DELETE FROM events WHERE kind = 'withdrawn'",
+    ],
+)  # fmt: skip
+def test_answers_that_were_changed_by_hand_are_found(store, session, told, change):
+    """Where labels or further answers are not those of the events, the session is named, and no other one."""
+    with store.transaction():
+        store.db.execute(change)
+    other = store.add_session(SESSION | {"dataset": 1})
+    answer(store, other, ask(store, other), 0)
+    assert [f"the answers of session {session} are not those of its events"] == store.problems()
 
 
 def write(store, session, name):
@@ -464,9 +596,8 @@ def write(store, session, name):
     for number in range(100):
         with store.transaction():
             store.answers(session)
-            store.put_label(
-                f"{name} {number}", session, ask(store, session, parent=number, number=number), 1, name, None
-            )
+            question = ask(store, session, parent=number, number=number)
+            answer(store, session, question, 1, f"{name} {number}", name)
 
 
 WRITER = """
@@ -515,7 +646,9 @@ def test_writers_wait_for_each_other(path, store):
     assert [] == errors
     names = [f"{kind} {session}" for kind, session in zip(["process"] * 2 + ["thread"] * 2, sessions)]
     expected = {f"{name} {number}" for name in names for number in range(100)}
-    assert expected == {row["event"] for row in store.query("SELECT event FROM labels")}
+    assert expected == {row["id"] for row in store.query("SELECT id FROM events WHERE kind = 'answered'")}
+    assert 4 * 100 == rows(store)["labels"]
+    assert [] == store.problems()
 
 
 def test_a_database_that_another_process_just_makes_is_waited_for(path):
@@ -677,7 +810,7 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
     """Erasing a session removes its questions and labels and leaves the data set and the other sessions."""
     other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
     for number in (session, other):
-        store.put_label(f"event {number}", number, ask(store, number), 1, "", None)
+        answer(store, number, ask(store, number), 1)
         store.put_digest(number, 50, "digest")
     erase(store, session)
     assert {
@@ -686,6 +819,7 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
         "vocabulary": 1,
         "sessions": 1,
         "questions": 1,
+        "events": 2,
         "labels": 1,
         "digests": 1,
     } == rows(store)
@@ -706,12 +840,12 @@ def test_a_data_set_is_found_by_id_or_name(store):
 def test_the_answers_are_the_labels_that_stand(store, session):
     """A question has its annotator's standing label, not an undone one and not the data's own."""
     first = ask(store, session, number=1, item=1)
-    store.put_label("wrong", session, first, 1, "Ann", 1.0)
-    store.undo_label("undo", session, first)
-    store.put_label("event", session, first, -1, "Bob", 2.5)
+    answer(store, session, first, 1, annotator="Ann", seconds=1.0)
+    undo(store, session, first)
+    answer(store, session, first, -1, annotator="Bob", seconds=2.5)
     ask(store, session, parent=first, branch=-1, number=2, item=2)
-    wanted = ("number", "item", "event", "label", "annotator", "seconds")
-    assert [(1, 1, "event", -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
+    wanted = ("number", "item", "label", "first", "annotator", "seconds")
+    assert [(1, 1, -1, -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
         tuple(entry[key] for key in wanted) for entry in store.answers(session)
     ]
 
@@ -723,8 +857,8 @@ def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
     store.add_session(SESSION | {"dataset": 1, "name": "idle"})
     for number, label in enumerate((1, -1, 0, 1), 1):
         question = ask(store, session, parent=number, number=number)
-        store.put_label(f"event {number}", session, question, label, "", None)
-    store.undo_label("undo", session, question)
+        answer(store, session, question, label)
+    undo(store, session, question)
     listed = [(row["name"], row["labels"], row["positives"], row["skipped"], row["stream"]) for row in store.sessions()]
     assert [("s", 2, 1, 1, 3), ("idle", 0, 0, 0, 3)] == listed
     assert [2] == [row["sessions"] for row in store.datasets()]
