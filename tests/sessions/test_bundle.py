@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.sessions import begin, database, erase, labelled, say, stream_of, text_of, truth
+from tests.harness.sessions import EVENTS, begin, database, erase, labelled, say, stream_of, text_of, truth
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,15 @@ def empty(there):
 
 @pytest.fixture(scope="module")
 def text(here):
-    """A published session with wrong answers, skips and an undo."""
-    return text_of(here, labelled(here, budget=60, positive_name="Is **so**")[0].id)
+    """A published session with wrong answers, skips, an undo, and every other event of one person."""
+    opened, _ = labelled(here, budget=60, parameters={"delta": 1}, positive_name="Is **so**", tags=["odd"])
+    passed = opened.order[np.flatnonzero((opened.decided[1] > 0) & ~opened.decided[2])[-1]]
+    opened.correct(next(EVENTS), opened.log[3].id, 0)
+    opened.add_labels(next(EVENTS), 3)
+    opened.feedback(next(EVENTS), int(passed), True, trains=True)
+    opened.note(next(EVENTS), 7, "a note")
+    opened.tag(next(EVENTS), 7, "odd", True)
+    return text_of(here, opened.id)
 
 
 def demo_session(folder, labels=5):
@@ -87,7 +95,7 @@ def test_a_session_verifies_in_another_database(here, empty, data, algorithm, mo
     assert verify(here, opened.id).as_dict() | {"session": session} == verify(empty, session).as_dict()
     assert text == text_of(empty, session).replace("known as other", "sparse")
     assert opened.digest() == Session(empty, session).digest()
-    assert any(label["undone_by"] for label in empty.history(session)[1])
+    assert empty.events(session, "undone")
 
 
 def test_an_open_session_goes_on_where_it_was(here, empty):
@@ -160,14 +168,25 @@ def head(text, **changes):
     return edited(text, 0, settings=json.loads(text.splitlines()[0])["settings"] | changes)
 
 
-def label(text):
-    return next(k for k, line in enumerate(text.splitlines()) if "event" in line)
+def event(text, kind="answered"):
+    """The line of the first event of a kind."""
+    return next(k for k, line in enumerate(text.splitlines()) if f'"kind": "{kind}"' in line)
+
+
+def event_edited(text, kind="answered", **changes):
+    return edited(text, event(text, kind), **changes)
+
+
+def without(text, line):
+    """The file without an event, which its last line does not count."""
+    lines = text.splitlines(keepends=True)
+    return edited("".join(lines[:line] + lines[line + 1 :]), -1, events=json.loads(lines[-1])["events"] - 1)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: "", "the first line must say that this is a published session of version 2"),
+        (lambda text: "", "the first line must say that this is a published session of version 2 or 3"),
         (lambda text: "hello\n" + text, "line 1 is no JSON object"),
         (lambda text: "[1]\n" + text, "line 1 is no JSON object"),
         (lambda text: "[" * 100_000, "line 1 is no JSON object: it is nested too deeply"),
@@ -176,7 +195,7 @@ def label(text):
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
         (lambda text: text + text.splitlines()[1], "comes after the end of the session"),
         (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is no JSON object: NaN is no"),
-        (lambda text: edited(text, 1, extra=1), "line 2 must be a question, label, note, mark, addition, hap"),
+        (lambda text: edited(text, 1, extra=1), "line 2 must be a question, event, digest or the end of"),
         (lambda text: edited(text, 1, round=-1), "invalid value for round in line 2. Got -1."),
         (lambda text: edited(text, 1, item=300), "question 1 is about an item that the data set does not have"),
         (lambda text: edited(text, 1, margin="<b>"), 'invalid value for margin in line 2. Got "<b>".'),
@@ -186,11 +205,41 @@ def label(text):
         (lambda text: edited(text, 2, number=9), "the numbers of the questions have gaps"),
         (lambda text: edited(text, 1, predicted=4), "question 1 has a class that the session does not have"),
         (lambda text: edited(text, 1, parent=True), "invalid value for parent in line 2. Got true."),
-        (lambda text: edited(text, label(text), label=2), "the label of question 1 is not one of the session"),
-        (lambda text: edited(text, label(text), position=1), "the label of question 1 corrects no label that it had"),
-        (lambda text: edited(text, label(text), undone_by="x"), "must have both undone_at and undone_by"),
-        (lambda text: edited(text, label(text), question=2), "names a question, a number or an event twice|no answer"),
-        (lambda text: edited(text, label(text), event="a\0b"), "invalid value for event in line [0-9]+"),
+        (lambda text: event_edited(text, label=2), "the label of event 2 is not one of the session"),
+        (lambda text: event_edited(text, label=None), "event 2 of the log is not valid: label cannot be None"),
+        (lambda text: event_edited(text, label=128), "invalid value for label in line [0-9]+. Got 128."),
+        (lambda text: event_edited(text, "corrected", label=2), "the label of event [0-9]+ is not one of the session"),
+        (lambda text: event_edited(text, kind="corrected"), "event 2 does not fit its question, 1"),
+        (lambda text: event_edited(text, "corrected", kind="answered"), "does not fit its question, 4"),
+        (lambda text: event_edited(text, "corrected", kind="undone"), "question 4 has no answer, but later ones have"),
+        (lambda text: event_edited(text, kind="undone"), "event 2 of the log takes back an answer that was not given"),
+        (lambda text: event_edited(text, "undone", question=60), "takes back an answer that was not given"),
+        (lambda text: event_edited(text, question=2), "event 3 does not fit its question, 2"),
+        (lambda text: event_edited(text, question=10**6), "event 2 names a question that the session does not have"),
+        (lambda text: event_edited(text, question=None), "event 2 of the log is not valid: question cannot be None"),
+        (lambda text: event_edited(text, question=2**60), "invalid value for question in line [0-9]+"),
+        (lambda text: without(text, event(text)), "question 1 has no answer, but later ones have"),
+        (lambda text: edited(text, event(text) - 1, oal=1), "must be a question, event, digest or the end"),
+        (lambda text: event_edited(text, kind="learned"), "event 2 of the log is not valid: kind cannot be 'learned'"),
+        (lambda text: event_edited(text, id=json.loads(text.splitlines()[event(text) + 1])["id"]),
+         "names a question, a number or an event twice"),
+        (lambda text: event_edited(text, id="a\0b"), "invalid value for id in line [0-9]+"),
+        (lambda text: event_edited(text, at="now"), 'invalid value for at in line [0-9]+. Got "now".'),
+        (lambda text: event_edited(text, seconds=10**30), "a number that is too large for the database"),
+        (lambda text: event_edited(text, data=[1]), "invalid value for data in line [0-9]+"),
+        (lambda text: event_edited(text, data={"highlighted": 7}), "highlighted cannot be 7"),
+        (lambda text: event_edited(text, data={"rounds": "x"}), "rounds"),
+        (lambda text: event_edited(text, "grown", data={"rounds": 301}), "event 1 is about an item that the data set"),
+        (lambda text: event_edited(text, "grown", data={"rounds": 2.5}), "invalid value for data in line"),
+        (lambda text: event_edited(text, "grown", data=None), "event 1 of the log is not valid: rounds cannot be None"),
+        (lambda text: event_edited(text, "marked", item=300), "is about an item that the data set does not have"),
+        (lambda text: event_edited(text, "marked", data={"wrong": 1, "trains": 2}), "trains cannot be 2"),
+        (lambda text: event_edited(text, "noted", item=2**53), "is about an item that the data set does not have"),
+        (lambda text: event_edited(text, "added", data={"labels": 2**53, "horizon": 300}), "labels cannot be 9007199"),
+        (lambda text: event_edited(text, "added", data={"labels": 0, "horizon": 300}), "labels cannot be 0"),
+        (lambda text: event_edited(text, "added", data={"labels": 1, "horizon": 0}), "horizon cannot be 0"),
+        (lambda text: edited(text, -2, number=10**6), "a digest is of an event that the session does not have"),
+        (lambda text: edited(text, -2, number=0), "invalid value for number in line [0-9]+. Got 0."),
         (lambda text: head(text, learner="pa-ii"), "invalid value for learner in the settings"),
         (lambda text: head(text, algorithm="no", learner="no"), "learner"),
         (lambda text: head(text, budget=0), "invalid value for budget in line 1. Got 0."),
@@ -217,8 +266,8 @@ def test_an_invalid_file_is_refused_in_one_sentence(empty, text, change, sentenc
 def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, command, half):
     """An unpaired surrogate anywhere is refused with file and line; a pair is accepted."""
     lines = text.split("\n")
-    answered = next(k for k, line in enumerate(lines) if '"event"' in line)
-    for at, before in ((0, '"name": "'), (answered, '"event": "'), (answered, '"annotator": "')):
+    noted = event(text, "noted")
+    for at, before in ((0, '"name": "'), (noted, '"id": "'), (noted, '"annotator": "'), (noted, '"text": "')):
         assert before in lines[at]
         changed = [*lines[:at], lines[at].replace(before, before + half), *lines[at + 1 :]]
         (tmp_path / "session.jsonl").write_text("\n".join(changed))
@@ -253,7 +302,7 @@ def test_no_value_does_harm(there, text, data, value):
     lines = [json.loads(line) for line in text.splitlines()]
     changed = copy.deepcopy(data.draw(st.sampled_from(lines)))
     place = lines.index(changed)
-    inside = changed["settings"] if place == 0 and data.draw(st.booleans()) else changed
+    inside = data.draw(st.sampled_from([changed, *(part for part in changed.values() if part and type(part) is dict)]))
     inside[data.draw(st.sampled_from(sorted(inside)))] = value
     lines[place] = changed
     for row in there.sessions():
@@ -269,7 +318,9 @@ def test_no_value_does_harm(there, text, data, value):
 def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
     """An answer that was altered to another valid label is adopted and fails verification."""
     lines = [json.loads(line) for line in text.splitlines()]
-    place = next(k for k, line in enumerate(lines) if line.get("label") == 1 and line["undone_at"] is None)
+    undone = {line["question"] for line in lines if line.get("kind") in ("undone", "corrected")}
+    stands = [line.get("label") == 1 and line["question"] not in undone for line in lines]
+    place = stands.index(True)
     session = adopt(empty, io.StringIO(edited(text, place, label=-1)))
     assert not verify(empty, session).verified
 

@@ -14,6 +14,7 @@ from oal_engine import datasets, migrations
 from oal_engine.datasets import Dataset
 from oal_engine.sessions import backups
 from oal_engine.sessions.backups import BackupError
+from oal_engine.sessions.session import Session
 from oal_engine.store import Store, StoreError
 from tests.harness.sessions import begin, reply, stream_of
 
@@ -30,7 +31,7 @@ FOREIGN = {
     "a generated column": "ALTER TABLE items ADD COLUMN other TEXT AS (upper(label))",
     "a column with a check": "ALTER TABLE items ADD COLUMN other TEXT CHECK (abs(y) < 2)",
     "a table that is missing": "DROP TABLE digests",
-    "an index that is missing": "DROP INDEX labels_question",
+    "an index that is missing": "DROP INDEX events_question",
     "a table of migrations with a check": "ALTER TABLE _sqlite_migrations ADD COLUMN o TEXT CHECK (length(name) > 1)",
     "a trigger on the migrations": "CREATE TRIGGER t AFTER INSERT ON _sqlite_migrations BEGIN DELETE FROM labels; END",
     "statistics with a view's name": "CREATE VIEW statistics AS SELECT * FROM items",
@@ -237,7 +238,10 @@ def archive_of(store):
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE labels SET undone_by = event WHERE undone_at IS NULL", "taken back without an event"),
+        ("UPDATE labels SET label = -label", "the answers of session 1 are not those of its events"),
+        ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 are not those of its events"),
+        ("UPDATE events SET data = 'no JSON' WHERE number = 1", "data cannot be 'no JSON'"),
+        ("UPDATE events SET data = '[1]' WHERE number = 1", r"data cannot be '\[1\]'"),
         ("UPDATE datasets SET scaling = 'no JSON'", "scaling cannot be 'no JSON'"),
         ("UPDATE datasets SET scaling = '[1]'", r"scaling cannot be '\[1\]'"),
         ("UPDATE datasets SET checksums = '7'", "checksums cannot be '7'"),
@@ -258,11 +262,31 @@ def test_values_that_the_store_never_writes_are_found(path, statement, said):
     assert not path.with_name("new.db").exists()
 
 
-def test_an_answer_that_takes_itself_back_ends(path):
-    """A label that stands and names itself as what took it back is read once, not for ever."""
-    change(path, "UPDATE labels SET undone_by = event WHERE undone_at IS NULL")
-    with closing(Store(path, read_only=True)) as store:
-        assert 3 == sum(row["event"] is not None for row in store.answers(1))
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("added", {"data": "no JSON"}), ("added", {"data": '{"labels": "x", "horizon": 1}'}), ("added", {}),
+        ("grown", {"data": "null"}), ("grown", {"data": f"{{\"rounds\": {2**62}}}"}),
+        ("noted", {"item": 3, "data": "{}"}), ("noted", {"item": 3, "data": "no JSON"}), ("noted", {"item": 3}),
+        ("noted", {"data": '{"text": "no item"}'}), ("tagged", {"item": 3, "data": "{}"}),
+        ("marked", {"item": 3, "data": "{}"}), ("marked", {"item": 10**6, "data": '{"wrong": 1, "trains": 1}'}),
+        ("undone", {"question": 4}), ("undone", {}), ("answered", {}), ("answered", {"question": 1, "label": 1}),
+    ],
+)  # fmt: skip
+def test_events_that_the_store_never_writes_are_found(path, kind, values):
+    """`check` finds them and goes on, the sessions are listed, and the session itself opens as it was or says why not
+    in one sentence."""
+    with closing(Store(path)) as store, store.transaction():
+        last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
+        store._insert("events", last | {"number": 99, "kind": kind} | values)
+        store._make_answers(1)
+    with closing(Store(path)) as store:
+        assert [1] == [row["id"] for row in store.sessions()]
+        assert any(finding.problem for finding in backups.check(store))
+        try:
+            assert 3 == sum(entry.label is not None for entry in Session(store, 1).history)
+        except ValueError as error:
+            assert "\n" not in str(error)
 
 
 def test_values_of_a_wrong_type_are_found(path):

@@ -1,7 +1,6 @@
 """The store: migrations, refusals in one sentence, and writers that wait for each other."""
 
 import json
-import operator
 import os
 import re
 import shutil
@@ -136,25 +135,23 @@ def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
-    """A database of the first version keeps every row, gets the defaults of later columns and a log of what it knew, and
-    takes new answers."""
+    """A database of the first version keeps every row, gets the defaults of later columns and the events that its labels
+    tell of, and takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
     monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
     old = Store(path)
     dataset = old.add_dataset(DATASET, ITEMS, [("term", 2)])
     label = {"annotator": "Ann", "seconds": 2.5}
+    times = ["", *(f"2999-01-01T00:0{minute}+00:00" for minute in (1, 2, 3))]
     with old.transaction():
         session = old._add("sessions", {key: SESSION[key] for key in SESSION if key != "items"} | {"dataset": dataset})
         question = ask(old, session)
-        for event, given, minute, undone in (("wrong", -1, 1, "undo"), ("event", 1, 3, None)):
-            taken_back = {"undone_at": undone and f"2999-01-01T00:0{minute + 1}+00:00", "undone_by": undone}
-            own = {
-                "event": event,
-                "question": question,
-                "label": given,
-                "answered_at": f"2999-01-01T00:0{minute}+00:00",
-            }
-            old._insert("labels", label | own | taken_back)
+        taken_back = {"undone_at": times[2], "undone_by": "undo"}
+        for own in (
+            {"event": "wrong", "label": -1, "answered_at": times[1]} | taken_back,
+            {"event": "event", "label": 1, "answered_at": times[3]},
+        ):
+            old._insert("labels", label | own | {"question": question})
         old._insert("digests", {"session": session, "answers": 1, "digest": "digest"})
     made = ("events", "labels", "digests")
     kept = {table: old.query(f"SELECT * FROM {table}") for table in TABLES if table not in made}
@@ -176,7 +173,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     assert [None] * 4 == [
         row["classes"] for row in (store.dataset("d"), *store.datasets(), store.session(session), *store.sessions())
     ]
-    times = [kept["sessions"][0]["created_at"], *(f"2999-01-01T00:0{minute}+00:00" for minute in (1, 2, 3))]
+    times[0] = kept["sessions"][0]["created_at"]
     nothing = dict.fromkeys(("id", "question", "item", "label", "seconds")) | {"session": session, "data": {}}
     events = [
         {"kind": "grown", "annotator": "", "data": {"rounds": 3}},
@@ -472,22 +469,21 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
 
 
 def test_two_labels_for_one_question_cannot_stand(store, session):
-    """A question has one label, that of its last answer, until it is taken back."""
+    """The table itself refuses a second standing label and accepts another once the first is undone."""
     question = ask(store, session)
     answer(store, session, question, 1, "first", "Ann", seconds=2.0)
+    with pytest.raises(ConflictError, match="UNIQUE"):
+        answer(store, session, question, -1, "second", "Bob")
     undo(store, session, question, "undo")
     assert (1, None) == (store.old_label(session, question), store.standing_label(session, question))
     answer(store, session, question, -1, "second", "Bob")
     assert 1 == store.old_label(session, question)
     undo(store, session, question, "undo again")
-    number = answer(store, session, question, 0, "third", "Ann")
+    third = answer(store, session, question, 0, "third", "Ann")
     assert -1 == store.old_label(session, question)
-    assert (number, 0, "Ann") == operator.itemgetter("given", "label", "annotator")(
-        store.standing_label(session, question)
-    )
+    standing = store.standing_label(session, question)
+    assert (third, 0, "Ann") == (standing["given"], standing["label"], standing["annotator"])
     assert ("undone", "answered") == (store.event("undo")["kind"], store.event("first")["kind"])
-    with pytest.raises(ConflictError, match="UNIQUE"), store.transaction():
-        store._insert("labels", store.standing_label(session, question))
 
 
 def test_what_a_page_sent_is_stored_once(store, session):
@@ -674,7 +670,8 @@ def test_a_data_set_in_use_is_not_removed(store, session):
     """A data set is removed, with its items and vocabulary, only if no session uses it."""
     with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
         store.remove_dataset(1)
-    assert {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1} == {t: n for t, n in rows(store).items() if n}
+    present = {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1, "events": 1}
+    assert present == {table: n for table, n in rows(store).items() if n}
     store.remove_session(session)
     store.remove_dataset(1)
     assert 0 == sum(rows(store).values())
