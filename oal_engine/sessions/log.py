@@ -6,12 +6,12 @@ from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..output.jsonlines import LONGEST_LINE, Check, whole, words
+from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import SessionError
+from .settings import MOST_LABELS, SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
-is_words = words(LONGEST_LINE)
+is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
 
 # Events
 
@@ -75,14 +75,17 @@ class LabelsAdded:
 
 
 Event = Grown | Asked | Answered | Unanswered | Changed | LabelsAdded
-FURTHER = ("second", "late", "again")  # answers besides the label of a question
 FIELDS: dict[str, dict[str, Check]] = {  # what each kind of event in the log has besides its place
     "grown": {"rounds": is_count},
     "asked": {},
-    **{kind: {"question": is_count, "label": is_label} for kind in ("answered", "corrected", *FURTHER)},
+    **{
+        kind: {"question": is_count, "label": is_label, "highlighted": or_none(is_flag)}
+        for kind in ("answered", "corrected")
+    },
+    **{kind: {"question": is_count, "label": is_label} for kind in ("second", "late", "again")},
     **{kind: {"question": is_count} for kind in ("undone", "withdrawn")},
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
-    "added": {"labels": is_count, "horizon": is_count},
+    "added": {"labels": whole(1, MOST_LABELS), "horizon": whole(1)},
     "noted": {"item": is_count, "text": is_words},
     "tagged": {"item": is_count, "tag": is_words, "given": is_flag},
 }
@@ -90,8 +93,8 @@ FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added"
 
 
 def checked_event(row: Row) -> Row:
-    """Return a row of the log; SessionError where it lacks what an event of its kind has."""
-    fields = FIELDS.get(row["kind"], {"kind": lambda kind: False})
+    """Return a row of the log; SessionError where it has not what an event of its kind has, or more."""
+    fields = dict.fromkeys(row["data"], is_nothing) | FIELDS.get(row["kind"], {"kind": is_nothing})
     for name, allowed in fields.items():
         value = row[name] if name in row else row["data"].get(name)
         if not allowed(value):

@@ -58,7 +58,8 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
         correct("second", -1)
     correct("first", 1)
     assert 1 == server.session.history[skipped.number - 1].label
-    assert 1 == server.session.store.standing_label(server.session.id, skipped.id)["highlighted"]
+    (stored,) = server.session.store.events(server.session.id, "corrected")
+    assert (skipped.id, 1, 1) == (stored["question"], stored["label"], stored["data"]["highlighted"])
 
 
 def test_what_the_model_was_told_is_not_highlighted(work):
@@ -259,8 +260,9 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     at = listed(session, "history", events=[event])
     at.run()
     assert not at.exception
-    row = app_store.standing_label(session, entry.id)
-    assert (event["action"], "carla", 0) == (row["label"], row["annotator"], row["highlighted"])
+    (row,) = app_store.events(session, "corrected")
+    assert (entry.id, "c1", event["action"], "carla") == (row["question"], row["id"], row["label"], row["annotator"])
+    assert {"highlighted": 0} == row["data"]
     assert asked_items == [row["item"] for row in app_store.answers(session)][: len(asked_items)]
     assert Session(app_store, session).history[5].corrected
 
@@ -528,7 +530,7 @@ def log(rounds, surprising=(), checks=()):
     return [
         Entry(
             id=k, number=k, round=t, item=t, margin=2.0 if k in surprising else 1.0, probability=1, draw=0,
-            audit=k in checks, predicted=-1 if k in surprising else 1, asked_at="", event=str(k), label=1, first=1,
+            audit=k in checks, predicted=-1 if k in surprising else 1, asked_at="", label=1, first=1,
             annotator="", answered_at="", seconds=None,
         )
         for k, t in enumerate(rounds, 1)

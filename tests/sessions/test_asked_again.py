@@ -50,7 +50,7 @@ def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(s
     assert (plain.digest(), plain.labels, bits(plain)) == (opened.digest(), opened.labels, bits(opened))
     facts = [[(entry.round, entry.probability, entry.draw) for entry in each.log] for each in (plain, opened)]
     assert facts[0] == facts[1]
-    assert ([], []) == (store.shared(opened.id), store.opinions(plain.id))
+    assert ([], []) == (store.events(opened.id, "asked"), store.opinions(plain.id))
     assert 40 == opened.place.progress.labels
     chosen = np.flatnonzero(draws(opened.settings.seed ^ REPEAT, opened.rounds) < 0.5)
     early = [entry.id for entry in opened.log[: 40 - REPEAT_AFTER] if entry.round in chosen]

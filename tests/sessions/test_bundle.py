@@ -47,9 +47,9 @@ def empty(there):
 def text(here):
     """A published session with wrong answers, skips, an undo, and every other event of one person."""
     opened, _ = labelled(here, budget=60, parameters={"delta": 1}, positive_name="Is **so**", tags=["odd"])
-    passed = opened.order[np.flatnonzero((opened.decided[1] > 0) & ~opened.decided[2])[-1]]
     opened.correct(next(EVENTS), opened.log[3].id, 0)
     opened.add_labels(next(EVENTS), 3)
+    passed = opened.order[np.flatnonzero((opened.decided[1] > 0) & ~opened.decided[2])[-1]]
     opened.feedback(next(EVENTS), int(passed), True, trains=True)
     opened.note(next(EVENTS), 7, "a note")
     opened.tag(next(EVENTS), 7, "odd", True)
@@ -173,8 +173,8 @@ def event(text, kind="answered"):
     return next(k for k, line in enumerate(text.splitlines()) if f'"kind": "{kind}"' in line)
 
 
-def event_edited(text, kind="answered", **changes):
-    return edited(text, event(text, kind), **changes)
+def event_edited(text, which="answered", /, **changes):
+    return edited(text, event(text, which), **changes)
 
 
 def without(text, line):

@@ -39,6 +39,7 @@ RUNS = [
     ("classes", "auto-classes", {"shuffled": True}),
     ("sparse", "PAA-I", {"audit": 0.4, "audit_trains": False, "pace": 0.8}),
 ]
+CHANGES = "corrected", "marked", "added"
 EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 
 
@@ -60,7 +61,7 @@ def correct(opened, place, label, **more):
 
 def highlighted_by_event(store, opened):
     """Whether terms were highlighted when each label was given, by event."""
-    return {label["event"]: label["highlighted"] for label in store.history(opened.id)[1]}
+    return {row["id"]: row["data"].get("highlighted") for row in store.events(opened.id, "answered", "corrected")}
 
 
 def facts(opened):
@@ -170,11 +171,12 @@ def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more
     name, grow = growing(store, data)
     first, chance = begin(store, name, algorithm, budget=15, horizon=120, **more), random.Random(algorithm)
     two = first, Session(other, first.id)
-    shown = {first.place.asked.id: first.place.progress}
+    shown, ends = {first.place.asked.id: first.place.progress}, set()
     for step in range(90):
         opened, act = chance.choice(two), chance.random()
         opened.refresh()
         count = len(opened.history) - bool(opened.place.asked)
+        asked, end, changes = opened.place.asked, opened.rounds, len(store.events(opened.id, *CHANGES))
         try:
             if act < (0.25 if opened.place.asked else 0.5) and count > 2:
                 correct(opened, chance.randrange(count), chance.choice([*opened.names, SKIP]))
@@ -194,6 +196,8 @@ def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more
                 opened.store.put_preferences("Ann", {"size": step})
         except (SessionError, IndexError):  # the budget is spent, or every item so far was asked
             pass
+        if not asked and changes < len(store.events(opened.id, *CHANGES)):
+            ends.add(end)
         if opened.place.asked:
             shown.setdefault(opened.place.asked.id, opened.place.progress)
         if step % 6 == 5:
@@ -207,9 +211,8 @@ def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more
     assert trace.complete == (opened.place.asked is None)
     places = [trace.step(entry.number).place for entry in trace.log]
     assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
-    changes = store.changes(opened.id)
-    assert {change["at_end"] for change in changes} - {None, opened.rounds}
-    assert any(change["added"] for change in changes)
+    assert ends - {opened.rounds}
+    assert store.events(opened.id, "added")
     assert sum(entry.corrected for entry in opened.history) > 2
 
 
@@ -263,13 +266,15 @@ def test_what_is_acknowledged_is_stored(tmp_path):
         wait(done, 4, FIRST_EXCEPTION)
         stop.set()
     acknowledged, refused = zip(*(future.result() for future in done))
-    stored = [{row["key"] for row in stores[0].query(f"SELECT {key} AS key FROM {table}")} for table, key in
-             (("labels", "event"), ("notes", "event"), ("annotators", "name"), ("opinions", "event"))]  # fmt: skip
+    log = [row for opened in (shared, single) for row in stores[0].events(opened.id)]
     answered = {*acknowledged[0], *acknowledged[1], *acknowledged[2], *acknowledged[6]}
     assert len(answered) > 20
-    assert answered <= stored[0] | stored[3]  # what was answered elsewhere or taken back is late
-    assert {event for events in acknowledged[3:6] for event in events} == stored[1]
-    assert set(acknowledged[8]) == stored[2]
+    assert answered <= {row["id"] for row in log if row["kind"] in ("answered", "late")}  # late: elsewhere or undone
+    assert {event for events in acknowledged[3:6] for event in events} == {
+        row["id"] for row in log if row["kind"] == "noted"
+    }
+    assert set(acknowledged[8]) == {row["name"] for row in stores[0].query("SELECT name FROM annotators")}
+    assert [] == stores[0].problems()
     assert all(refused[3:6])
     assert 20_000 + 5 * len(acknowledged[7]) == stores[0].dataset("growing")["items"]
     for opened in (shared, single):
@@ -303,7 +308,9 @@ def test_a_trace_repeats_the_decisions_of_a_session(store, more):
         grow()
         opened.refresh()
     looked_back(opened)
-    assert [20, 30, 40, 50] == [change["at_end"] for change in store.changes(opened.id)]
+    log = [(row["kind"], row["data"].get("rounds")) for row in store.events(opened.id, "grown", *CHANGES)]
+    assert [("grown", 20), ("corrected", None), ("grown", 30), ("corrected", None), ("grown", 40)] == log[:5]
+    assert [("corrected", None), ("grown", 50), ("corrected", None), ("grown", 60)] == log[5:]
 
 
 def test_a_correction_twice_is_one(store):

@@ -172,7 +172,7 @@ def test_a_digest_that_differs_is_reported(store):
     """A changed digest is reported at its answer, and a changed label at a later question."""
     opened, places = labelled(store, budget=60)
     with store.transaction():
-        store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ? AND answers = 50", [opened.id])
+        store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ?", [opened.id])
     report = verify(store, opened.id)
     assert (50, places[49][0].round + 1, 50, 0) == (report.number, report.round, report.answers, report.digests)
     assert "at question 50: the state after it is not the one recorded" in str(report)
@@ -181,7 +181,7 @@ def test_a_digest_that_differs_is_reported(store):
         (e["number"], e["id"]) for e in store.answers(opened.id) if e["number"] > 9 and e["label"] == 1
     )
     with store.transaction():
-        store.db.execute("UPDATE labels SET label = -1 WHERE question = ?", [question])
+        store.db.execute("UPDATE events SET label = -1 WHERE question = ?", [question])
     assert number < verify(store, opened.id).number
 
 

@@ -35,9 +35,9 @@ def test_tags_stand_by_item_and_touch_nothing_else(opened):
     assert ({item: [ASK]}, (ASK,)) == (opened.tags, opened.history[0].tags)
     opened.tag("t4", item, WRONG, True, "Ben")
     assert [WRONG, ASK] == opened.tags[item]
-    rows = opened.store.history(opened.id).tags
+    rows = opened.store.events(opened.id, "tagged")
     assert [(WRONG, 1, "Ann"), (ASK, 1, "Ann"), (WRONG, 0, "Ann"), (WRONG, 1, "Ben")] == [
-        (row["tag"], row["given"], row["annotator"]) for row in rows
+        (row["data"]["tag"], row["data"]["given"], row["annotator"]) for row in rows
     ]
     assert (digest, version) == (opened.digest(), opened.version)
     assert look_back.verify(opened.store, opened.id).verified
@@ -95,26 +95,27 @@ def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
 
 
 def test_a_session_without_tags_is_published_as_before(store):
-    """Neither its head nor its last line speaks of tags, so that earlier versions read it."""
+    """Its head does not speak of tags, nor of what is shown."""
     opened = begin(store)
     say(opened, POSITIVE)
-    lines = [json.loads(line) for line in text_of(store, opened.id).splitlines()]
-    assert not {"tags", "shown"} & lines[0]["settings"].keys()
-    assert "tags" not in lines[-1]
+    head = json.loads(text_of(store, opened.id).splitlines()[0])
+    assert not {"tags", "shown"} & head["settings"].keys()
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    ({"item": 300}, "a note, a mark or a tag is about an item that the data set does not have"),
-    ({"item": -1}, "invalid value for item in line"), ({"tag": "x" * 61}, "invalid value for tag in line"),
-    ({"given": 2}, "invalid value for given in line"), ({"tagged_at": "now"}, "invalid value for tagged_at in line"),
-    ({"event": 1}, "invalid value for event in line"),
+    ({"item": 300}, "event 2 is about an item that the data set does not have"),
+    ({"item": -1}, "invalid value for item in line"), ({"item": None}, "not valid: item cannot be None"),
+    ({"data": {"tag": "x" * 61, "given": 1}}, "event 2 of the log is not valid: tag cannot be 'xxx"),
+    ({"data": {"tag": ASK, "given": 2}}, "event 2 of the log is not valid: given cannot be 2"),
+    ({"data": {"given": 1}}, "event 2 of the log is not valid: tag cannot be None"),
+    ({"at": "now"}, "invalid value for at in line"), ({"id": 1}, "invalid value for id in line"),
 ])  # fmt: skip
 def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, sentence):
     """The error says what is wrong and where, and nothing is stored."""
     there = database(tmp_path / "there.db", "sparse")
     opened.tag(next(EVENTS), 3, ASK, True)
     lines = [json.loads(line) for line in text_of(opened.store, opened.id).splitlines()]
-    next(line for line in lines if "given" in line).update(change)
+    next(line for line in lines if line.get("kind") == "tagged").update(change)
     with pytest.raises(JsonLinesError, match=sentence):
         bundle.adopt(there, io.StringIO("".join(f"{json.dumps(line)}\n" for line in lines)))
     assert [] == there.sessions()

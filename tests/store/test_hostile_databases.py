@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import tarfile
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -240,6 +240,11 @@ def archive_of(store):
     [
         ("UPDATE labels SET label = -label", "the answers of session 1 are not those of its events"),
         ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 are not those of its events"),
+        (
+            "INSERT INTO events (session, number, kind, at, annotator, question, label)"
+            " VALUES (1, 99, 'answered', '2026', '', 1, 1)",
+            "the answers of session 1 are not those of its events",
+        ),
         ("UPDATE events SET data = 'no JSON' WHERE number = 1", "data cannot be 'no JSON'"),
         ("UPDATE events SET data = '[1]' WHERE number = 1", r"data cannot be '\[1\]'"),
         ("UPDATE datasets SET scaling = 'no JSON'", "scaling cannot be 'no JSON'"),
@@ -266,11 +271,12 @@ def test_values_that_the_store_never_writes_are_found(path, statement, said):
     ("kind", "values"),
     [
         ("added", {"data": "no JSON"}), ("added", {"data": '{"labels": "x", "horizon": 1}'}), ("added", {}),
+        ("added", {"data": f"{{\"labels\": {2**53}, \"horizon\": 1}}"}),
         ("grown", {"data": "null"}), ("grown", {"data": f"{{\"rounds\": {2**62}}}"}),
         ("noted", {"item": 3, "data": "{}"}), ("noted", {"item": 3, "data": "no JSON"}), ("noted", {"item": 3}),
         ("noted", {"data": '{"text": "no item"}'}), ("tagged", {"item": 3, "data": "{}"}),
         ("marked", {"item": 3, "data": "{}"}), ("marked", {"item": 10**6, "data": '{"wrong": 1, "trains": 1}'}),
-        ("undone", {"question": 4}), ("undone", {}), ("answered", {}), ("answered", {"question": 1, "label": 1}),
+        ("undone", {"question": 4}), ("undone", {}), ("answered", {}),
     ],
 )  # fmt: skip
 def test_events_that_the_store_never_writes_are_found(path, kind, values):
@@ -283,10 +289,8 @@ def test_events_that_the_store_never_writes_are_found(path, kind, values):
     with closing(Store(path)) as store:
         assert [1] == [row["id"] for row in store.sessions()]
         assert any(finding.problem for finding in backups.check(store))
-        try:
+        with suppress(ValueError):
             assert 3 == sum(entry.label is not None for entry in Session(store, 1).history)
-        except ValueError as error:
-            assert "\n" not in str(error)
 
 
 def test_values_of_a_wrong_type_are_found(path):

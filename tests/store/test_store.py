@@ -135,8 +135,8 @@ def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
-    """A database of the first version keeps every row, gets the defaults of later columns and the events that its labels
-    tell of, and takes new answers."""
+    """A database of the first version keeps every row, gets the defaults of later columns and the events of which its
+    labels tell, and takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
     monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
     old = Store(path)
