@@ -96,10 +96,8 @@ def add_labels(
     """Add labels to the budget of a session. Labeling continues at the item where the budget ran out."""
     opened = Opened(Store(db), session)
     if horizon is None and labels > (most := opened.room) > 0:
-        print(
-            f"The items left have room for {most:,} more labels, so {most:,} labels are added, not {labels:,}.",
-            file=sys.stderr,
-        )
+        words = f"The items left have room for {most:,} more labels, so {most:,} are added, not {labels:,}."
+        print(words, file=sys.stderr)
         labels = most
     opened.add_labels(uuid4().hex, labels, horizon=horizon)
     progress = opened.place.progress

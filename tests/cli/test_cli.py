@@ -323,9 +323,13 @@ def test_export(ok, labelled, tmp_path):
 
 
 def test_labels_are_added_to_a_budget(ok, run, labelled):
-    """add-labels raises the budget of a session, says so, and refuses what is no number of labels."""
-    assert "numbers: 1 of 110 labels used.\n" == ok("add-labels", labelled.id, 50)
-    assert 110 == ok("sessions", "--json")["sessions"][0]["budget"]
+    """add-labels raises the budget of a session, says so, and refuses what is no number of labels, and labels that
+    could not be spent."""
+    code, _, error = run("add-labels", labelled.id, 50)
+    assert (1, True) == (code, "a label for every item left" in error)
+    small = create(Store(), "numbers", "PAA-I", budget=5, name="small")
+    assert "small: 0 of 15 labels used.\n" == ok("add-labels", small, 10)
+    assert 15 == next(each["budget"] for each in ok("sessions", "--json")["sessions"] if each["name"] == "small")
     assert (1, "", "error: labels of a session must be a whole number >= 1 and <= 1,000,000,000. Got 0.\n") == run(
         "add-labels", labelled.id, 0
     )

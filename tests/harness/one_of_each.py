@@ -76,7 +76,8 @@ def imported(store, folder):
     for name, (columns, reading) in IMPORTS.items():
         embedding = embeddings.read(folder / "tiny") if name == "beside" else None
         key = datasets.import_file(store, first, name, columns, embedding=embedding, **reading)[0]
-        feeds.append_file(Dataset(store, key), later)
+        for _ in feeds.append_file(Dataset(store, key), later):
+            pass
         record = {**store.dataset(key)}
         for path in sorted((store.folder / record.pop("folder")).iterdir()):
             yield f"{name}/{path.name}", path.read_bytes()
