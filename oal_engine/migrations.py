@@ -435,7 +435,7 @@ def m2026_11_24_events(db: "Database") -> None:
         for row in rows:
             row["id"] = None if row["id"] in known else row["id"]
             known |= {row["id"]} - {None}
-            values = row | {"session": session, "data": row["data"] and json.dumps(row["data"])}
+            values = row | {"session": session, "data": row["data"] and json.dumps(row["data"], ensure_ascii=False)}
             names, marks = ", ".join(values), ", ".join("?" * len(values))
             db.execute(f"INSERT INTO events ({names}) VALUES ({marks})", [*values.values()])
         for number, digest in digests.items():

@@ -539,7 +539,7 @@ class Store(Database):
         return number
 
     def _put_event(self, row: Row) -> None:
-        self._insert("events", row | {"data": json.dumps(row["data"]) if row["data"] else None})
+        self._insert("events", row | {"data": json.dumps(row["data"], ensure_ascii=False) if row["data"] else None})
 
     # What is read often of the events, the kinds that it is made of, and how
     MADE: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -225,6 +225,8 @@ def _made_new(
     try:
         old = OldLog(questions, labels, notes, marks, additions, shared, opinions, tags, stored, items, created_at)
         events, by_number = old.events()
+        if not all(allowed(row[name]) for row in events for name, allowed in EVENT.items()):
+            raise ValueError
     except (ValueError, TypeError, LookupError, AttributeError):
         raise JsonLinesError("the file contradicts itself: its log cannot be put in order.") from None
     return History(questions, [row | {"data": row["data"] or {}} for row in events], by_number)

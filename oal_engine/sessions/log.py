@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import MOST_LABELS, SessionError
+from .settings import LONGEST_TAG, MOST_LABELS, SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
 is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
@@ -87,7 +87,7 @@ FIELDS: dict[str, dict[str, Check]] = {  # what each kind of event in the log ha
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
     "added": {"labels": whole(1, MOST_LABELS), "horizon": whole(1)},
     "noted": {"item": is_count, "text": is_words},
-    "tagged": {"item": is_count, "tag": is_words, "given": is_flag},
+    "tagged": {"item": is_count, "tag": words(LONGEST_TAG), "given": is_flag},
 }
 FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added")  # what a state depends on
 

@@ -395,7 +395,8 @@ class Session(Run):
             self._wanted = monotonic()
             return None
         before = self.state.number
-        self._shared, self._before = True, None
+        if not self._shared:
+            self._shared, self._before = True, None
         self.store.put_event(self.id, "asked")
         self.store.part_prepared(self.id, self._asked[-1])
         self._branches = {}
