@@ -390,7 +390,7 @@ LABELS = """
         SELECT max(number) FROM events WHERE question = answered.question AND kind IN ('answered', 'corrected'))
     WHERE answered.kind = 'answered' AND NOT EXISTS (
         SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
-        AND later.kind IN ('answered', 'undone')) {}"""  # an answer that counts, with its last correction
+        AND later.kind = 'undone') {}"""  # an answer that counts, with its last correction
 OPINIONS = """
     SELECT question, annotator, min(number) AS given, kind, label, at AS answered_at, seconds FROM events AS answered
     WHERE kind IN ('second', 'late', 'again') AND NOT EXISTS (

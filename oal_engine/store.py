@@ -97,7 +97,12 @@ class Store(Database):
         return [row["integrity_check"] for row in checks if row["integrity_check"] != "ok"]
 
     def _not_json(self) -> Iterator[str]:
-        """The values of data sets, sessions, comparisons and annotators that are not the JSON that they must be."""
+        """The values of data sets, sessions, comparisons, annotators and events that are not the JSON they must be."""
+        for row in self.query(
+            "SELECT session, number, data FROM events"
+            " WHERE CASE WHEN json_valid(data) THEN json_type(data) != 'object' ELSE data IS NOT NULL END"
+        ):
+            yield f"event {row['number']:,} of session {row['session']}: data cannot be {row['data'][:40]!r}"
         for table in ("datasets", "sessions", "comparisons", "annotators"):
             for row in self.query(f"SELECT * FROM {table}"):
                 try:
@@ -381,8 +386,8 @@ class Store(Database):
         """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
         rows = self.query(f"""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
-                budget + (SELECT coalesce(sum(json_extract(data, '$.labels')), 0) FROM events
-                    WHERE session = sessions.id AND kind = 'added') AS budget,
+                budget + (SELECT coalesce(sum(CASE WHEN json_valid(data) THEN json_extract(data, '$.labels') END), 0)
+                    FROM events WHERE session = sessions.id AND kind = 'added') AS budget,
                 count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
                 count(CASE WHEN label > 0 THEN 1 END) AS positives,
                 coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round
@@ -513,7 +518,7 @@ class Store(Database):
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         rows = self.query(f"SELECT * FROM events WHERE session = ?{some} ORDER BY number", session, *kinds)
         for row in rows:
-            row["data"] = _from_json(row["data"], "data") if row["data"] else {}
+            row["data"] = (row["data"] and _from_json(row["data"], "data")) or {}
         return rows
 
     @writes

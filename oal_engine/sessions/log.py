@@ -246,10 +246,11 @@ class Log:
         """Return the log of a session at one moment."""
         with store.snapshot():
             entries, digests = read_entries(store, session), store.digests(session)
-            rows, version = store.events(session, *FOLDED), store.log_version(session)
+            known, version = store.events(session), store.log_version(session)
+        rows = [row for row in map(checked_event, known) if row["kind"] in FOLDED]
         numbers = {entry.id: entry.number for entry in entries}
         events = list[tuple[int, Event]]()
-        for row in lasting(map(checked_event, rows)):
+        for row in lasting(rows):
             event, before = typed(row, numbers), events[-1][1] if events else None
             if isinstance(event, Changed) and isinstance(before, Changed):  # the learner is trained anew once
                 events[-1] = row["number"], Changed(before.changes + event.changes)
