@@ -401,8 +401,8 @@ OPINIONS = """
 
 @step
 def m2026_11_24_events(db: "Database") -> None:
-    """One table of what happened in sessions, in order, and never changed. What is read often is made of it: the labels
-    and further answers that count now."""
+    """Store the log of a session as one append-only table of events. Current labels and further answers are derived
+    from it."""
     for statement in (
         "ALTER TABLE labels RENAME TO labels_before",
         "ALTER TABLE opinions RENAME TO opinions_before",

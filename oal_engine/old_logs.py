@@ -1,6 +1,6 @@
-"""Make events of a log as versions before the table of events kept it: in nine tables, from which its order followed.
+"""Convert the log of a session from the nine tables of earlier versions into rows of the table of events.
 
-Databases are brought up to date by it once, and files that these versions published are read through it.
+The migration of a database uses it once, and files that earlier versions published are read through it.
 """
 
 import json
@@ -17,9 +17,9 @@ EVENT = dict.fromkeys(("id", "question", "item", "label", "seconds", "data"))
 
 @dataclass
 class OldLog:
-    """The rows of a session in the tables of these versions, by age; labels, marks and additions with their `age`.
+    """The rows of a session in the earlier tables, the oldest first. Labels, marks and additions have their `age`.
 
-    digests: {number of answers: digest}. rounds: items of the stream.
+    digests: {number of answers: digest}. rounds: length of the stream.
     """
 
     questions: list[Row]
@@ -64,15 +64,15 @@ class OldLog:
         return rows, {places[answers]: digest for answers, digest in self.digests.items() if answers in places}
 
     def _chain(self, label: Row) -> list[Row]:
-        """A label with those that it corrected, the first one first."""
+        """Return a label with the labels that it corrected, the oldest first."""
         chain, seen = [label], {label["event"]}
         while (label := self._replaced.get(label["event"], label))["event"] not in seen:
             chain, seen = [label, *chain], {label["event"], *seen}
         return chain
 
     def _loose(self) -> Iterator[list[Row]]:
-        """What no state depends on, in blocks that belong together: labels that were taken back, further answers, marks
-        that taught nothing, notes and tags."""
+        """Yield events that change no state: labels that were taken back, further answers, marks that did not train,
+        notes and tags. Each list stays together."""
         corrections = {row["event"] for row in self.labels}
         for row in self.labels:
             if row["undone_at"] is not None and row["undone_by"] not in corrections:
@@ -99,8 +99,8 @@ class OldLog:
     # What the state depends on
 
     def _folded(self) -> tuple[list[Row], list[int]]:
-        """The events that a state depends on, in order, and how many of them precede the digest of the state after 0,
-        1, 2 ... answers."""
+        """Return the events that change the state, in order, and for 0, 1, 2 ... answers the number of events before
+        the digest."""
         together = [(row["event"], json.loads(row["happened"])) for row in self.shared]
         first = next((event["rounds"] for _, event in together if event["kind"] == "grown"), self.rounds)
         numbers = [event["number"] for _, event in together if event["kind"] == "answered"]
@@ -131,8 +131,8 @@ class OldLog:
         return EVENT | about | {"kind": kind, "label": values.get("label"), "at": "", "annotator": ""}
 
     def _alone(self, rounds: int, answered: list[int], later: set[str | None]) -> tuple[list[Row], list[int]]:
-        """The same up to the moment from which on several people shared the session, when the stream had so many
-        rounds: one question waited at a time, so that the order follows from the numbers of answers at each change."""
+        """Return the events and digest positions before several people shared the session. One question waited at a
+        time, so the number of answers at each change gives the order. rounds: length of the stream at the end."""
         groups: dict[int, list[tuple[int | None, list[Row]]]] = {}
         for (position, end), placed in groupby(self._changes(later), itemgetter("position", "at_end")):
             if position <= len(answered):
@@ -156,8 +156,8 @@ class OldLog:
         return events, digested
 
     def _changes(self, later: set[str | None]) -> list[Row]:
-        """Corrections, marks that trained and labels added, in order, before several people shared the session. Labels
-        are added after the changes that were made at the same end, for they lead on from it."""
+        """Return corrections, training marks and added labels in order, before several people shared the session.
+        Additions come after other changes at the same end of the stream: the stream continues with them."""
         made = [
             *((row, _answer("corrected", row), row["at_end"] is None)
               for chain in self._chains.values() for row in chain[1:]),

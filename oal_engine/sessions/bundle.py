@@ -137,7 +137,7 @@ OLD_KINDS = {
     "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
 }  # fmt: skip
 LATER = ("addition", "happened", "opinion", "tag")  # a file without any may not count them in its last line
-# Settings that a file leaves out where they have their usual values: these, and what they may be.
+# Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
     "shown": (None, or_none(names)),

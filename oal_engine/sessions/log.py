@@ -93,7 +93,7 @@ FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added"
 
 
 def checked_event(row: Row) -> Row:
-    """Return a row of the log; SessionError where it has not what an event of its kind has, or more."""
+    """Return a row of the log. SessionError if a field is missing, invalid or not one of its kind."""
     fields = dict.fromkeys(row["data"], is_nothing) | FIELDS.get(row["kind"], {"kind": is_nothing})
     for name, allowed in fields.items():
         value = row[name] if name in row else row["data"].get(name)
@@ -103,8 +103,8 @@ def checked_event(row: Row) -> Row:
 
 
 def lasting(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that a state depends on: without answers that were taken back, their corrections, and the
-    questions that were asked since for others."""
+    """Return the rows that still count. An `undone` row removes the answer, its corrections, and every `asked` row
+    after it."""
     kept: list[Row] = []
     for row in rows:
         if row["kind"] != "undone":
@@ -123,7 +123,7 @@ def _answers(row: Row, question: int) -> bool:
 
 
 def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
-    """Return what a row of the log does to a state, None where nothing. numbers: of the questions, by their ids."""
+    """Return the event of a row, or None if it changes no state. numbers: {question id: question number}."""
     data, number = row["data"], numbers.get(row["question"], -1)
     match row["kind"]:
         case "grown":
