@@ -25,7 +25,7 @@ from no_tuning import tables
 
 from oal_engine.kernel import rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions.answer_checks import BIAS, left_out
+from oal_engine.sessions.insights.answer_checks import BIAS, left_out
 
 LABELS = (300, 1000)
 STREAMS = ("sms", "exercise", "heart", "space", "spambase", "digit 0")

@@ -21,7 +21,7 @@ from no_tuning import STREAMS, tables
 
 from oal_engine.kernel import spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions import calibration
+from oal_engine.sessions.insights import calibration
 
 BUDGETS = (100, 300, 1000)
 ROUNDS = 10_000  # of a stream at most

@@ -23,7 +23,7 @@ from estimates import sources
 
 from oal_engine.kernel import certainty, metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions.certainty import RECOMMENDED, forecast
+from oal_engine.sessions.insights.certainty import RECOMMENDED, forecast
 
 ROUNDS = 5_000  # of a stream at most
 SCREENED = 2_000  # items that are screened until a rule says stop

@@ -19,7 +19,7 @@ from common import machine, table
 from estimates import FILES, SHARED
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.kernel import drift
 
 MORE = {
@@ -36,10 +36,10 @@ TOPICS = 8  # classes at most that streams are made of, the most frequent
 def sources(quick):
     """The scores, labels and words of the labels of data sets, by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
-    yield "tweets", formats.read(demo.FOLDER / shown.file, shown.columns)
+    yield "tweets", reading.read(demo.FOLDER / shown.file, shown.columns)
     for name, (file, columns) in () if quick else (FILES | MORE).items():
         if (SHARED / file).is_file():
-            yield name, formats.read(SHARED / file, formats.Columns(**columns) if columns else None)
+            yield name, reading.read(SHARED / file, reading.Columns(**columns) if columns else None)
 
 
 def scored(items, features=None):

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from common import machine, table
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions import estimates
+from oal_engine.sessions.insights import estimates
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROUNDS = 20_000  # of a stream at most
@@ -68,11 +68,11 @@ FILES = {
 def sources(quick):
     """The labelled data sets by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
-    items = formats.read(demo.FOLDER / shown.file, shown.columns)
+    items = reading.read(demo.FOLDER / shown.file, shown.columns)
     yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
     for name, (file, columns) in () if quick else FILES.items():
         if (SHARED / file).is_file():
-            items = formats.read(SHARED / file, formats.Columns(**columns) if columns else None)
+            items = reading.read(SHARED / file, reading.Columns(**columns) if columns else None)
             yield name, datasets.table(items, tokenizer="words")
 
 

@@ -21,7 +21,9 @@ from common import SEED, table
 
 FOLLOWED = ["oal_engine", "arff", "openpyxl", "rispy"]
 KERNEL = find_spec("oal_engine.kernel").submodule_search_locations
-COMPILED = {module.name for module in walk_packages(KERNEL, "oal_engine.kernel.")} | {"oal_engine.datasets.fourier"}
+COMPILED = {module.name for module in walk_packages(KERNEL, "oal_engine.kernel.")} | {
+    "oal_engine.datasets.features.fourier"
+}
 HANGS = 60  # seconds after which a file that is still read ends the process
 EXECUTIONS, COVERAGE, ERROR = r"stat::number_of_executed_units: (\d+)", r" cov: (\d+)", r"exception: ===\n(.+)"
 HEADS = ("target", "executions", "branches reached", "ended the process", "findings")

@@ -31,9 +31,9 @@ from peers import PEERS
 from throughput import check
 
 from oal_engine import datasets, experiments
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel import rows, stream
-from oal_engine.sessions import export
+from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 WORDS = 100_000  # of the synthetic texts
 POSITIVE = 0.02
-COLUMNS = formats.Columns(("text",), "label", "id", positive=("1",))
+COLUMNS = reading.Columns(("text",), "label", "id", positive=("1",))
 REAL = {"a9a": "a9a.libsvm.xz", "w8a": "w8a.libsvm.xz", "ohsumed": "ohsumed_single23.jsonl.xz"}
 REAL_AIMS = {"C loop": 0.8, "Vowpal Wabbit": 15, "river": 100}
 COMMITS = 200
@@ -316,11 +316,11 @@ def real(name):
     """A stream of shared data in stored order."""
     path = SHARED / REAL[name]
     if name == "ohsumed":
-        items = formats.read(path, formats.Columns(("text",), "label", "id", positive=("C14",)))
+        items = reading.read(path, reading.Columns(("text",), "label", "id", positive=("C14",)))
         made = datasets.table(items, features="words")
         found, y = made.rows, made.y
     else:
-        items = formats.read(path)
+        items = reading.read(path)
         found, y = rows.as_rows(items.vectors), items.y
     filled = found.values.size // rows.length(found)
     return Stream(found, y, np.arange(y.size), Shape(y.size, found.columns, filled))

@@ -23,7 +23,7 @@ from labeling_tools import OTHERS, OURS, PATIENCE, ROOT, STRATEGIES, Item, Missi
 from playwright.sync_api import Error, sync_playwright
 from requests import RequestException
 
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -37,7 +37,7 @@ BOUNDS = {"p50": 120, "p95": 250}  # milliseconds, independent of the other tool
 FIRST_ITEM = {"compiled before": 1_000, "never compiled": 2_500}  # milliseconds
 VENVS = Path(__file__).parent / ".venvs"
 ABSTRACTS = ROOT.parent / "shared" / "data" / "ohsumed_single23.jsonl.xz"
-HEART = formats.Columns(("text",), "label", "id", positive=("C14",))
+HEART = reading.Columns(("text",), "label", "id", positive=("C14",))
 
 EXPLAINED = """\
 Real keys in headless Chromium, one after the other tool on the same texts, at a quick person's pace. Painted: from the
@@ -92,7 +92,7 @@ def abstracts(count):
     """`count` abstracts of OHSUMED, or of the demo without that file; the cardiovascular ones are relevant."""
     shown = demo.DEMOS["abstracts"]
     path, columns = (ABSTRACTS, HEART) if ABSTRACTS.exists() else (demo.FOLDER / shown.file, shown.columns)
-    parsed = formats.read(path, columns)
+    parsed = reading.read(path, columns)
     items = dict(zip(map(words, parsed.texts), parsed.y > 0))  # a text after its duplicate is not seen as new
     return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], path.name
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 import requests
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
@@ -160,7 +160,7 @@ def imported(folder, items):
         path = folder / "items.csv"
         heads = ("id", "text", "label")
         path.write_bytes(table(items, heads, lambda k, _: k, lambda _, x: x.text, lambda _, x: int(x.relevant)))
-        datasets.import_file(store, path, name, formats.Columns(("text",), "label", "id", positive=("1",)))
+        datasets.import_file(store, path, name, reading.Columns(("text",), "label", "id", positive=("1",)))
         path.unlink()
     return store, store.dataset(name)["id"]
 

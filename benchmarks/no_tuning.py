@@ -25,7 +25,8 @@ from seeds import FILES as TEXTS
 from seeds import SHARED
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, embeddings, formats
+from oal_engine.datasets import demo, reading
+from oal_engine.datasets.features import embeddings
 from oal_engine.experiments.replays import replay
 from oal_engine.kernel import stream
 from oal_engine.kernel.algorithms import drifting, strategy
@@ -82,12 +83,12 @@ def tables(name, embedding=None):
     """The plain and the richer table of a stream, of texts with an embedding; nothing where its file is missing."""
     if name == "tweets":
         shown = demo.DEMOS["tweets"]
-        items = formats.read(demo.FOLDER / shown.file, shown.columns)
+        items = reading.read(demo.FOLDER / shown.file, shown.columns)
     else:
         file, columns = STREAMS[name]
         if not (SHARED / file).is_file():
             return
-        items = formats.read(SHARED / file, formats.Columns(**columns))
+        items = reading.read(SHARED / file, reading.Columns(**columns))
     if items.texts is None:
         scale = "standardize+l2" if isinstance(items.vectors, np.ndarray) else "l2"
         yield "plain", datasets.table(items, scale, features="plain")
@@ -119,7 +120,7 @@ def runs(name, data, orders, first):
     source, change = DRIFTS[name]
     file, columns = STREAMS[source]
     swaps = isinstance(change, str) and change not in ("ramp", "stored")
-    later = formats.read(SHARED / file, formats.Columns(**columns | {"positive": (change,)})).y if swaps else None
+    later = reading.read(SHARED / file, reading.Columns(**columns | {"positive": (change,)})).y if swaps else None
     made = [(seed, *changed(data, change, later, seed)) for seed in range(first, first + orders)]
     return [(replace(data, y=y), [order], seed) for seed, y, order in made]
 

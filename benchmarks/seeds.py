@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from common import table
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats, prior
+from oal_engine.datasets import demo, prior, reading
 from oal_engine.experiments.replays import replay
 from oal_engine.kernel import spending, stream
 from oal_engine.kernel.algorithms import strategy
@@ -52,12 +52,12 @@ def sources(quick):
     """The streams by name, with four words each: the demo, or the shared files that exist."""
     if quick:
         shown = demo.DEMOS["tweets"]
-        items = formats.read(demo.FOLDER / shown.file, shown.columns)
+        items = reading.read(demo.FOLDER / shown.file, shown.columns)
         words = ["life", "grateful", "proud", "content"]
         yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown)), words
     for name, (file, columns, words) in () if quick else FILES.items():
         if (SHARED / file).is_file():
-            items = formats.read(SHARED / file, formats.Columns(**columns))
+            items = reading.read(SHARED / file, reading.Columns(**columns))
             yield name, datasets.table(items), words.split()
 
 

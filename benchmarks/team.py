@@ -22,9 +22,10 @@ from common import machine, table
 from estimates import SHARED
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.kernel import metrics
-from oal_engine.sessions import agreement, estimates, look_back
+from oal_engine.sessions import look_back
+from oal_engine.sessions.insights import agreement, estimates
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -80,7 +81,7 @@ def runs(orders, slips):
                 dataset = demo.dataset(store, name)
             elif (SHARED / FILES[name][0]).is_file():
                 file, columns = FILES[name]
-                own = formats.Columns(**columns) if columns else None
+                own = reading.Columns(**columns) if columns else None
                 dataset = datasets.import_file(store, SHARED / file, name, own)[0]
             else:
                 continue

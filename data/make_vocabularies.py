@@ -2,12 +2,13 @@
 
 import json
 
-from oal_engine.datasets import demo, formats, vectorizer
+from oal_engine.datasets import demo, reading
+from oal_engine.datasets.features import vectorizer
 
 
 def vocabulary_bytes(shown):
     """The vocabulary that the texts of a demo have."""
-    found = vectorizer.fit(formats.read(demo.FOLDER / shown.file, shown.columns).texts, tokenizer="tweets")
+    found = vectorizer.fit(reading.read(demo.FOLDER / shown.file, shown.columns).texts, tokenizer="tweets")
     terms = [[term, int(count)] for term, count in zip(found.terms, found.document_frequency)]
     text = json.dumps({"documents": found.documents, "settings": found.settings, "terms": terms}, ensure_ascii=False)
     return (text.replace("], [", "],\n[") + "\n").encode("utf-8")

@@ -5,7 +5,8 @@ from tempfile import TemporaryDirectory
 
 from oal_engine.datasets import demo
 from oal_engine.experiments import race, race_page
-from oal_engine.sessions import look_back, player
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import player
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store

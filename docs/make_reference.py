@@ -9,7 +9,7 @@ from typing import get_args, get_origin, get_type_hints
 from typer.models import ArgumentInfo
 
 from oal_engine.cli import main as cli
-from oal_engine.datasets.readers import READERS
+from oal_engine.datasets.reading.readers import READERS
 from oal_engine.kernel.algorithms import ALGORITHMS, alias_of
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.metrics import METRICS

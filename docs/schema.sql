@@ -1,4 +1,4 @@
--- Every table of a database, as the steps of oal_engine/migrations.py make it. Times are UTC in ISO 8601. Rows of
+-- Every table of a database, as the steps of oal_engine/store/migrations.py make it. Times are UTC in ISO 8601. Rows of
 -- numbers lie beside the database, in the folder NAME.rows.
 
 -- Data sets

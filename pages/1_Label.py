@@ -4,13 +4,13 @@ from random import uniform
 
 import streamlit as st
 
-from ui.card_server import CardServer, card_server
 from ui.components.card import card
-from ui.ending import ending
+from ui.label.card_server import CardServer, card_server
+from ui.label.ending import ending
+from ui.label.panels import check, guidelines, history, learned, progress, pushed, team
+from ui.label.panels.arrivals import arrivals, remember
 from ui.page import chosen_session, guarded, heading, note, open_page, role
 from ui.page import store as open_store
-from ui.panels import check, guidelines, history, learned, progress, pushed, team
-from ui.panels.arrivals import arrivals, remember
 
 REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
 

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from ui.address import BOUND, check_choice
-from ui.compare import compare
+from ui.compare.comparisons import compare
+from ui.compare.race import race
 from ui.page import guarded, open_page
 from ui.page import store as open_store
-from ui.race import race
 
 VIEWS = {"compare": compare, "race": race}
 

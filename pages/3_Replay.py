@@ -5,13 +5,14 @@ import io
 import streamlit as st
 
 from oal_engine.output.plots import NAMES
-from oal_engine.sessions import bundle, look_back
-from oal_engine.sessions.curves import metric_lines
-from oal_engine.sessions.player import UNTIL_MISMATCH
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import bundle
+from oal_engine.sessions.files.player import UNTIL_MISMATCH
+from oal_engine.sessions.insights.curves import metric_lines
 from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import checked, downloads, page
-from ui.forms import choose_strategy
+from ui.home.new_session import choose_strategy
 from ui.metric_table import describe, table
 from ui.page import (
     annotator,

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
-from oal_engine.sessions.curves import COUNT, FRACTION, Chart, Line
+from oal_engine.sessions.insights.curves import COUNT, FRACTION, Chart, Line
 
 from .meanings import explained
 

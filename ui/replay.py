@@ -10,12 +10,13 @@ import streamlit as st
 
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.browser import PLAYER
-from oal_engine.sessions import curves, look_back
-from oal_engine.sessions import player as players
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import player as players
 from oal_engine.sessions.fold import Run
+from oal_engine.sessions.insights import curves
 
-from . import messages
 from .components import component
+from .label import messages
 from .page import complain, store, stored_settings
 
 _mount = component("replay", PLAYER.scripts, PLAYER.styles)

@@ -13,10 +13,10 @@ import numpy as np
 from streamlit import App
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.places import database_path
-from oal_engine.sessions import curves, drift
 from oal_engine.sessions.backups import keep_backups
+from oal_engine.sessions.insights import curves, drift
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
 from oal_engine.store import Store
@@ -46,7 +46,7 @@ def _own_texts(store: Store, dataset: int) -> int:
     """A data set of a few texts with the features of an import."""
     texts = [store.item(dataset, position)["text"] for position in range(TEXTS)]
     ids = [*map(str, range(TEXTS))]
-    items = formats.Items(ids, texts, None, [], [""] * TEXTS, np.zeros(TEXTS, np.int8), {})
+    items = reading.Items(ids, texts, None, [], [""] * TEXTS, np.zeros(TEXTS, np.int8), {})
     return datasets.add(store, "own texts", datasets.table(items), "own.txt")
 
 

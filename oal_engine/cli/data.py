@@ -14,8 +14,10 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .. import datasets
-from ..datasets import details as kept
-from ..datasets import duplicates, feeds, formats
+from ..datasets import feeds
+from ..datasets.features import duplicates
+from ..datasets.reading import details as kept
+from ..datasets.reading import reasons, spoken
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
@@ -65,7 +67,7 @@ def import_(
         more = {"near_duplicates": copies, "read": items.said, "skipped": _skipped(items.skipped)}
         print(json.dumps({key: stored[key] for key in DATASET} | more))
     else:
-        print(formats.spoken(items.said))
+        print(spoken(items.said))
         print(f"{name}: {datasets.report(store, dataset, items)}")
 
 
@@ -109,7 +111,7 @@ def append(
         for lot in lots:
             taken += lot
             if file == "-" and lot.skipped:
-                print(f"skipped {formats.reasons(lot.skipped)}", file=sys.stderr, flush=True)
+                print(f"skipped {reasons(lot.skipped)}", file=sys.stderr, flush=True)
     if as_json:
         more = {"items": dataset.record["items"], "new_at_import": feeds.imported(store.batches(dataset.id))}
         print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped)} | more))

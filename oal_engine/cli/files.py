@@ -6,8 +6,11 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..datasets import TEXT_FEATURES, embeddings, formats, readers, sources
-from ..datasets.scaling import SCALINGS, VECTOR_FEATURES
+from ..datasets import TEXT_FEATURES
+from ..datasets.features import embeddings
+from ..datasets.features.scaling import SCALINGS, VECTOR_FEATURES
+from ..datasets.reading import MISSING, Columns, peek, read_vectors, readers, sources
+from ..datasets.reading.file import Vectors as VectorTable
 from .terminal import number, pairs
 
 DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS).items())
@@ -71,9 +74,9 @@ class Reading(_Options):
             raise ValueError("--delimiter, --header and --sheet are for tables. Got one for the lines of a feed.")
         return arguments
 
-    def vectors(self, path: Path | None) -> formats.Vectors | None:
+    def vectors(self, path: Path | None) -> VectorTable | None:
         """The vectors of a file that stand beside the texts of another, if there is one."""
-        return formats.read_vectors(path, limits=self.limits) if path else None
+        return read_vectors(path, limits=self.limits) if path else None
 
     @property
     def limits(self) -> sources.Limits:
@@ -112,7 +115,7 @@ class Importing(_Options):
         str | None,
         Option(
             help="What becomes of cells that hold no number: "
-            + ", ".join(f"{name} {what}" for name, what in formats.MISSING.items())
+            + ", ".join(f"{name} {what}" for name, what in MISSING.items())
             + "."
         ),
     ] = None
@@ -140,13 +143,13 @@ class Importing(_Options):
         made_of = {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
         return made_of | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
 
-    def columns(self, path: Path | str, reading: Reading) -> formats.Columns:
+    def columns(self, path: Path | str, reading: Reading) -> Columns:
         """The columns that were named, completed by those that are detected in the file."""
         if bool(self.mesh_tree) != bool(self.mesh_number):
             raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
         if self.mesh_tree and (self.positive or self.contains or self.multiclass):
             raise ValueError("--mesh-tree cannot be combined with --positive, --contains or --multiclass.")
-        head = formats.peek(path, **reading.arguments)
+        head = peek(path, **reading.arguments)
         detected = head.guess
         label = detected.label if self.label is None else self.label
         own_rule = bool(self.positive or self.contains or self.mesh_tree or label != detected.label)
@@ -154,7 +157,7 @@ class Importing(_Options):
         positive = tuple(self.positive or ())
         if self.mesh_tree and self.mesh_number:
             positive = readers.mesh_terms(self.mesh_tree, self.mesh_number, limits=reading.limits)
-        return formats.Columns(
+        return Columns(
             text=tuple(self.text) if self.text else () if self.feature else detected.text,
             label=label or None,
             id=detected.id if self.id is None else self.id or None,

@@ -15,7 +15,8 @@ from rich.table import Table
 from typer import Argument, Option
 
 from .. import datasets, experiments
-from ..datasets import formats, prior
+from ..datasets import prior
+from ..datasets.reading import Columns, read
 from ..experiments import replays
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
@@ -92,7 +93,7 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     columns = replace(importing.columns(path, reading), details=())
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
-    items = formats.read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)
+    items = read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)
     made_of = importing.vectorizer
     if not made_of.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as the papers have it
         made_of["features"] = "plain" if items.texts is None else "words"
@@ -130,7 +131,7 @@ def _weights(path: Path) -> tuple[str, dict[str, float]]:
 
 def _scores(path: Path) -> dict[str, float]:
     """The scores in a table by the ids of their items."""
-    items = formats.read(path, formats.Columns(id="id", features=("score",)))
+    items = read(path, Columns(id="id", features=("score",)))
     if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
         raise ValueError(f"--seed-scores must be a table with columns id and score. Got {path}.")
     return dict(zip(items.ids, items.vectors[:, 0].tolist()))

@@ -11,11 +11,15 @@ from uuid import uuid4
 import typer
 from typer import Argument, Option
 
-from ..datasets import Dataset, embeddings, formats
+from ..datasets import Dataset
+from ..datasets.features import embeddings
+from ..datasets.reading import VECTORS, Columns, open_entries, reasons
 from ..output import tables
 from ..output.jsonlines import JsonLinesError
-from ..sessions import answer_checks, bundle, estimates, look_back, model, player
-from ..sessions import export as exports
+from ..sessions import look_back, model
+from ..sessions.files import bundle, player
+from ..sessions.files import export as exports
+from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
@@ -72,17 +76,17 @@ def predict(
     learned = model.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models with vectors beside texts. {model_file} has none.")
-    features = tuple(learned.names) if not learned.text else (formats.VECTORS,) if vectors else learned.beside
-    columns = formats.Columns(tuple(text or ()), id=identity, features=features)
+    features = tuple(learned.names) if not learned.text else (VECTORS,) if vectors else learned.beside
+    columns = Columns(tuple(text or ()), id=identity, features=features)
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
-        with formats.open_entries(
+        with open_entries(
             source, columns, progress=bar, vectors=reading.vectors(vectors), width=learned.width, **reading.arguments
         ) as opened:
             tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target)
     if skipped:
-        print(f"skipped {formats.reasons(skipped)}", file=sys.stderr)
+        print(f"skipped {reasons(skipped)}", file=sys.stderr)
 
 
 def add_labels(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import datasets, places
-from . import formats, vectorizer
-from .sources import PhaseProgress
+from .. import places
+from . import importing, reading
+from .features import table, vectorizer
+from .reading.sources import PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -25,7 +26,7 @@ class Demo:
 
     name: str
     file: str
-    columns: formats.Columns
+    columns: reading.Columns
     session: dict[str, Any]
 
     @property
@@ -37,7 +38,7 @@ DEMOS = {
     "tweets": Demo(
         "Demo: life satisfaction (synthetic)",
         "tweets.csv",
-        formats.Columns(text=("text",), label="label", id="id", positive=("satisfaction",)),
+        reading.Columns(text=("text",), label="label", id="id", positive=("satisfaction",)),
         {
             "algorithm": "auto",
             "budget": 300,
@@ -55,7 +56,7 @@ DEMOS = {
     "abstracts": Demo(
         "Demo: heart abstracts (synthetic)",
         "abstracts.csv",
-        formats.Columns(text=("title", "abstract"), label="label", id="id", positive=("heart",)),
+        reading.Columns(text=("title", "abstract"), label="label", id="id", positive=("heart",)),
         {
             "algorithm": "auto",
             "budget": 200,
@@ -86,6 +87,6 @@ def dataset(store: Store, which: str, progress: PhaseProgress | None = None) -> 
     stored = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
     if stored:
         return stored["id"]
-    items = formats.read(FOLDER / demo.file, demo.columns)
-    made = datasets.table(items, progress=progress, vocabulary=read_vocabulary(demo))
-    return datasets.add(store, demo.name, made, demo.file, demo.columns)
+    items = reading.read(FOLDER / demo.file, demo.columns)
+    made = table.table(items, progress=progress, vocabulary=read_vocabulary(demo))
+    return importing.add(store, demo.name, made, demo.file, demo.columns)

@@ -22,13 +22,14 @@ import numpy as np
 from scipy import sparse
 
 from ..kernel import rows
-from . import duplicates, formats, numbers
-from .sources import LIMITS, FileOrPath, Layout, Limits, PhaseProgress, feed_lines
-from .vectorizer import Vocabulary, WordSets, count
+from . import reading, row_files
+from .features import duplicates, numbers
+from .features.vectorizer import Vocabulary, WordSets, count
+from .reading.sources import LIMITS, FileOrPath, Layout, Limits, PhaseProgress, feed_lines
 
 if TYPE_CHECKING:
     from ..store import Row
-    from . import Dataset, DatasetRecord
+    from .stored import Dataset, DatasetRecord
 
 FeedLine: TypeAlias = tuple[int, str]  # its number and its text
 
@@ -48,7 +49,7 @@ class Taken:
     appended: int = 0
     duplicates: int = 0
     renamed: int = 0
-    skipped: formats.Skipped = field(default_factory=dict)
+    skipped: reading.Skipped = field(default_factory=dict)
     near_duplicates: int = 0
     words: int = field(default=0, compare=False)
     new_words: int = field(default=0, compare=False)
@@ -65,16 +66,16 @@ class Taken:
         )  # fmt: skip
 
     def __str__(self) -> str:
-        parts = [f"appended {self.appended:,}", f"dropped {formats.plural(self.duplicates, 'exact duplicate')}"]
+        parts = [f"appended {self.appended:,}", f"dropped {reading.plural(self.duplicates, 'exact duplicate')}"]
         if self.unused_labels:
             parts[-1] += (
                 f" ({self.unused_labels:,} with a label, which was not taken: stored items keep theirs, or none)"
             )
         if self.renamed:
-            parts.append(f"made {formats.plural(self.renamed, 'id')} unique")
+            parts.append(f"made {reading.plural(self.renamed, 'id')} unique")
         if self.skipped:
-            unread = formats.plural(sum(number for number, _ in self.skipped.values()), "line")
-            parts.append(f"{unread} could not be read ({formats.reasons(self.skipped)})")
+            unread = reading.plural(sum(number for number, _ in self.skipped.values()), "line")
+            parts.append(f"{unread} could not be read ({reading.reasons(self.skipped)})")
         return ", ".join(parts)
 
 
@@ -103,7 +104,7 @@ def imported(stored: Sequence[Row]) -> float | None:
     return first["new_words"] / first["words"] if first and first["words"] else None
 
 
-def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
+def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> Taken:
     """Append items to a data set, visible to everybody at once, all or none; what became of them.
 
     joined: they are one batch with those appended before, unless that has so many items.
@@ -122,14 +123,14 @@ def append(dataset: Dataset, items: formats.Items, joined: int = 0) -> Taken:
             near = _near_duplicates(dataset, held, fresh)
         once = kind == duplicates.ONCE
         kept = np.flatnonzero(fresh & ~near) if once else np.flatnonzero(fresh)
-        written = rows.extend(rows.take(made, kept), dataset.folder, first)
-        rows.write_behind(dataset.folder / "y.npy", items.y[kept], first)
+        written = row_files.extend(rows.take(made, kept), dataset.folder, first)
+        row_files.write_behind(dataset.folder / "y.npy", items.y[kept], first)
         if (own := dataset.numbers.values) is not None:
             some: Any = items.vectors
             written |= {"numbers": numbers.flat(some[kept], dataset.rows)}
-            rows.write_behind(dataset.folder / numbers.NAME, written["numbers"], own.size)
+            row_files.write_behind(dataset.folder / numbers.NAME, written["numbers"], own.size)
         before = dataset.checksums
-        checksums = {"checksums": json.dumps(before | rows.checksums(written | {"y": items.y[kept]}, before))}
+        checksums = {"checksums": json.dumps(before | row_files.checksums(written | {"y": items.y[kept]}, before))}
         new = ((items.ids[k], texts[k], items.labels[k], int(items.y[k])) for k in kept.tolist())
         renamed, total = store.append_items(dataset.id, first, new), first + kept.size
         if items.details:
@@ -199,11 +200,11 @@ def _digests(texts: Iterable[str] | None, made: rows.Rows, places: Iterable[int]
     return [blake2b(each, digest_size=16).digest() for each in held]
 
 
-def _rows(dataset: Dataset, items: formats.Items) -> tuple[rows.Rows, WordSets | None]:
+def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets | None]:
     """Items as rows of the kind that the data set has, through its vocabulary and its scaling, and their words."""
     kind, columns = dataset.record["kind"], dataset.named
     if (items.texts is None) != (kind == "vectors"):
-        raise formats.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
+        raise reading.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
     if items.texts is not None:
         return dataset.read(items.texts, cast("np.ndarray | None", items.vectors))
     matrix: Any = items.vectors
@@ -211,7 +212,7 @@ def _rows(dataset: Dataset, items: formats.Items) -> tuple[rows.Rows, WordSets |
     if not dense and matrix.shape[1] < columns:  # the last columns are zero
         matrix.resize(matrix.shape[0], columns)
     if matrix.shape[1] != columns:
-        raise formats.DataError(f"the data set {dataset.name} has {columns:,} features. Got {matrix.shape[1]:,}.")
+        raise reading.DataError(f"the data set {dataset.name} has {columns:,} features. Got {matrix.shape[1]:,}.")
     if isinstance(dataset.rows, rows.SparseRows):  # in the other kind, sums may differ in the last bit
         matrix = sparse.csr_array(matrix)
     elif not dense:
@@ -244,7 +245,7 @@ def append_file(
     progress: PhaseProgress | None = None,
     stopped: Event | None = None,
     limits: Limits = LIMITS,
-    vectors: formats.Vectors | None = None,
+    vectors: reading.Vectors | None = None,
     layout: Layout = Layout(),
 ) -> Iterator[Taken]:
     """Append the items of a file in any format, some thousands at a time: yields what became of each lot.
@@ -254,10 +255,10 @@ def append_file(
     column holds them.
     """
     if vectors and not dataset.beside:
-        raise formats.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
-    head = formats.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits, layout=layout)
+        raise reading.DataError(f"the data set {dataset.name} has no vectors beside its texts. Got {vectors.name}.")
+    head = reading.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits, layout=layout)
     for doubt in head.doubts:
-        raise formats.DataError(doubt.question)
+        raise reading.DataError(doubt.question)
     guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
     kept = guess | {"features": dataset.beside_columns} | dataset.columns
     kept["details"] = [each if each in head.columns else None for each in dataset.details]
@@ -267,11 +268,11 @@ def append_file(
     if vectors:
         kept["features"] = ()
     elif dataset.beside and (missing := [each for each in kept["features"] if each not in head.columns]):
-        raise formats.DataError(
+        raise reading.DataError(
             f"the data set {dataset.name} has vectors beside its texts: the file must have the column "
             f"{', '.join(missing)}, or vectors must come in a file of their own (--vectors)."
         )
-    items = formats.read(
+    items = reading.read(
         path,
         _columns(dataset, {**kept, **(named or {})}),
         name=name,
@@ -294,7 +295,7 @@ def append_file(
             progress("items", min(first + CHUNK, total), total)
 
 
-def _part(items: formats.Items, some: slice, skipped: formats.Skipped) -> formats.Items:
+def _part(items: reading.Items, some: slice, skipped: reading.Skipped) -> reading.Items:
     """Some of the items."""
     return replace(
         items,
@@ -308,13 +309,13 @@ def _part(items: formats.Items, some: slice, skipped: formats.Skipped) -> format
     )
 
 
-def _columns(dataset: Dataset, named: Mapping[str, Any]) -> formats.Columns:
+def _columns(dataset: Dataset, named: Mapping[str, Any]) -> reading.Columns:
     """Columns as readers take them."""
     if dataset.record["kind"] == "text":
         text, features = tuple(named["text"]), tuple(named["features"])
     else:
         text, features = (), tuple(dataset.feature_names)
-    return formats.Columns(
+    return reading.Columns(
         text, named["label"], named["id"], features, details=tuple(named["details"]), missing=named.get("missing"),
         fills=named.get("fills", {}),
     )  # fmt: skip
@@ -339,7 +340,7 @@ def append_lines(
     in `append_file`. stopped: an Event that ends the feed; what was read before it is appended.
     """
     if reader not in (None, "jsonl", "txt"):
-        raise formats.DataError(f"a feed must be read as jsonl or txt. Got {reader}.")
+        raise reading.DataError(f"a feed must be read as jsonl or txt. Got {reader}.")
     as_json = None if reader is None else reader == "jsonl"
     columns, joined = None, 0
     for batch in batches(feed_lines(file, "the feed", encoding, limits), stopped or Event()):
@@ -348,29 +349,29 @@ def append_lines(
             as_json = first.lstrip(" \t")[:1] == "{" if as_json is None else as_json
             columns = _feed_columns(dataset, named or {}, as_json)
         if lines:
-            read = formats.read_lines(
-                lines, columns or formats.Columns(features=()), dataset.label_words, bool(as_json), dataset.beside
+            read = reading.read_lines(
+                lines, columns or reading.Columns(features=()), dataset.label_words, bool(as_json), dataset.beside
             )
             yield append(dataset, read, joined)
             joined = BATCH
 
 
-def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> formats.Columns:
+def _feed_columns(dataset: Dataset, named: Mapping[str, Any], as_json: bool) -> reading.Columns:
     kind = dataset.record["kind"]
     if not as_json:
         if kind != "text":
-            raise formats.DataError(
+            raise reading.DataError(
                 f"the data set {dataset.name} holds {kind}: its feed must be lines of JSON objects."
             )
         if dataset.beside:
-            raise formats.DataError(
+            raise reading.DataError(
                 f"the data set {dataset.name} has vectors beside its texts: its feed must be lines of JSON objects."
             )
-        return formats.Columns(("text",), features=())
+        return reading.Columns(("text",), features=())
     kept = {"text": (), "label": None, "id": None, "features": dataset.beside_columns, "details": ()}
     kept |= {**dataset.columns, **named}
     if kind == "text" and not kept["text"]:
-        raise formats.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
+        raise reading.DataError(f"the data set {dataset.name} does not say which column was its text: name it.")
     return _columns(dataset, kept)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..kernel import rows, stream
 from ..kernel.rows import Rows
-from . import Dataset, FeatureTable
-from .readers import some
-from .sources import DataError
+from .features.table import FeatureTable
+from .reading.readers import some
+from .reading.sources import DataError
+from .stored import Dataset
 
 TRUST = {"words": 6.0, "items": 3.0, "scores": 6.0}  # length of the weights of each; that of rows is 1
 MOST_COLUMNS = 10_000  # that a model may bring: those of its largest weights

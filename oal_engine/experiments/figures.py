@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from . import Comparison
+    from .comparison import Comparison
 
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
 AMOUNTS = {"budget": "budget", "share": "share of labels asked"}  # axes with a point for each budget, hit or smoothing

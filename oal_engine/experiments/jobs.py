@@ -19,9 +19,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from .. import experiments
 from ..store import Store
 from . import specifications
+from .comparison import compare
 
 NICE = 10  # whoever labels goes first
 SHOWN_EVERY = 0.5  # seconds between two writes of how far it is
@@ -112,7 +112,7 @@ def work(path: str, comparison: int) -> None:
         kept = store.comparison(comparison)
         spec = specifications.stored(kept["specification"])
         with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1)) as threads:  # a core is left for whoever labels
-            experiments.compare(spec, store, kept["name"], threads, progress=advance)
+            compare(spec, store, kept["name"], threads, progress=advance)
     except (ValueError, OSError) as error:
         end("failed", str(error))
     except Exception as error:

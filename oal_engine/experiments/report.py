@@ -22,7 +22,7 @@ from .tuned_runs import Result
 if TYPE_CHECKING:
     import pandas
 
-    from . import Comparison
+    from .comparison import Comparison
 
 Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import datasets
-from ..datasets import formats, sources
+from ..datasets import reading
+from ..datasets.reading import sources
 from ..kernel import algorithms, metrics, query_rules, rows, stream
 
 Choice: TypeAlias = dict[str, float]  # the settings of an algorithm
@@ -213,8 +214,8 @@ def read(
     vocabulary: settings with which texts become tf-idf rows. The scale `counts` makes rows of word counts without the
     most common English words, and `vocabulary` sets CountVectorizer.
     """
-    guess = formats.peek(folder / file).guess
-    items = formats.read(folder / file, replace(guess, positive=positive, features=None, **columns))
+    guess = reading.peek(folder / file).guess
+    items = reading.read(folder / file, replace(guess, positive=positive, features=None, **columns))
     if first and items.vectors is not None:
         items = replace(items, vectors=items.vectors[:first], y=items.y[:first])
     if among:
@@ -224,7 +225,7 @@ def read(
     return datasets.table(items, scale, **{"tokenizer": "words"} | dict(vocabulary))
 
 
-def _word_counts(items: formats.Items, **settings: Any) -> datasets.FeatureTable:
+def _word_counts(items: reading.Items, **settings: Any) -> datasets.FeatureTable:
     from sklearn.feature_extraction.text import CountVectorizer
 
     words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)  # nosec B106

@@ -23,10 +23,10 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import IO
 
-from ..database import BACKUP, check_foreign, number_of
-from ..datasets import Dataset, importing
+from ..datasets import Dataset, import_in_progress
 from ..output import tables
 from ..store import Row, Store, StoreError
+from ..store.database import BACKUP, check_foreign, number_of
 from . import look_back
 
 DATABASE, ROWS = "studio.db", "studio.rows"
@@ -425,7 +425,7 @@ def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
     place = target.with_name(target.stem + ".rows")
     for row in store.datasets():
         new = place / token_hex(8)
-        folders.enter_context(importing(new, target.name))
+        folders.enter_context(import_in_progress(new, target.name))
         for part in store.rows_folder(row["folder"]).iterdir():
             part.rename(new / part.name)
         with store.transaction():

@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..datasets import Dataset, details, duplicates
+from ..datasets import Dataset
+from ..datasets.features import duplicates
+from ..datasets.reading import details
 from ..kernel.query_rules import QUERY_RULES
 from ..kernel.rows import nonzero
-from . import outcome, top_terms
-from .curves import percent
 from .fold import Place, Progress, Run
+from .insights import outcome, top_terms
+from .insights.curves import percent
 from .log import Entry, StoredQuestion
 from .settings import Settings
 

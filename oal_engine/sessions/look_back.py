@@ -15,8 +15,8 @@ from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.learners import weights
 from ..kernel.query_rules import paceable
 from ..store import Row, Store
-from . import top_terms
 from .fold import LogMismatch, Place, Progress, Run, State
+from .insights import top_terms
 from .log import Answered, Changed, Entry, Event, Grown, Log, Unanswered
 from .settings import SKIP, Settings, effective_rho
 

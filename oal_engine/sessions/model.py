@@ -24,18 +24,20 @@ import numpy as np
 from scipy import sparse
 
 from .. import __version__
-from ..datasets import details, fourier, latent, made_rows, scaling, vectorizer
-from ..datasets.embeddings import Embedding
-from ..datasets.numbers import packed_row
-from ..datasets.readers import some
-from ..datasets.sources import DataError
+from ..datasets import made_rows
+from ..datasets.features import fourier, latent, scaling, vectorizer
+from ..datasets.features.embeddings import Embedding
+from ..datasets.features.numbers import packed_row
+from ..datasets.reading import details
+from ..datasets.reading.readers import some
+from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
 from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
 from ..output.tables import CHUNK, FEATURES, SCORE, TEXT, OutputTable, Part, lot_of
 from ..store import Row
-from . import calibration
-from .calibration import Calibration
+from .insights import calibration
+from .insights.calibration import Calibration
 from .session import Session
 from .settings import MOST_CLASSES
 

@@ -3,14 +3,14 @@ import csv
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions.settings import create
 from tests.harness.browser import Card, forget, running, warmed
 from tests.harness.scripted_card import ADDRESS, HTML, THEME, Script
 from ui.components import text
 from ui.components.card import STYLES
 
-COLUMNS = formats.Columns(text=("text",), label="label", id="id")
+COLUMNS = reading.Columns(text=("text",), label="label", id="id")
 
 
 @pytest.fixture(scope="session")

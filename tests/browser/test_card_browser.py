@@ -7,7 +7,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, fits, history, unharmed
 from tests.harness.markup import MARKUP
-from ui.card_server import KEYS
+from ui.label.card_server import KEYS
 
 
 def notes(store, session):

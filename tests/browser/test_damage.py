@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions import backups, look_back
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -27,7 +27,7 @@ def session(tmp_path):
     path = tmp_path / "texts.csv"
     path.write_text("id,text,label\n" + "".join(f"i{k},item {k} has words{k % 7},{k % 5 < 1}\n" for k in range(60)))
     with closing(Store(tmp_path / "studio.db")) as store:
-        columns = formats.Columns(text=("text",), label="label", id="id")
+        columns = reading.Columns(text=("text",), label="label", id="id")
         return create(store, datasets.import_file(store, path, "texts", columns)[0], learner="pa-i", rule="all")
 
 

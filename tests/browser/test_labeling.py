@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel import metrics
-from oal_engine.sessions import curves, export, outcome
+from oal_engine.sessions.files import export
+from oal_engine.sessions.insights import curves, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import PHONE, Card, button, history, listeners, tab
@@ -23,7 +24,7 @@ def test_keys_answer_with_one_of_several_classes(visit, app, store, tmp_path):
     words = ("joy", "anger", "fear", "grief")
     path = tmp_path / "feelings.csv"
     path.write_text("id,text,kind\n" + "\n".join(f"m{k},{words[k % 4]} and {k % 9},{words[k % 4]}" for k in range(80)))
-    columns = formats.Columns(text=("text",), label="kind", id="id", multiclass=True)
+    columns = reading.Columns(text=("text",), label="kind", id="id", multiclass=True)
     datasets.import_file(store, path, "feelings", columns)
     page = visit(app)
     button(page, "New session").click()

@@ -7,7 +7,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from oal_engine.experiments import race, race_page
-from oal_engine.sessions import look_back, player
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import player
 from oal_engine.store import Store
 from tests.harness.browser import DESKTOP, PHONE, WIDE
 from tests.harness.examples import add_texts, answer

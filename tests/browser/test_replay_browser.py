@@ -6,7 +6,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from oal_engine.sessions import bundle, export, look_back
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.session import Session
 from tests.harness.browser import listeners, running
 from tests.harness.examples import add_texts, answer

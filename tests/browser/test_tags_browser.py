@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions.settings import create
 from tests.harness.browser import DESKTOP, PHONE, Card, bounds, fits, history, tab, unharmed
 from tests.harness.markup import MARKUP
@@ -14,7 +14,7 @@ from tests.harness.scripted_card import ALL, place, question
 
 TAGS = [{"name": "ask a colleague", "keys": ["2"]}, {"name": MARKUP, "keys": ["3"]}, {"name": "late", "keys": []}]
 PARTS = ("tags", "button-1", "button--1", "skip", "undo", "counters")
-COLUMNS = formats.Columns(("text",), "label", "id")
+COLUMNS = reading.Columns(("text",), "label", "id")
 
 
 def tags(script):

@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
-from oal_engine.sessions import agreement, look_back
-from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.datasets import reading
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -29,7 +30,7 @@ def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, 
     """Three people, two fifths of the questions for two of them, two kills: every label is there once, the kappa is
     shown, and the exported session verifies bit for bit in another database."""
     path, copy = shared("sms_spam_collection.tsv.xz"), tmp_path / "again.db"
-    columns = formats.Columns(text=("c2",), label="c1", positive=("spam",))
+    columns = reading.Columns(text=("c2",), label="c1", positive=("spam",))
     dataset = datasets.import_file(store, path, "messages", columns)[0]
     session = create(store, dataset, "PAA-I", budget=BUDGET, overlap=0.4, shuffled=True)
     opened = Session(store, session)

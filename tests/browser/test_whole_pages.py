@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions.settings import create
 from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, choose, fits, unharmed, upload
 from tests.harness.markup import MARKUP
@@ -16,7 +16,7 @@ from tests.harness.markup import MARKUP
 
 def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     """Names and texts that try to be HTML, Markdown or mathematics stand on every page as they are written."""
-    unlabelled = formats.Columns(text=("text",), id="id")
+    unlabelled = reading.Columns(text=("text",), id="id")
     dataset = keep(MARKUP, (f"{MARKUP} word{k % 3} {k}" for k in range(40)), columns=unlabelled)
     names = {"name": f"S {MARKUP}", "positive_name": f"P {MARKUP}", "negative_name": f"N {MARKUP}"}
     session = create(store, dataset, learner="pa-i", rule="all", budget=3, **names)

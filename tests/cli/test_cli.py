@@ -17,8 +17,8 @@ from oal_engine.cli import main as cli
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
-from oal_engine.sessions import answer_checks
-from oal_engine.sessions.export import LABELS
+from oal_engine.sessions.files.export import LABELS
+from oal_engine.sessions.insights import answer_checks
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel import metrics, spending, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions.session import Session
@@ -21,7 +21,7 @@ METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "r
 
 
 def table(path):
-    return datasets.table(formats.read(path))
+    return datasets.table(reading.read(path))
 
 
 def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weights=metrics.Weights(), **more):

@@ -14,12 +14,12 @@ import pytest
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.feeds import Taken
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import bundle
+from oal_engine.sessions.files import bundle
 from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import POSITIVE, SKIP
@@ -29,14 +29,14 @@ from tests.harness.sessions import begin, bits, label_until_the_end, say, stream
 
 FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
 TEXTS = [("t1", "so #happy today", "pos"), ("t2", "a sad day today", "neg"), ("t3", "so #happy a day", "pos")]
-COLUMNS = formats.Columns(("text",), "label", "id", positive=("pos",))
+COLUMNS = reading.Columns(("text",), "label", "id", positive=("pos",))
 RUNS = [("PAA-I", {}), ("PAA-I", {"shuffled": True, "seed": 5}), ("PAA-I", {"averaged": True})]
 
 
 def part(items, some):
     """Some items of a stream, with labels as words."""
     words = [str(y) for y in items.y[some]]
-    return formats.Items(
+    return reading.Items(
         items.ids[some], None, items.vectors[some], items.feature_names, words, items.y[some], {}
     )  # fmt: skip
 
@@ -213,7 +213,7 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
 
     def items(X):
         n = len(X)
-        return formats.Items([""] * n, None, X, list("abcd"), [""] * n, np.zeros(n, np.int8), {})
+        return reading.Items([""] * n, None, X, list("abcd"), [""] * n, np.zeros(n, np.int8), {})
 
     first = items(X[:6])
     first.ids, first.vectors = list(map(str, range(6))), make[old](X[:6])
@@ -231,7 +231,7 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     """A word that names a class is counted for it; another word is no label and adds no class."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
-    columns = formats.Columns(("text",), "kind", multiclass=True)
+    columns = reading.Columns(("text",), "kind", multiclass=True)
     dataset = Dataset(store, datasets.import_file(store, path, "kinds", columns)[0])
     fed(dataset, '{"text": "x", "kind": "b"}', '{"text": "y", "kind": "d"}')
     assert {"a": 3, "b": 4, "c": 3} == store.dataset("kinds")["classes"]
@@ -250,7 +250,7 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
 def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, named, sentence):
     """A file without the needed columns or rows is refused with their names, and nothing changes."""
     (tmp_path / name).write_text(content)
-    with pytest.raises(formats.DataError) as error:
+    with pytest.raises(reading.DataError) as error:
         list(feeds.append_file(texts, tmp_path / name, named))
     assert sentence in str(error.value)
     assert 3 == store.length(texts.id)
@@ -260,9 +260,9 @@ def test_numbers_that_do_not_fit_are_refused(store, stream):
     """Rows with too many features, plain texts and incomplete rows are refused by a data set of numbers."""
     first = Dataset(store, "first")
     wide = part(stream_of(3, d=9)[1], slice(None))
-    with pytest.raises(formats.DataError, match=r"^the data set first has 8 features. Got 9\.$"):
+    with pytest.raises(reading.DataError, match=r"^the data set first has 8 features. Got 9\.$"):
         feeds.append(first, wide)
-    with pytest.raises(formats.DataError, match="holds vectors: its feed must be lines of JSON objects"):
+    with pytest.raises(reading.DataError, match="holds vectors: its feed must be lines of JSON objects"):
         fed(first, "a text")
     assert Taken(appended=1, skipped={"non-numeric row": (1, 2)}) == fed(
         first, json.dumps({f"f{k}": k for k in range(8)}), json.dumps({"f0": 1})

@@ -9,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, beside, feeds, formats
+from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets.features import beside
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.slow
 
 TEXTS, WIDTH = topics(60), 4
 TABLE = np.random.default_rng(1).normal(2, 3, (60, WIDTH)).round(3)
-LIST = formats.Columns(("text",), "label", "id", ("v",))
-PLAIN = formats.Columns(("text",), "label", "id")
+LIST = reading.Columns(("text",), "label", "id", ("v",))
+PLAIN = reading.Columns(("text",), "label", "id")
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def expected(table, means_of):
 
 def test_rows_hold_terms_wording_and_vectors(tmp_path):
     """The squared length of a row is .7 of terms, .1 of similar wording and .2 of the vector at length 1, centred."""
-    made = datasets.table(formats.read(written(tmp_path / "a.jsonl", lines()), LIST))
+    made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST))
     terms, similar, given = parts(made.rows, made.projection.numbers.shape[1])
     squares = np.column_stack([(part**2).sum(axis=1) for part in (terms, similar, given)])
     np.testing.assert_allclose(squares, np.tile([0.7, 0.1, 0.2], (60, 1)), rtol=1e-5)
@@ -72,7 +73,7 @@ def test_rows_hold_terms_wording_and_vectors(tmp_path):
 @pytest.mark.parametrize("features", ["rich", "words"])
 def test_rows_without_similar_wording(tmp_path, features):
     """Beside terms alone the vector has a fifth of the squared length."""
-    made = datasets.table(formats.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
+    made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
     terms, _, given = parts(made.rows, 0)
     np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
     np.testing.assert_allclose(given, expected(TABLE, TABLE), atol=1e-6)
@@ -100,7 +101,7 @@ def as_columns(path, entries):
         "id,text,label,a,b,c,d\n"
         + "".join(f"{e['id']},{e['text']},{e['label']},{','.join(map(str, e['v']))}\n" for e in entries)
     )
-    return path, formats.Columns(("text",), "label", "id", ("a", "b", "c", "d")), None
+    return path, reading.Columns(("text",), "label", "id", ("a", "b", "c", "d")), None
 
 
 def as_parquet(path, entries):
@@ -131,12 +132,12 @@ WAYS = [as_csv, as_numpy_words, as_columns, as_parquet, as_npy, as_list_file, as
 def test_vectors_come_in_many_ways(tmp_path, way):
     """A list column, numeric columns and a file of vectors give the same items; a list column is never a guess."""
     path, columns, vectors = way(tmp_path / "a.csv", lines())
-    items = formats.read(path, columns, vectors=vectors and formats.read_vectors(vectors))
+    items = reading.read(path, columns, vectors=vectors and reading.read_vectors(vectors))
     assert np.array_equal(TABLE, items.vectors)
     assert TEXTS == items.texts
-    guess = formats.peek(path).guess
+    guess = reading.peek(path).guess
     assert (("text",), "label", "id", None) == (guess.text, guess.label, guess.id, guess.features)
-    assert (("v",) if "v" in formats.peek(path).columns else ()) == formats.peek(path).lists
+    assert (("v",) if "v" in reading.peek(path).columns else ()) == reading.peek(path).lists
 
 
 def test_what_is_skipped_shifts_nothing(tmp_path):
@@ -148,7 +149,7 @@ def test_what_is_skipped_shifts_nothing(tmp_path):
     table = TABLE.copy()
     table[5, 1], table[9, 0] = np.nan, 1e200
     np.save(tmp_path / "v.npy", table)
-    items = formats.read(tmp_path / "a.jsonl", PLAIN, vectors=formats.read_vectors(tmp_path / "v.npy"))
+    items = reading.read(tmp_path / "a.jsonl", PLAIN, vectors=reading.read_vectors(tmp_path / "v.npy"))
     left = [k for k in range(60) if k not in (3, 5, 7, 9, 11)]
     assert [f"i{k}" for k in left] == items.ids
     assert np.array_equal(TABLE[left], items.vectors)
@@ -161,7 +162,7 @@ def test_lists_that_are_no_vector_are_skipped(tmp_path):
     entries = lines(last=6)
     for k, cell in ((1, [1, "x", 2, 3]), (2, []), (3, [1.0, 2]), (4, None)):
         entries[k]["v"] = cell
-    items = formats.read(written(tmp_path / "a.jsonl", entries), LIST)
+    items = reading.read(written(tmp_path / "a.jsonl", entries), LIST)
     assert ["i0", "i5"] == items.ids
     assert {"non-numeric row": (3, 2), "other-length vector": (1, 4)} == items.skipped
 
@@ -170,10 +171,10 @@ def test_lists_that_are_no_vector_are_skipped(tmp_path):
 def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
     """Where there are more or fewer vectors than rows, both counts are told."""
     np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
-    vectors = formats.read_vectors(tmp_path / "v.npy")
+    vectors = reading.read_vectors(tmp_path / "v.npy")
     message = "v.npy must have one vector for each of the 60 rows of a.jsonl, also for those that are skipped. Got "
-    with pytest.raises(formats.DataError, match=f"{re.escape(message)}{rows_of_file}"):
-        formats.read(written(tmp_path / "a.jsonl", lines()), PLAIN, vectors=vectors)
+    with pytest.raises(reading.DataError, match=f"{re.escape(message)}{rows_of_file}"):
+        reading.read(written(tmp_path / "a.jsonl", lines()), PLAIN, vectors=vectors)
 
 
 def test_files_that_hold_no_vectors(tmp_path):
@@ -187,11 +188,11 @@ def test_files_that_hold_no_vectors(tmp_path):
         ("d.npy", "its array must be a table of numbers, not float64 of shape (2, 2, 2)"),
         ("a.csv", "vectors must be a .npy or Parquet file. Got a.csv."),
     ):
-        with pytest.raises(formats.DataError, match=re.escape(message)):
-            formats.read_vectors(tmp_path / name)
-    with pytest.raises(formats.DataError, match=r"v\.npy must stand beside texts\. a\.csv has none"):
-        formats.read(tmp_path / "a.csv", vectors=formats.read_vectors(tmp_path / "v.npy"))
-    items = formats.read(written(tmp_path / "b.jsonl", lines()), LIST)
+        with pytest.raises(reading.DataError, match=re.escape(message)):
+            reading.read_vectors(tmp_path / name)
+    with pytest.raises(reading.DataError, match=r"v\.npy must stand beside texts\. a\.csv has none"):
+        reading.read(tmp_path / "a.csv", vectors=reading.read_vectors(tmp_path / "v.npy"))
+    items = reading.read(written(tmp_path / "b.jsonl", lines()), LIST)
     with pytest.raises(ValueError, match=r"vectors beside texts need the scaling l2\. Got none\."):
         datasets.table(items, "none")
 
@@ -230,7 +231,7 @@ def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
     else:
         write = as_npy if way == "vectors" else as_list_file
         path, _, vectors = write(tmp_path / "other", lines(40))
-        lots = list(feeds.append_file(kept, path, vectors=formats.read_vectors(vectors)))
+        lots = list(feeds.append_file(kept, path, vectors=reading.read_vectors(vectors)))
     grown, made = Dataset(Store(store.path), "texts"), kept.transform(TEXTS[40:], TABLE[40:])
     assert 20 == sum(lot.appended for lot in lots)
     assert before + [rows.content(made, i) for i in range(20)] == contents(grown)
@@ -241,15 +242,15 @@ def test_later_items_without_fitting_vectors(store, kept, tmp_path):
     """Without its column a file is refused, as is a feed of texts; vectors of another length are counted; a data set
     without vectors takes none."""
     bare = written(tmp_path / "bare.jsonl", [{"text": each} for each in TEXTS[40:]])
-    with pytest.raises(formats.DataError, match=r"the file must have the column v, or .* \(--vectors\)\."):
+    with pytest.raises(reading.DataError, match=r"the file must have the column v, or .* \(--vectors\)\."):
         list(feeds.append_file(kept, bare))
     (tmp_path / "bare.txt").write_text("\n".join(TEXTS[40:]))
-    with (tmp_path / "bare.txt").open("rb") as feed, pytest.raises(formats.DataError, match="lines of JSON objects"):
+    with (tmp_path / "bare.txt").open("rb") as feed, pytest.raises(reading.DataError, match="lines of JSON objects"):
         list(feeds.append_lines(kept, feed))
     [taken] = feeds.append_file(kept, written(tmp_path / "more.jsonl", lines(40, v=[1, 2])))
     assert (0, {"other-length vector": (20, 1)}) == (taken.appended, taken.skipped)
     datasets.import_file(store, tmp_path / "a.jsonl", "plain", PLAIN)
     np.save(tmp_path / "v.npy", TABLE[40:])
-    vectors = formats.read_vectors(tmp_path / "v.npy")
-    with pytest.raises(formats.DataError, match=r"the data set plain has no vectors beside its texts\. Got v\.npy\."):
+    vectors = reading.read_vectors(tmp_path / "v.npy")
+    with pytest.raises(reading.DataError, match=r"the data set plain has no vectors beside its texts\. Got v\.npy\."):
         list(feeds.append_file(Dataset(store, "plain"), bare, vectors=vectors))

@@ -12,7 +12,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, formats, scaling, sources
+from oal_engine.datasets import Dataset, reading
+from oal_engine.datasets.features import scaling
+from oal_engine.datasets.reading import sources
 from oal_engine.kernel import rows
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store, StoreError
@@ -42,7 +44,7 @@ def tweets(tmp_path):
     return path
 
 
-COLUMNS = formats.Columns(text=("text",), label="label", id="id", positive=("pos",))
+COLUMNS = reading.Columns(text=("text",), label="label", id="id", positive=("pos",))
 
 
 def read(store, tweets, name="tweets", **settings):
@@ -52,7 +54,7 @@ def read(store, tweets, name="tweets", **settings):
 def vectors(X, y=None):
     n, d = X.shape
     y = np.zeros(n, np.int8) if y is None else np.asarray(y, np.int8)
-    return formats.Items([str(k) for k in range(n)], None, X, [f"f{j}" for j in range(d)], list(map(str, y)), y, {})
+    return reading.Items([str(k) for k in range(n)], None, X, [f"f{j}" for j in range(d)], list(map(str, y)), y, {})
 
 
 def bits(table):
@@ -151,7 +153,7 @@ def test_classes_are_kept_in_order(store, tmp_path):
     """The names and counts of classes are stored in order, labels are 1..K, and an item without one is unlabelled."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\nso happy,C10\nso sad,C2\nso so,a\nso what,b\nso it is,C2\nso be it,\n")
-    columns = formats.Columns(("text",), "kind", multiclass=True)
+    columns = reading.Columns(("text",), "kind", multiclass=True)
     datasets.import_file(store, path, "kinds", columns, min_df=1)
     dataset = Dataset(Store(store.path), "kinds")
     assert ("a", "b", "C2", "C10") == dataset.classes
@@ -160,7 +162,7 @@ def test_classes_are_kept_in_order(store, tmp_path):
     assert [4, 3, 1, 2, 3, 0] == dataset.y.tolist() == [dataset.item(position)["y"] for position in range(6)]
     assert ["C10", "C2", "a", "b", "C2", ""] == [dataset.item(position)["label"] for position in range(6)]
     path.write_text(path.read_text().rpartition("so be it")[0])
-    table = datasets.table(formats.read(path, columns), min_df=1)
+    table = datasets.table(reading.read(path, columns), min_df=1)
     assert dataset.classes == table.classes
     datasets.add(store, "all", table, "kinds.csv")
     assert Dataset(store, "all").labelled
@@ -185,7 +187,7 @@ def test_a_name_is_taken_once(store, tweets):
         (" tweets ", "a data set named tweets exists already. Choose another name."),
         ("  ", "a data set needs a name."),
     ):
-        with pytest.raises(formats.DataError, match=f"^{re.escape(message)}$"):
+        with pytest.raises(reading.DataError, match=f"^{re.escape(message)}$"):
             read(store, tweets, name)
     assert before == sorted(store.folder.rglob("*"))
     assert ["tweets"] == [row["name"] for row in store.datasets()]
@@ -235,7 +237,7 @@ def test_missing_or_damaged_rows_are_refused(store):
     (folder / "values.npy").write_bytes(b"damaged")
     for _ in range(2):
         with pytest.raises(
-            formats.DataError, match=rf"^the rows of the data set vectors cannot be read from {folder}: .*\.$"
+            reading.DataError, match=rf"^the rows of the data set vectors cannot be read from {folder}: .*\.$"
         ):
             Dataset(store, "vectors")
         for file in folder.iterdir():
@@ -319,7 +321,7 @@ def test_an_impossible_scaling_is_refused(monkeypatch):
 
 def test_the_published_german_is_unit_rows(shared):
     """A real file, imported with l2, has rows of length 1 and as many positives as the papers state."""
-    table = datasets.table(formats.read(shared("german.libsvm.xz")))
+    table = datasets.table(reading.read(shared("german.libsvm.xz")))
     norms = np.linalg.norm(rows.matrix(table.rows).toarray(), axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-12)
     assert (1000, 24, 300) == (rows.length(table.rows), table.rows.columns, int((table.y > 0).sum()))
@@ -328,7 +330,7 @@ def test_the_published_german_is_unit_rows(shared):
 @pytest.mark.slow
 def test_happy_moments_import_whole(store, shared):
     """All 27,775 sentences are kept, 1,393 of them positive, and one of them gives the row that was stored for it."""
-    columns = formats.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
+    columns = reading.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
     number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
     dataset = Dataset(store, number)
     assert (27_775, 1_393) == (dataset.record["items"], dataset.record["positives"])

@@ -8,7 +8,7 @@ import runpy
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.experiments.replays import replay
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
@@ -127,7 +127,7 @@ def test_the_stored_vocabulary_is_that_of_the_file(which):
 def tweets():
     """The demo's tweets as rows with labels."""
     shown = demo.DEMOS["tweets"]
-    return datasets.table(formats.read(demo.FOLDER / shown.file, shown.columns), vocabulary=demo.read_vocabulary(shown))
+    return datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns), vocabulary=demo.read_vocabulary(shown))
 
 
 def test_sixty_labels_of_auto_give_more_than_those_of_a_published_default(tweets):

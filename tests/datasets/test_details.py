@@ -6,8 +6,9 @@ import json
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, details, feeds, formats
-from oal_engine.datasets.details import LONGEST, MOST
+from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets.reading import details
+from oal_engine.datasets.reading.details import LONGEST, MOST
 from oal_engine.store import Store
 from tests.harness.files import fails, upload
 from tests.harness.markup import EVIL, MARKUP
@@ -75,7 +76,7 @@ def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
     """So many columns are kept by themselves; a column of vectors is none of them, and a long cell is cut."""
     names = [f"m{k}" for k in range(MOST + 5)]
     lines = [{"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (LONGEST + k)) for k in range(3)]
-    items = formats.read(upload("\n".join(map(json.dumps, lines)), "x.jsonl"))
+    items = reading.read(upload("\n".join(map(json.dumps, lines)), "x.jsonl"))
     assert tuple(names[:MOST]) == items.columns.details
     first, second, _ = map(json.loads, items.details)
     assert (["w" * LONGEST] * MOST, ["w" * (LONGEST - 1) + "…"] * MOST) == (first, second)
@@ -85,7 +86,7 @@ def test_every_word_of_a_cell_is_kept_as_it_is():
     """Markup, formulas and letters of any alphabet come back; half a character becomes a question mark."""
     words = [EVIL, MARKUP, "two\nlines", "漢字", "half \ud800"]
     lines = [json.dumps({"text": "a text", "more": word}) for word in words]
-    items = formats.read(upload("\n".join(lines), "x.jsonl"))
+    items = reading.read(upload("\n".join(lines), "x.jsonl"))
     expected = [*(word.strip() for word in words[:-1]), "half ?"]
     assert [[word] for word in expected] == [json.loads(each) for each in items.details]
 
@@ -150,7 +151,7 @@ def test_a_text_of_title_and_abstract_begins_with_a_title(store, tmp_path):
     path = tmp_path / "abstracts.csv"
     path.write_text("title,abstract,label\nOf days,so happy a day,1\nOf more,a sad day,0\n")
     for name, text in (("both", ("title", "abstract")), ("other", ("abstract", "title")), ("one", ("title",))):
-        columns = formats.Columns(text, "label", details=())
+        columns = reading.Columns(text, "label", details=())
         dataset = Dataset(store, datasets.import_file(store, path, name, columns, min_df=1)[0])
         assert (name == "both", ()) == (dataset.titled, dataset.details)
 
@@ -162,7 +163,7 @@ def test_a_text_of_title_and_abstract_begins_with_a_title(store, tmp_path):
 ])  # fmt: skip
 def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
     """One sentence names the column and those that there are; a label is never shown."""
-    assert sentence == fails(upload(FILE, "x.csv"), formats.Columns(("text",), "label", "id", **columns))
+    assert sentence == fails(upload(FILE, "x.csv"), reading.Columns(("text",), "label", "id", **columns))
 
 
 def test_later_items_bring_their_own(papers, tmp_path):
@@ -183,7 +184,7 @@ def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers
     words = "one two three four five six seven eight nine ten"
     path = tmp_path / "once.csv"
     path.write_text(f"text,year\n{words},1\n{words} {words}!,2\nsomething else of other words,3\n")
-    columns = formats.Columns(("text",))
+    columns = reading.Columns(("text",))
     dataset = datasets.import_file(store, path, "once", columns, near_duplicates="once", min_df=1)[0]
     assert [["1"], ["3"]] == kept(Dataset(store, dataset))
 
@@ -193,7 +194,7 @@ def test_vectors_have_further_columns_too(store, tmp_path):
     path = tmp_path / "table.csv"
     lines = "".join(f"{k},{k % 3},Name {k},https://example.org/{k},{k % 2}\n" for k in range(9))
     path.write_text("a,b,title,url,label\n" + lines)
-    columns = formats.Columns(label="label", features=("a", "b"))
+    columns = reading.Columns(label="label", features=("a", "b"))
     dataset = Dataset(store, datasets.import_file(store, path, "table", columns, features="plain")[0])
     assert (("title", "url"), ["a", "b"]) == (dataset.shown, dataset.feature_names)
     assert ["Name 8", "https://example.org/8"] == kept(dataset)[8]

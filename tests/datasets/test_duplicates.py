@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, duplicates, feeds, formats, vectorizer
+from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets.features import duplicates, vectorizer
 from oal_engine.sessions.items import Items
 from oal_engine.store import Store
 from tests.harness.sessions import begin
@@ -24,7 +25,7 @@ def store(tmp_path):
 
 def items(texts, first=0):
     ids = [f"t{first + k}" for k in range(len(texts))]
-    return formats.Items(ids, texts, None, [], [""] * len(texts), np.zeros(len(texts), np.int8), {})
+    return reading.Items(ids, texts, None, [], [""] * len(texts), np.zeros(len(texts), np.int8), {})
 
 
 def kept(store, texts, **settings):

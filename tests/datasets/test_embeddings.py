@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, beside, embeddings, feeds, formats
+from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets.features import beside, embeddings
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics, write_embedding
@@ -26,7 +27,7 @@ numpy_tensors = pytest.importorskip(
 pytestmark = pytest.mark.slow
 
 TEXTS = topics(60)
-COLUMNS = formats.Columns(("text",), "label")
+COLUMNS = reading.Columns(("text",), "label")
 
 
 @pytest.fixture
@@ -94,10 +95,10 @@ def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
     """What is missing or wrong in a folder is said in a sentence, as is which packages read it."""
 
     def refused(message):
-        with pytest.raises(formats.DataError, match=re.escape(message)):
+        with pytest.raises(reading.DataError, match=re.escape(message)):
             embeddings.read(folder)
 
-    with pytest.raises(formats.DataError, match=r"embeddings must be a folder\. Got .*nowhere\."):
+    with pytest.raises(reading.DataError, match=r"embeddings must be a folder\. Got .*nowhere\."):
         embeddings.read(tmp_path / "nowhere")
     table = numpy_tensors.load_file(folder / "model.safetensors")["embeddings"]
     numpy_tensors.save_file({"embeddings": table[1:]}, folder / "model.safetensors")
@@ -184,7 +185,7 @@ def test_a_hostile_folder_is_refused_in_a_sentence(folder, change):
     """Damaged, wrong and endless files of an embedding are refused in one short sentence, and nothing waits or ends."""
     damage, message = HOSTILE[change]
     damage(folder)
-    with pytest.raises(formats.DataError, match=message) as refused:
+    with pytest.raises(reading.DataError, match=message) as refused:
         embeddings.read(folder).fit(TEXTS)
     assert re.fullmatch(r"[^\n]{1,300}\.", str(refused.value))
 
@@ -196,7 +197,7 @@ def kept(tmp_path, folder):
     path.write_text(
         "".join(json.dumps({"text": text, "label": int(k % 3 == 0)}) + "\n" for k, text in enumerate(TEXTS))
     )
-    embedding, items = embeddings.read(folder), formats.read(path, COLUMNS)
+    embedding, items = embeddings.read(folder), reading.read(path, COLUMNS)
     first = feeds._part(items, slice(40), {})
     store = Store(tmp_path / "studio.db")
     made = datasets.table(first, embedding=embedding)
@@ -217,18 +218,18 @@ def test_later_texts_need_no_folder(kept, tmp_path):
     assert before + [rows.content(made, i) for i in range(20)] == [rows.content(grown.rows, i) for i in range(60)]
     path = kept.folder / "embeddings.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
-    with pytest.raises(formats.DataError, match=r"embeddings\.npy is damaged"):
+    with pytest.raises(reading.DataError, match=r"embeddings\.npy is damaged"):
         grown.check()
 
 
 def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
     """Numbers have no embedding, and vectors are given or made, not both."""
     (tmp_path / "a.csv").write_text("x,y,label\n1,2,1\n3,4,-1\n")
-    items = formats.read(tmp_path / "a.csv", formats.Columns((), "label", features=("x",)))
+    items = reading.read(tmp_path / "a.csv", reading.Columns((), "label", features=("x",)))
     embedding = embeddings.read(folder)
     with pytest.raises(ValueError, match=r"the embedding tiny is for texts\. Got vectors\."):
         datasets.table(items, embedding=embedding)
     (tmp_path / "b.csv").write_text("text,x,label\n" + "".join(f"goal match,{k},1\n" for k in range(9)))
-    items = formats.read(tmp_path / "b.csv", formats.Columns(("text",), "label", features=("x",)))
+    items = reading.read(tmp_path / "b.csv", reading.Columns(("text",), "label", features=("x",)))
     with pytest.raises(ValueError, match=r"must be given or made\. Got both: tiny makes some\."):
         datasets.table(items, embedding=embedding)

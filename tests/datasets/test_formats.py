@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy import sparse
 
-from oal_engine.datasets import delimited
-from oal_engine.datasets.formats import READERS, Columns, DataError, open_source, peek, read, reader_for
-from oal_engine.datasets.sources import Layout
+from oal_engine.datasets.reading import READERS, Columns, DataError, delimited, open_source, peek, read, reader_for
+from oal_engine.datasets.reading.sources import Layout
 from tests.harness import SHARED
 from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
 

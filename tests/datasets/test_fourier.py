@@ -8,9 +8,10 @@ import pytest
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, formats, fourier, prior, scaling
+from oal_engine.datasets import Dataset, feeds, prior, reading
+from oal_engine.datasets.features import fourier, scaling
 from oal_engine.kernel import rows
-from oal_engine.sessions import top_terms
+from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.items import Items
 from oal_engine.store import Store
 from tests.harness.sessions import begin, say, truth
@@ -24,7 +25,7 @@ def items_of(X, ids=None):
     n = X.shape[0]
     y = np.where(np.arange(n) % 5, -1, 1).astype(np.int8)
     ids = ids or [f"i{k}" for k in range(n)]
-    return formats.Items(ids, None, X, list("abcdefgh")[: X.shape[1]], ["word"] * n, y, {})
+    return reading.Items(ids, None, X, list("abcdefgh")[: X.shape[1]], ["word"] * n, y, {})
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
     later = waved.transform(numbers(3, seed=1))
     assert [rows.content(later, k) for k in range(3)] == [rows.content(waved.rows, 200 + k) for k in range(3)]
     waved.check()
-    with pytest.raises(formats.DataError, match=r"^the data set waved has 4 features\. Got 5\.$"):
+    with pytest.raises(reading.DataError, match=r"^the data set waved has 4 features\. Got 5\.$"):
         feeds.append(waved, items_of(numbers(3, 5), [""] * 3))
 
 

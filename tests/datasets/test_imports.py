@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats, imports
+from oal_engine.datasets import import_process, reading
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.examples import write_embedding
 from tests.harness.files import named
 
-COLUMNS = formats.Columns(("text",), "label", None, (), positive=("pos",))
+COLUMNS = reading.Columns(("text",), "label", None, (), positive=("pos",))
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def children():
     output = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
     ).stdout
-    return [line for line in output.splitlines() if "oal_engine.datasets.imports" in line]
+    return [line for line in output.splitlines() if "oal_engine.datasets.import_process" in line]
 
 
 @pytest.mark.slow
@@ -51,11 +51,11 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     read = (
         "Read as csv (encoding utf-8, delimiter comma, header yes); texts in text; labels in label; lines are numbered."
     )
-    assert f"30 items (20 positive, 10 negative). {read}" == imports.import_file(
+    assert f"30 items (20 positive, 10 negative). {read}" == import_process.import_file(
         store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "rich+latent", lambda *each: calls.append(each)
     )
     assert ["reading", "vocabulary", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
-    imports.import_file(
+    import_process.import_file(
         store,
         named(lines(30), "x.csv"),
         "x.csv",
@@ -70,7 +70,7 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
-    taken = imports.append(store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None)
+    taken = import_process.append(store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None)
     new = "20.0% of the words are new to the vocabulary; 13.3% at the import."
     assert f"appended 10, dropped 30 exact duplicates. {new}" == taken
 
@@ -81,16 +81,16 @@ def test_vectors_come_beside_an_upload(store):
     vectors = io.BytesIO()
     np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
     more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
-    checked = imports.check(*more, lambda *each: None, (vectors, "v.npy"))
+    checked = import_process.check(*more, lambda *each: None, (vectors, "v.npy"))
     assert checked.startswith("30 items (20 positive, 10 negative). Read as csv; texts in text; 1 column of numbers;")
-    report = imports.import_file(store, *more, "texts", "l2", None, lambda *each: None, (vectors, "v.npy"))
+    report = import_process.import_file(store, *more, "texts", "l2", None, lambda *each: None, (vectors, "v.npy"))
     assert (checked, 3) == (report, datasets.Dataset(store, "texts").beside)
     np.save(short := io.BytesIO(), np.eye(3))
     file = named("text,label\nnew words,pos\nnew kind1,pos\nnew text,neg\n", "y.csv")
-    taken = imports.append(store, file, "y.csv", 1, lambda *each: None, (short, "w.npy"))
+    taken = import_process.append(store, file, "y.csv", 1, lambda *each: None, (short, "w.npy"))
     assert taken.startswith("appended 3, dropped 0 exact duplicates. ")
-    with pytest.raises(formats.DataError, match=r"w\.npy must have one vector for each of the 30 rows of x\.csv"):
-        imports.check(*more, lambda *each: None, (short, "w.npy"))
+    with pytest.raises(reading.DataError, match=r"w\.npy must have one vector for each of the 30 rows of x\.csv"):
+        import_process.check(*more, lambda *each: None, (short, "w.npy"))
 
 
 @pytest.mark.slow
@@ -99,19 +99,19 @@ def test_an_embedding_comes_from_a_folder(store, tmp_path):
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
     write_embedding(tmp_path / "tiny")
     more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
-    imports.import_file(store, *more, "texts", "l2", None, lambda *each: None, embed=tmp_path / "tiny")
+    import_process.import_file(store, *more, "texts", "l2", None, lambda *each: None, embed=tmp_path / "tiny")
     assert "tiny" == datasets.Dataset(store, "texts").embedding.name
     (tmp_path / "none").mkdir()
-    with pytest.raises(formats.DataError, match=r"^none must have one file \*\.safetensors, or model\.safetensors\."):
-        imports.import_file(store, *more, "other", "l2", None, lambda *each: None, embed=tmp_path / "none")
+    with pytest.raises(reading.DataError, match=r"^none must have one file \*\.safetensors, or model\.safetensors\."):
+        import_process.import_file(store, *more, "other", "l2", None, lambda *each: None, embed=tmp_path / "none")
 
 
 def test_a_preview_is_that_of_the_formats():
-    """A preview equals that of `formats.peek`, except that long cells and many columns are cut."""
+    """A preview equals that of `reading.peek`, except that long cells and many columns are cut."""
     content = "id,text,a\n1,some words,2.5\n2,more words,3\n"
-    assert formats.peek(named(content, "x.csv")) == imports.peek(named(content, "x.csv"), "x.csv")
+    assert reading.peek(named(content, "x.csv")) == import_process.peek(named(content, "x.csv"), "x.csv")
     wide = ",".join(f"c{k}" for k in range(300)) + "\n" + ",".join(["x" * 900] * 300) + "\n"
-    preview = imports.peek(named(wide, "x.csv"), "x.csv")
+    preview = import_process.peek(named(wide, "x.csv"), "x.csv")
     assert (300, 100, {500}) == (
         len(preview.columns),
         len(preview.rows[0]),
@@ -122,30 +122,32 @@ def test_a_preview_is_that_of_the_formats():
 @pytest.mark.slow
 def test_an_unreadable_file_is_refused_in_one_sentence():
     """The error of a reader in the other process is raised here, for a preview and for a tree."""
-    with pytest.raises(formats.DataError, match=r"^x.bin is empty; the readers are "):
-        imports.peek(named("", "x.csv"), "x.bin")
-    with pytest.raises(formats.DataError, match=r"tree\.bin has no tree number 'C15'"):
-        imports.mesh_terms(named("Heart Diseases;C14.280\n", "x.csv"), "tree.bin", "C15")
-    assert ("Heart Diseases",) == imports.mesh_terms(named("Heart Diseases;C14.280\n", "x.csv"), "tree.bin", "C14")
+    with pytest.raises(reading.DataError, match=r"^x.bin is empty; the readers are "):
+        import_process.peek(named("", "x.csv"), "x.bin")
+    with pytest.raises(reading.DataError, match=r"tree\.bin has no tree number 'C15'"):
+        import_process.mesh_terms(named("Heart Diseases;C14.280\n", "x.csv"), "tree.bin", "C15")
+    assert ("Heart Diseases",) == import_process.mesh_terms(
+        named("Heart Diseases;C14.280\n", "x.csv"), "tree.bin", "C14"
+    )
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
     """A pipe is refused at once, so that the page does not wait for a writer."""
     os.mkfifo(tmp_path / "x.csv")
-    with pytest.raises(formats.DataError, match=r"^x.csv is a pipe, not a file\.$"):
-        imports.peek(tmp_path / "x.csv", "x.csv")
+    with pytest.raises(reading.DataError, match=r"^x.csv is a pipe, not a file\.$"):
+        import_process.peek(tmp_path / "x.csv", "x.csv")
 
 
 def test_an_import_that_needs_too_much_memory_is_refused(store, monkeypatch, tmp_path):
     """An import that needs more memory than allowed is refused, and its process ends."""
     monkeypatch.setenv("OAL_IMPORT_MEMORY", str(2**30))
     np.save(tmp_path / "x.npy", np.ones((10**6, 100), np.int8))
-    columns = formats.Columns(features=())
+    columns = reading.Columns(features=())
     with pytest.raises(
-        formats.DataError,
+        reading.DataError,
         match=r"^x.npy needs more memory than (there is|the 1\.0 GiB .* OAL_IMPORT_MEMORY \(bytes\))\.$",
     ):
-        imports.check(tmp_path / "x.npy", "x.npy", columns, "npy", "utf-8", lambda *each: None)
+        import_process.check(tmp_path / "x.npy", "x.npy", columns, "npy", "utf-8", lambda *each: None)
     assert [] == children()
 
 
@@ -165,7 +167,7 @@ def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, m
             raise Left
 
     with pytest.raises(Left):
-        imports.import_file(
+        import_process.import_file(
             store, named(lines(300_000), "x.csv"), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave
         )
     assert [(1, [])] == observed
@@ -178,8 +180,8 @@ import io, os, sys
 from oal_engine.datasets import formats, imports
 from oal_engine.store import Store
 file = io.BytesIO(b"text,label\\n" + b"".join(b"words of text %d,%d\\n" % (k, k % 2) for k in range(300_000)))
-columns = formats.Columns(("text",), "label", None, ())
-imports.import_file(Store(sys.argv[1]), file, "x.csv", columns, None, "utf-8", "x", "l2", "words",
+columns = reading.Columns(("text",), "label", None, ())
+import_process.import_file(Store(sys.argv[1]), file, "x.csv", columns, None, "utf-8", "x", "l2", "words",
                     lambda *progress: print(*progress, flush=True))
 """
 
@@ -203,7 +205,7 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 def test_few_files_are_read_at_once(monkeypatch):
     """While as many files are read as may be, another waits for its turn, says so, and ends where its page is left."""
-    monkeypatch.setattr(imports, "READ", BoundedSemaphore(1))
+    monkeypatch.setattr(import_process, "READ", BoundedSemaphore(1))
     arguments = "x.csv", COLUMNS, None, "utf-8"
     told = []
 
@@ -214,19 +216,19 @@ def test_few_files_are_read_at_once(monkeypatch):
     def other(phase, *_):
         if phase == "reading" and not told:
             with pytest.raises(Left):
-                imports.check(named(lines(3), "x.csv"), *arguments, leave)
+                import_process.check(named(lines(3), "x.csv"), *arguments, leave)
 
-    assert imports.check(named(lines(3), "x.csv"), *arguments, other).startswith("3 items")
+    assert import_process.check(named(lines(3), "x.csv"), *arguments, other).startswith("3 items")
     [(*waiting, running)] = told
     assert (["waiting", 0, 1], 1) == (waiting, len(running))
-    assert imports.check(named(lines(3), "x.csv"), *arguments, lambda *_: None).startswith("3 items")
+    assert import_process.check(named(lines(3), "x.csv"), *arguments, lambda *_: None).startswith("3 items")
 
 
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
     """A damaged Parquet file, over which pyarrow ends the process, ends the one that reads it and no other."""
     path = ROOT / "tests/datasets/ends_pyarrow.parquet"
-    with pytest.raises(formats.DataError) as refused:
-        imports.check(path, path.name, COLUMNS, None, "utf-8", lambda *_: None)
+    with pytest.raises(reading.DataError) as refused:
+        import_process.check(path, path.name, COLUMNS, None, "utf-8", lambda *_: None)
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
     assert [] == children()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oal_engine.datasets.formats import Columns, peek, read
+from oal_engine.datasets.reading import Columns, peek, read
 from tests.harness.files import LABELLED, arrays, fails, upload
 
 

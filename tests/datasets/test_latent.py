@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, demo, feeds, formats, latent
+from oal_engine.datasets import Dataset, demo, feeds, reading
+from oal_engine.datasets.features import latent
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
 
 pytestmark = pytest.mark.slow
 
-TEXT = formats.Columns(("text",), "label", positive=("pos",))
+TEXT = reading.Columns(("text",), "label", positive=("pos",))
 TEXTS = topics(300)
 
 
@@ -33,7 +34,7 @@ def read(tmp_path):
     def read(texts):
         path = tmp_path / "texts.jsonl"
         path.write_text("".join(json.dumps({"text": text, "label": "pos"}) + "\n" for text in texts))
-        return formats.read(path, TEXT)
+        return reading.read(path, TEXT)
 
     return read
 
@@ -93,10 +94,10 @@ def test_a_damaged_projection_is_noticed(kept):
     path = kept.folder / "projection.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(formats.DataError, match=r"projection\.npy is damaged"):
+    with pytest.raises(reading.DataError, match=r"projection\.npy is damaged"):
         Dataset(kept.store, "texts").check()
     path.write_bytes(whole[:-4])
-    with pytest.raises(formats.DataError, match=r"projection\.npy must be .* bytes long"):
+    with pytest.raises(reading.DataError, match=r"projection\.npy must be .* bytes long"):
         Dataset(kept.store, "texts")
 
 
@@ -143,5 +144,5 @@ def test_features_that_do_not_fit(read, settings, message):
 def test_the_bits_are_those_of_every_machine():
     """The rows of the demo's texts are, bit for bit, those that this project wrote on another day."""
     shown = demo.DEMOS["tweets"]
-    made = datasets.table(formats.read(demo.FOLDER / shown.file, shown.columns)).rows
+    made = datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns)).rows
     assert (2127885901, 1743607490) == tuple(crc32(part.data) for part in (made.values, made.block))

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from oal_engine.datasets import feeds, formats
-from oal_engine.datasets.formats import Columns, DataError, read
-from oal_engine.datasets.sources import LIMITED, LIMITS, Limits
+from oal_engine.datasets import feeds, reading
+from oal_engine.datasets.reading import Columns, DataError, read
+from oal_engine.datasets.reading.sources import LIMITED, LIMITS, Limits
 from tests.harness import ROOT
 from tests.harness.files import fails, named
 from tests.harness.shapes import workbook
@@ -137,8 +137,8 @@ for path in sys.argv[1:]:
     if os.fork() == 0:
         before, begun = most(), time.process_time()
         try:
-            message = formats.read(path).report()
-        except formats.DataError as error:
+            message = reading.read(path).report()
+        except reading.DataError as error:
             message = f"refused: {error}"
         print(json.dumps([os.path.basename(path), most() - before, time.process_time() - begun, message]), flush=True)
         os._exit(0)
@@ -222,7 +222,7 @@ def test_each_limit_is_reported_with_its_number_and_its_option(limit, number, na
     message = fails(named(data, name), limits=Limits(**{limit: number}))
     assert f"--limit {limit}=NUMBER allows more" in message
     assert limit == "quoted" or f"more than {number:,} " in message
-    assert formats.peek(named(data, name), limits=Limits(ratio=1000)).rows
+    assert reading.peek(named(data, name), limits=Limits(ratio=1000)).rows
 
 
 def test_the_limits_are_declared_once():
@@ -304,7 +304,7 @@ def test_an_unclosed_quote_stops_the_import():
         "Line 32 of x.csv opens a quote that swallows the next 1,551 lines, which look like rows: "
     )
     with pytest.raises(DataError, match="csv-unquoted"):
-        formats.peek(named(content, "x.csv"))
+        reading.peek(named(content, "x.csv"))
     items = read(named(content, "x.csv"), TEXT, reader="csv-unquoted")
     assert (1582, '"words without an end') == (len(items.texts), items.texts[30])
 
@@ -343,7 +343,7 @@ def test_abstracts_of_many_lines_come_in_as_they_are(abstracts):
 def fed(data, columns=FED, as_json=True, encoding="utf-8", limits=LIMITS):
     """The items of each batch of a feed."""
     feed = feeds.feed_lines(io.BytesIO(data), "the feed", encoding, limits)
-    return [formats.read_lines(batch, columns, {}, as_json) for batch in feeds.batches(feed, Event())]
+    return [reading.read_lines(batch, columns, {}, as_json) for batch in feeds.batches(feed, Event())]
 
 
 ODD = st.one_of(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from oal_engine.datasets.formats import READERS, Columns, DataError, peek, read
-from oal_engine.datasets.readers import mesh_terms, open_source
+from oal_engine.datasets.reading import READERS, Columns, DataError, peek, read
+from oal_engine.datasets.reading.readers import mesh_terms, open_source
 from tests.harness.files import LABELLED, OHSUMED, PACK, fails, upload
 
 TREE = """\

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, numbers
+from oal_engine.datasets import Dataset, feeds
+from oal_engine.datasets.features import numbers
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 

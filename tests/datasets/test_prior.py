@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats, prior
-from oal_engine.datasets.sources import DataError
+from oal_engine.datasets import prior, reading
+from oal_engine.datasets.reading.sources import DataError
 from oal_engine.store import Store
 
 TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and a dog", "the cat opens the gym"]
@@ -15,7 +15,7 @@ TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and
 def data(request, tmp_path):
     """Five texts as they are read from a file, and as a stored data set."""
     ids, y = [f"i{k}" for k in range(5)], np.array([1, 1, -1, -1, -1], np.int8)
-    made = datasets.table(formats.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}), tokenizer="words")
+    made = datasets.table(reading.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}), tokenizer="words")
     if request.param == "table":
         return made
     store = Store(tmp_path / "studio.db")
@@ -26,7 +26,7 @@ def data(request, tmp_path):
 def vectors():
     """Three items of two columns."""
     X = np.array([[3.0, 4.0], [0.0, 2.0], [-1.0, 0.0]])
-    return datasets.table(formats.Items(["a", "b", "c"], None, X, ["x", "y"], ["word"] * 3, np.ones(3, np.int8), {}))
+    return datasets.table(reading.Items(["a", "b", "c"], None, X, ["x", "y"], ["word"] * 3, np.ones(3, np.int8), {}))
 
 
 def by_term(data, known):
@@ -104,7 +104,7 @@ def test_words_and_items_add_up(data):
 def test_what_is_known_fits_the_usual_features(known):
     """Over the features that texts get unless others are chosen, items alike have a higher margin than others."""
     texts = [f"{'gym workout' if k % 4 == 0 else 'cat dog'} day{k % 3} town{k % 5}" for k in range(40)]
-    items = formats.Items([f"i{k}" for k in range(40)], texts, None, [], ["word"] * 40, np.ones(40, np.int8), {})
+    items = reading.Items([f"i{k}" for k in range(40)], texts, None, [], ["word"] * 40, np.ones(40, np.int8), {})
     made = datasets.table(items)
     weights = prior.made(made, **known).weights
     first, second = (

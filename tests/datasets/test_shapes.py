@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from oal_engine.datasets.formats import DataError, peek, read, spoken
+from oal_engine.datasets.reading import DataError, peek, read, spoken
 from tests.harness.files import named
 from tests.harness.shapes import SHAPES
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oal_engine.datasets import vectorizer
-from oal_engine.datasets.vectorizer import TOKENIZERS, Vocabulary, count, fit
+from oal_engine.datasets.features import vectorizer
+from oal_engine.datasets.features.vectorizer import TOKENIZERS, Vocabulary, count, fit
 
 TWEETS = ["I'm so #happy today 😀", "so #happy with @Ann", "today was a state-of-the-art day", "I'm with @Ann 😀 😀"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.experiments import tuned_runs
 from oal_engine.store import Store
 from oal_engine.versions import versions
@@ -50,7 +50,7 @@ def store(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 20))
     y = np.where(X @ rng.normal(size=20) > 4, 1, -1).astype(np.int8)
-    items = formats.Items([str(k) for k in range(4000)], None, X, [f"f{j}" for j in range(20)], ["w"] * 4000, y, {})
+    items = reading.Items([str(k) for k in range(4000)], None, X, [f"f{j}" for j in range(20)], ["w"] * 4000, y, {})
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "a", datasets.table(items), "a")
     return store

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.experiments import jobs
 from oal_engine.store import Store, StoreError
 
@@ -28,7 +28,7 @@ def store(tmp_path):
     path = tmp_path / "made.csv"
     path.write_text("a,b,c,label\n" + "".join(f"{a},{b},{c},{int(k)}\n" for (a, b, c), k in zip(x, y)))
     store = Store(tmp_path / "studio.db")
-    datasets.import_file(store, path, "made", formats.Columns(label="label", features=("a", "b", "c")))
+    datasets.import_file(store, path, "made", reading.Columns(label="label", features=("a", "b", "c")))
     yield store
     for row in store.comparisons():
         jobs.cancel(store, row["id"])

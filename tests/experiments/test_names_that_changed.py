@@ -6,8 +6,8 @@ import pytest
 
 from oal_engine import experiments
 from oal_engine.kernel.algorithms import FORMER
-from oal_engine.migrations import m2026_11_24_names_that_changed as migrated
 from oal_engine.sessions.settings import create
+from oal_engine.store.migrations import m2026_11_24_names_that_changed as migrated
 from tests.harness.comparing import spec, stored
 
 SYMMETRIC = {"delta_plus": 0.1, "delta_minus": 0.1}

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.experiments import race
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
@@ -161,7 +161,7 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
     def imported(name, words, **columns):
         path = tmp_path / f"{name}.csv"
         path.write_text("a,b,label\n" + "\n".join(f"{k},{k % 7},{word}" for k, word in enumerate(words)))
-        columns = formats.Columns(label="label", features=("a", "b"), **columns)
+        columns = reading.Columns(label="label", features=("a", "b"), **columns)
         return datasets.Dataset(store, datasets.import_file(store, path, name, columns, scale="none")[0])
 
     long = imported("long", [int(k % 9 == 0) for k in range(2000)])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.experiments.specifications import specification
 from oal_engine.store import Store
 
@@ -22,7 +22,7 @@ def table(seed=0, rounds=ROUNDS, classes=()):
         y = np.where(score > np.quantile(score, 0.75), 1, -1)
         labels = [str(k) for k in y]
     ids = [str(k) for k in range(rounds)]
-    items = formats.Items(ids, None, X, list("abcd"), labels, y.astype(np.int8), {}, classes)
+    items = reading.Items(ids, None, X, list("abcd"), labels, y.astype(np.int8), {}, classes)
     return datasets.table(items)
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from oal_engine import datasets, experiments
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.markup import MARKUP
@@ -21,7 +21,7 @@ def imported(store, folder, name=NAME, classes=2, items=90, **columns):
     path = folder / f"{classes}.jsonl"
     rows = [{"a": x + k, "b": z, "label": word} for (x, z), k, word in zip(rng.normal(size=(items, 2)), y, words)]
     path.write_text("\n".join(map(json.dumps, rows)))
-    columns = formats.Columns(label="label", features=("a", "b"), multiclass=classes > 2, **columns)
+    columns = reading.Columns(label="label", features=("a", "b"), multiclass=classes > 2, **columns)
     return datasets.import_file(store, path, name, columns)[0]
 
 
@@ -39,7 +39,7 @@ def add_texts(store, folder, name="texts", label="label"):
     lines = [f'i{k},{MARKUP.replace(chr(34), "")} {"good" if k % 5 == 0 else "other"} word{k % 7},{int(k % 5 == 0)}'
              for k in range(240)]  # fmt: skip
     path.write_text("id,text,label\n" + "\n".join(lines))
-    columns = formats.Columns(text=("text",), label=label, id="id")
+    columns = reading.Columns(text=("text",), label=label, id="id")
     return datasets.import_file(store, path, name, columns)[0]
 
 
@@ -64,7 +64,7 @@ def add_topics(store, folder, count=200):
     path = folder / "topics.jsonl"
     lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(count))]
     path.write_text("\n".join(lines))
-    return datasets.import_file(store, path, "topics", formats.Columns(("text",), "label"))[0]
+    return datasets.import_file(store, path, "topics", reading.Columns(("text",), "label"))[0]
 
 
 def answer(store, dataset, labels=60, **settings):

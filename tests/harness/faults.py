@@ -20,7 +20,7 @@ from unittest.mock import patch
 import numpy as np
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds
+from oal_engine.datasets import Dataset, feeds, row_files
 from oal_engine.kernel import rows
 from oal_engine.sessions import look_back
 from oal_engine.sessions.fold import LogMismatch
@@ -231,7 +231,7 @@ class World:
     @contextmanager
     def faulty(self):
         """The clock is that of this world, and rows are written in two steps."""
-        write = rows.write_behind
+        write = row_files.write_behind
 
         def in_two(path, array, size):
             process = next((each for each in self.processes if each and each._writing), None)

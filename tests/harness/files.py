@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oal_engine.datasets.formats import Columns, DataError, read
+from oal_engine.datasets.reading import Columns, DataError, read
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 LABELLED = Columns(text=("text",), label="label")

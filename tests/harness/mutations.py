@@ -15,8 +15,9 @@ from pyarrow import parquet
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets.formats import Columns, read
-from oal_engine.sessions import bundle, look_back, model
+from oal_engine.datasets.reading import Columns, read
+from oal_engine.sessions import look_back, model
+from oal_engine.sessions.files import bundle
 from oal_engine.store import Store
 from tests.harness import shapes
 from tests.harness.files import OHSUMED, PACK, arrays, named

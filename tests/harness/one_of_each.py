@@ -11,10 +11,12 @@ import numpy as np
 
 from docs import make_pages
 from oal_engine import datasets, experiments
-from oal_engine.datasets import Dataset, embeddings, feeds, formats, vectorizer
+from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets.features import embeddings, vectorizer
 from oal_engine.experiments import race_page
 from oal_engine.experiments import report as tables
-from oal_engine.sessions import export, look_back, player
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import export, player
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
@@ -24,17 +26,17 @@ from tests.harness.sessions import text_of
 
 ITEMS, LATER, BUDGET = 240, 20, 60
 PEOPLE = ("ann", "ben")
-TEXT = formats.Columns(("text",), "label", "id")
-TABLE = formats.Columns(label="label", id="id", features=("a", "b", "c"))
+TEXT = reading.Columns(("text",), "label", "id")
+TABLE = reading.Columns(label="label", id="id", features=("a", "b", "c"))
 IMPORTS = {  # columns, and how they are read
     "latent": (TEXT, {}),
     "rich": (TEXT, {"features": "rich", "near_duplicates": "once"}),
     "words": (TEXT, {"tokenizer": "words"}),
     "beside": (TEXT, {}),
-    "classes": (formats.Columns(("text",), "topic", "id", multiclass=True), {}),
+    "classes": (reading.Columns(("text",), "topic", "id", multiclass=True), {}),
     "plain": (TABLE, {"features": "plain", "scale": "l2"}),
     "waves": (TABLE, {}),
-    "kinds": (formats.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}),
+    "kinds": (reading.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}),
 }
 SESSIONS = {  # data set and settings
     "first order": ("plain", {"algorithm": "PAA-I", "seed_items": ["i0"]}),
@@ -73,9 +75,9 @@ def imported(store, folder):
     first, later = folder / "first.jsonl", folder / "later.jsonl"
     first.write_text("".join(made[:ITEMS]))
     later.write_text("".join(made[ITEMS:]))
-    for name, (columns, reading) in IMPORTS.items():
+    for name, (columns, options) in IMPORTS.items():
         embedding = embeddings.read(folder / "tiny") if name == "beside" else None
-        key = datasets.import_file(store, first, name, columns, embedding=embedding, **reading)[0]
+        key = datasets.import_file(store, first, name, columns, embedding=embedding, **options)[0]
         for _ in feeds.append_file(Dataset(store, key), later):
             pass
         record = {**store.dataset(key)}

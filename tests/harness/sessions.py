@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
-from oal_engine.sessions.bundle import publish
+from oal_engine.datasets import reading
+from oal_engine.sessions.files.bundle import publish
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -40,7 +40,7 @@ def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):
     X = sparse.random_array((n, d), density=density, rng=rng, data_sampler=rng.normal).tocsr()
     score = X @ rng.normal(size=d)
     y = np.where(score > np.quantile(score, 0.8), labels[1], labels[0]).astype(np.int8)
-    return X, formats.Items([f"i{k}" for k in range(n)], None, X, [f"f{j}" for j in range(d)], ["word"] * n, y, {})
+    return X, reading.Items([f"i{k}" for k in range(n)], None, X, [f"f{j}" for j in range(d)], ["word"] * n, y, {})
 
 
 def begin(store, data="sparse", algorithm="PAA-I", **more):

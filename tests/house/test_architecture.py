@@ -17,9 +17,7 @@ from tests.harness import ROOT
 
 ENGINE = ROOT / "oal_engine"
 LEVELS = [  # of wings, the lowest first; a wing imports from lower levels only
-    {"kernel", "output", "old_logs", "places", "versions"},
-    {"migrations"},
-    {"database"},
+    {"kernel", "output", "places", "versions"},
     {"store"},
     {"datasets", "estimator"},
     {"sessions", "experiments", "reproduction"},

@@ -11,7 +11,7 @@ import pytest
 from docs import make_pages, make_reference
 from oal_engine import __version__
 from oal_engine.cli import main as cli
-from oal_engine.datasets.readers import READERS
+from oal_engine.datasets.reading.readers import READERS
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.metrics import METRICS

@@ -84,16 +84,16 @@ def prepared(tmp_path_factory):
     """A folder of the files, with a database that has the data sets, sessions and comparisons of the examples, and
     another with data alone."""
     from oal_engine import experiments
-    from oal_engine.datasets import formats, import_file
+    from oal_engine.datasets import import_file, reading
     from oal_engine.store import Store
 
     folder = tmp_path_factory.mktemp("examples")
     write_files(folder)
     store, other = Store(folder / "studio.db"), Store(folder / "other.db")
-    moments = formats.Columns(("moment",), "concepts", positive=("exercise",), contains=True)
+    moments = reading.Columns(("moment",), "concepts", positive=("exercise",), contains=True)
     happy, _ = (import_file(each, folder / "moments.csv", "happy", moments)[0] for each in (store, other))
     import_file(store, folder / "moments.csv", "tweets", moments)
-    import_file(store, folder / "letters.csv", "letters", formats.Columns(label="letter", multiclass=True))
+    import_file(store, folder / "letters.csv", "letters", reading.Columns(label="letter", multiclass=True))
     for _ in range(3):
         answer(store, happy, budget=20)
     spec = experiments.specification({"data": ["happy"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [20]})

@@ -9,13 +9,13 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from oal_engine import datasets, experiments
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel.algorithms import ALGORITHMS, Algorithm
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, SMOOTHING
 from oal_engine.kernel.rows import add
-from oal_engine.sessions.estimates import of_session
+from oal_engine.sessions.insights.estimates import of_session
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -127,7 +127,7 @@ def test_the_form_offers_them(tmp_path, monkeypatch):
     st.cache_resource.clear()
     store, path = Store(tmp_path / "studio.db"), tmp_path / "texts.csv"
     path.write_text("text,label\n" + "".join(f"item {k} word{k % 7},{int(k % 5 == 0)}\n" for k in range(40)))
-    datasets.import_file(store, path, "texts", formats.Columns(text=("text",), label="label"))
+    datasets.import_file(store, path, "texts", reading.Columns(text=("text",), label="label"))
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).run()
     at.button(key="new").click().run()
     at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()

@@ -10,6 +10,7 @@ import pytest
 from numba import njit
 from scipy.sparse import csr_array
 
+from oal_engine.datasets import row_files
 from oal_engine.kernel import rows
 from oal_engine.kernel.rows import Row, add, beside, dot, quadratic, squared
 from tests.harness import ROOT
@@ -79,20 +80,20 @@ def test_mixed_rows_are_kept_and_extended(tmp_path):
     """Mixed rows are saved, mapped and extended as they are; fewer can be mapped."""
     X = table()
     first, later = mixed(X[:25]), mixed(X[25:])
-    rows.save(first, tmp_path)
-    written = rows.extend(later, tmp_path, 25)
-    kept = rows.load(tmp_path, 40)
+    row_files.save(first, tmp_path)
+    written = row_files.extend(later, tmp_path, 25)
+    kept = row_files.load(tmp_path, 40)
     assert {"indptr", "indices", "values", "block"} == set(written) == set(rows.arrays(kept))
     assert X.tolist() == rows.matrix(kept).toarray().tolist()
-    assert X[:10].tolist() == rows.matrix(rows.load(tmp_path, 10)).toarray().tolist()
+    assert X[:10].tolist() == rows.matrix(row_files.load(tmp_path, 10)).toarray().tolist()
     assert (
-        rows.checksums(rows.arrays(mixed(X)))["block"]
-        == rows.checksums(written, rows.checksums(rows.arrays(first)))["block"]
+        row_files.checksums(rows.arrays(mixed(X)))["block"]
+        == row_files.checksums(written, row_files.checksums(rows.arrays(first)))["block"]
     )
-    assert (tmp_path / "block.npy").samefile(rows.extent(kept.block)[0])
+    assert (tmp_path / "block.npy").samefile(row_files.extent(kept.block)[0])
     (tmp_path / "block.npy").write_bytes((tmp_path / "block.npy").read_bytes()[:-4])
     with pytest.raises(ValueError, match=r"^block\.npy must be .* bytes long"):
-        rows.load(tmp_path, 40)
+        row_files.load(tmp_path, 40)
 
 
 def test_mixed_rows_are_looked_at_as_others_are():
@@ -113,4 +114,4 @@ def test_a_column_of_the_block_is_none_of_the_sparse_part():
     sparse = rows.as_rows(csr_array(np.eye(3)))
     wrong = beside(sparse._replace(columns=2), np.ones((3, 4)))
     with pytest.raises(ValueError, match=r"columns must be < 2\. Got 2"):
-        rows.check_columns(wrong)
+        row_files.check_columns(wrong)

@@ -1,11 +1,12 @@
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import ADMIN, BINARY
-from ui import access, card_server
-from ui.card_server import CardServer
+from ui import access
+from ui.label import card_server
+from ui.label.card_server import CardServer
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def store(app_store, tmp_path, monkeypatch):
 def keep(app_store, tmp_path):
     """A function that imports texts with markup in them, every fourth of the class `good`; the id of the data set."""
 
-    def add(name="texts", items=600, columns=formats.Columns(("text",), "label", positive=("good",))):
+    def add(name="texts", items=600, columns=reading.Columns(("text",), "label", positive=("good",))):
         path = tmp_path / f"{name}.csv"
         kinds = ["good" if k % 4 == 0 else f"other{k % 2}" for k in range(items)]
         path.write_text(

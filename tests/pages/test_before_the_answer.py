@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions import look_back
-from oal_engine.sessions.player import Player
+from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.settings import SKIP, Settings, create
 from tests.harness.pages import BINARY, run, words
-from ui import card_server, messages
-from ui.card_server import CardServer
+from ui.label import card_server, messages
+from ui.label.card_server import CardServer
+from ui.label.panels import history
 from ui.page import withheld
-from ui.panels import history
 
 MOST, MOST_OF_TIMES = 0.55, 0.6  # AUC; that of times varies by 0.02 from run to run
 NEAR = 40  # questions
@@ -36,7 +36,7 @@ def server(app_store, tmp_path, monkeypatch):
     path = tmp_path / "texts.csv"
     lines = (f"{' '.join(f'word{k}' for k in row)},{int(label)}\n" for row, label in zip(chosen.tolist(), labels))
     path.write_text("text,label\n" + "".join(lines))
-    columns = formats.Columns(("text",), "label", positive=("1",))
+    columns = reading.Columns(("text",), "label", positive=("1",))
     dataset = datasets.import_file(app_store, path, "texts", columns, features="words")[0]
     options = {"budget": 600, "audit": 0.2, "overlap": 0.2}
     return CardServer(create(app_store, dataset, **BINARY | {"parameters": {"C": 0.1, "delta": 0.2}} | options))

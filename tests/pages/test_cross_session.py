@@ -7,14 +7,15 @@ import json
 import pytest
 
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import backups, bundle, look_back
+from oal_engine.sessions import backups, look_back
+from oal_engine.sessions.files import bundle
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from oal_engine.store import Store, StoreError
 from tests.harness.pages import ADMIN, BINARY
-from ui import messages
-from ui.card_server import CardServer
-from ui.panels import history
+from ui.label import messages
+from ui.label.card_server import CardServer
+from ui.label.panels import history
 
 ANNA, BEN = (f"{name}@example.org" for name in ("anna", "ben"))
 NOWHERE = 10**6  # no question has this number

@@ -3,13 +3,13 @@
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.sessions.settings import create
 from tests.harness.markup import MARKUP
 from tests.harness.pages import BINARY, listed, run, words
-from ui import messages
-from ui.card_server import CardServer, with_keys
-from ui.panels import history
+from ui.label import messages
+from ui.label.card_server import CardServer, with_keys
+from ui.label.panels import history
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def path(tmp_path):
 @pytest.fixture
 def papers(app_store, path):
     """The card server of a session over that file, with two tags and six answers."""
-    columns = formats.Columns(("text",), "label", "id")
+    columns = reading.Columns(("text",), "label", "id")
     dataset = datasets.import_file(app_store, path, "papers", columns, min_df=1)[0]
     server = CardServer(create(app_store, dataset, **BINARY, budget=40, tags=TAGS))
     for k in range(6):

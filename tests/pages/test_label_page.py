@@ -11,22 +11,23 @@ import plotly.graph_objects as go
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel import learners
 from oal_engine.output.meanings import MEANINGS
 from oal_engine.output.plots import NAMES
-from oal_engine.sessions import answer_checks, curves, estimates, outcome, top_terms
-from oal_engine.sessions.curves import percent
 from oal_engine.sessions.fold import Progress
+from oal_engine.sessions.insights import answer_checks, curves, estimates, outcome, top_terms
+from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.items import why
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from tests.harness.pages import BINARY, WAIT, listed, run, words
-from ui import card_server, charts, messages
-from ui.card_server import LONGEST_REST, MORE, CardServer, keys_of
+from ui import charts
 from ui.components import item_list
-from ui.panels import check, history, pushed, spending, stopping
+from ui.label import card_server, messages
+from ui.label.card_server import LONGEST_REST, MORE, CardServer, keys_of
+from ui.label.panels import check, history, pushed, spending, stopping
 
 
 @pytest.mark.parametrize("action", ["label", "correct"])
@@ -106,7 +107,7 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
 def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
     """The end offers more labels with what they will bring; the session then asks on from where the budget was spent. A
     stream that ended with labels left offers none."""
-    plain = keep("plain", 600, formats.Columns(("text",)))
+    plain = keep("plain", 600, reading.Columns(("text",)))
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
     forecast = estimates.forecast(118, False)
@@ -401,7 +402,7 @@ def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
 
 def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
     """The list has every item that was not asked with its predicted class, and can be filtered by class."""
-    columns = formats.Columns(("text",), "label", multiclass=True)
+    columns = reading.Columns(("text",), "label", multiclass=True)
     server = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
     _, predicted, asked = server.session.decided
     everything = pushed.page(server, view())
@@ -451,7 +452,7 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
     rare = [f"w{k}x{j}" for k in range(400) for j in range(2)]
     lines = [f"the of to {'life' if k % 3 == 0 else 'the'} {rare[k % 380]} {rare[(k * 7) % 380]}" for k in range(600)]
     path.write_text("text,label\n" + "".join(f"{line},{int(k % 3 == 0)}\n" for k, line in enumerate(lines)))
-    dataset = datasets.import_file(app_store, path, "common", formats.Columns(("text",), "label"), features="words")[0]
+    dataset = datasets.import_file(app_store, path, "common", reading.Columns(("text",), "label"), features="words")[0]
     server = CardServer(create(app_store, dataset, learner="pa-i", rule="all", budget=200))
     session = server.session
     for k in range(90):
@@ -617,7 +618,7 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
     """Where the answers of several classes differ from the labels of the file, the panel says how many, and the word
     push-and-query says with which of both it counts."""
-    several = keep("several", columns=formats.Columns(("text",), "label", multiclass=True))
+    several = keep("several", columns=reading.Columns(("text",), "label", multiclass=True))
     server = work(30, several, algorithm="MPAA-I")
     session = server.session
     while len(session.labels) < 40:
@@ -640,7 +641,7 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
 
 def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep):
     """A stream without labels shows estimates once there are enough positive answers, and before that the reason."""
-    plain = keep("plain", 1200, formats.Columns(("text",)))
+    plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
     assert estimates.of_session(few.session).reason in words(at)
@@ -655,7 +656,7 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
 
 def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(work, keep, monkeypatch):
     """Estimates of a closed window name the item at which they end, and say that they understate the final model."""
-    server = work(150, keep("plain", 1200, formats.Columns(("text",))), 3, **BINARY)
+    server = work(150, keep("plain", 1200, reading.Columns(("text",))), 3, **BINARY)
     seen = estimates.look(server.session)
     closed = seen._replace(now=replace(seen.now, closed=1233))
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)

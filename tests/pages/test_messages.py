@@ -8,7 +8,7 @@ import pytest
 from oal_engine.sessions.session import Session
 from oal_engine.store import ConflictError, StorageError
 from tests.harness.pages import listed, run, words
-from ui import messages
+from ui.label import messages
 from ui.page import Removed
 
 pytestmark = pytest.mark.slow

@@ -9,13 +9,13 @@ from contextlib import closing, contextmanager
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, formats
+from oal_engine.datasets import demo, reading
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import run, words
-from ui.forms import OWN
+from ui.home.new_session import OWN
 from ui.page import PAGES as LINKS
 from ui.page import literal
 
@@ -33,7 +33,7 @@ def texts(store, tmp_path):
         lines.append(f"<b>item</b> {k} **{'good' if k % 5 == 0 else 'other'}** word{k % 7},{1 if k % 5 == 0 else 0}")
     path = tmp_path / "texts.csv"
     path.write_text("\n".join(lines))
-    return datasets.import_file(store, path, "<i>Texts</i> $x$", formats.Columns(text=("text",), label="label"))[0]
+    return datasets.import_file(store, path, "<i>Texts</i> $x$", reading.Columns(text=("text",), label="label"))[0]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -166,7 +166,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     """A data set with classes offers these or one against the rest, and any other data set takes typed class names."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "\n".join(f"word{k} *word{k % 3}*,{'*a*' if k % 3 else 'b'}" for k in range(30)))
-    kinds, _ = datasets.import_file(store, path, "kinds", formats.Columns(("text",), "kind", multiclass=True))
+    kinds, _ = datasets.import_file(store, path, "kinds", reading.Columns(("text",), "kind", multiclass=True))
     at = run("home.py")
     at.button(key="new").click().run()
     assert "2 classes: *a*, b" in words(at)
@@ -267,7 +267,7 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
-    dataset, _ = datasets.import_file(store, path, "plain", formats.Columns(text=("text",)))
+    dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
     at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
     assert not at.exception
     assert "Estimates need 5 more positive answers." in words(at)
@@ -564,7 +564,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     """The page says how many items of a file were appended and how many were dropped."""
     path = tmp_path / "texts.csv"
     path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
-    datasets.import_file(store, path, "texts", formats.Columns(("text",), "label"))
+    datasets.import_file(store, path, "texts", reading.Columns(("text",), "label"))
     path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
     at = run("pages/4_Data.py")
     at.segmented_control(key="kind").set_value("Add to existing").run()

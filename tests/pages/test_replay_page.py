@@ -12,7 +12,8 @@ from oal_engine.sessions.settings import create
 from tests.harness.examples import add_texts, answer
 from tests.harness.pages import run, words
 from tests.harness.sessions import labelled, stream_of
-from ui import messages, replay
+from ui import replay
+from ui.label import messages
 
 PAGE = "pages/3_Replay.py"
 

@@ -10,12 +10,13 @@ from oal_engine import experiments
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from tests.harness.pages import ADMIN, BINARY, listed, run, words
-from ui import access, downloads, messages, replay
-from ui.card_server import CardServer
+from ui import access, downloads, replay
 from ui.components import item_list
 from ui.gate import Gate
+from ui.label import messages
+from ui.label.card_server import CardServer
+from ui.label.panels import check, history, pushed
 from ui.page import PAGES, Removed
-from ui.panels import check, history, pushed
 
 pytestmark = pytest.mark.slow
 

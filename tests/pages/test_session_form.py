@@ -1,11 +1,12 @@
 """The form of a new session: what it plans, forecasts and offers."""
 
-from oal_engine.datasets import formats
-from oal_engine.sessions import certainty, settings
+from oal_engine.datasets import reading
+from oal_engine.sessions import settings
+from oal_engine.sessions.insights import certainty
 from oal_engine.sessions.session import Session
 from tests.harness.pages import run, words
-from ui.card_server import CardServer
-from ui.panels import spending
+from ui.label.card_server import CardServer
+from ui.label.panels import spending
 
 
 def test_the_form_plans_a_session(app_store, keep):
@@ -31,7 +32,7 @@ def test_the_form_plans_a_session(app_store, keep):
 
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
     """Beside the budget stands how exact the estimates will be, not for data with labels or for random checks."""
-    keep("plain", 400, formats.Columns(("text",)))
+    keep("plain", 400, reading.Columns(("text",)))
     at = run("home.py")
     at.button(key="new").click().run()
     assert "With 300 labels F1 is usually known to within" in words(at)
@@ -48,7 +49,7 @@ def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_
 def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
     """The form says what will be certain at the end, the session has the recommended share, and its page says what is
     certain so far and what more labels would add."""
-    keep("plain", 400, formats.Columns(("text",)))
+    keep("plain", 400, reading.Columns(("text",)))
     at = run("home.py")
     at.button(key="new").click().run()
     at.toggle(key="new-floor").set_value(True).run()
@@ -77,7 +78,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
 
 def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     """Where not even a tenth can be guaranteed at the end, form and page say that, and no figures near 0."""
-    keep("plain", 3000, formats.Columns(("text",)))
+    keep("plain", 3000, reading.Columns(("text",)))
     at = run("home.py")
     at.button(key="new").click().run()
     at.toggle(key="new-floor").set_value(True).run()
@@ -99,7 +100,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
 def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
     """A budget of 300 for 68 items is one of 68, in the form with its forecast, in the plan, to the end, and on the
     command line; where more items are to come it stays."""
-    plain = keep("plain", 68, formats.Columns(("text",)))
+    plain = keep("plain", 68, reading.Columns(("text",)))
     at = run("home.py")
     at.button(key="new").click().run()
     capped = "There are 68 items, so the budget is 68 labels, not 300."

@@ -5,13 +5,14 @@ from itertools import count
 
 import pytest
 
-from oal_engine.sessions import agreement, session
+from oal_engine.sessions import session
+from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import listed, run, words
-from ui import messages
-from ui.card_server import CardServer
-from ui.panels import check, history
+from ui.label import messages
+from ui.label.card_server import CardServer
+from ui.label.panels import check, history
 
 EVENTS = (f"team {number}" for number in count())
 PEOPLE = ("anna", "ben")

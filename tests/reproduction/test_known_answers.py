@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats, sources
+from oal_engine.datasets import reading
+from oal_engine.datasets.reading import sources
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
 
@@ -29,7 +30,7 @@ def files(shared):
 @pytest.mark.parametrize(("learner", "values", "sum_", "deviation", "sensitivity", "specificity"), GERMAN)
 def test_german_as_published(files, learner, values, sum_, deviation, sensitivity, specificity):
     """Table 2 of the ACOG paper is reproduced to the last printed digit, with rho = T_n / T_p and unit rows."""
-    table = datasets.table(formats.read(files[0]))
+    table = datasets.table(reading.read(files[0]))
     with sources.COMPRESSIONS[".xz"](files[1], "rt") as lines:
         orders = [np.array(line.split(), int) - 1 for line in lines]
     evaluations = []

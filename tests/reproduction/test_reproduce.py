@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel import algorithms, rows, stream
 from oal_engine.reproduction import protocols, published, reproduce
 from tests.harness import ROOT, SHARED
@@ -202,7 +202,7 @@ def test_rows_of_zeros_count_as_mistakes_and_are_not_asked():
 
 def test_w8a_has_5455_rows_of_zeros(shared):
     """Each of them is a mistake under the published protocol, and every row counts once."""
-    data = datasets.table(formats.read(shared("w8a.libsvm.xz")))
+    data = datasets.table(reading.read(shared("w8a.libsvm.xz")))
     run = protocols.without_zero_rows(protocols.Stream(data, [np.arange(data.y.size)], 1.0, budget=0))
     counts = run.counts("PAA", [{}])[0, 0]
     assert 5455 == run.missed.sum() == run.missed[1, 0].sum() + run.missed[0, 2].sum()

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import bundle, estimates, look_back
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import bundle
+from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.session import DIGEST_EVERY, Session
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import (

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from oal_engine.sessions import agreement, export
-from oal_engine.sessions.agreement import Twice
+from oal_engine.sessions.files import export
+from oal_engine.sessions.insights import agreement
+from oal_engine.sessions.insights.agreement import Twice
 from tests.harness.sessions import PEOPLE, begin, reply
 
 

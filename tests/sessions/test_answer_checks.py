@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from oal_engine.kernel import rows
-from oal_engine.sessions import answer_checks
-from oal_engine.sessions.answer_checks import EXPONENT, FEWEST, PENALTY, left_out
+from oal_engine.sessions.insights import answer_checks
+from oal_engine.sessions.insights.answer_checks import EXPONENT, FEWEST, PENALTY, left_out
 from tests.harness.sessions import begin, say, truth
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from oal_engine.kernel.draws import draws
-from oal_engine.sessions import agreement, export, look_back
-from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import export
+from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import REPEAT, REPEAT_AFTER, Session
 from oal_engine.sessions.settings import SKIP, SessionError, create
 from tests.harness.sessions import EVENTS, begin, bits, database, leave, reply

@@ -28,12 +28,12 @@ import pytest
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.database import BACKUP
-from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.sessions import backups
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
+from oal_engine.store.database import BACKUP
 from tests.harness import ROOT
 from ui import warm_up
 
@@ -69,7 +69,7 @@ def items(n, first=0, make=np.asarray):
     X = np.array([[k, k % 3, 1.0] for k in range(first, first + n)])
     y = np.array([1 if k % 3 == 0 else -1 for k in range(first, first + n)], np.int8)
     ids = [str(k) for k in range(first, first + n)]
-    return formats.Items(ids, None, make(X), ["a", "b", "c"], list(map(str, y)), y, {})
+    return reading.Items(ids, None, make(X), ["a", "b", "c"], list(map(str, y)), y, {})
 
 
 def labelled(path, answers=5, make=sparse.csr_array, name="vectors"):
@@ -807,7 +807,7 @@ if where == "rows":
 else:
     store.add_dataset = stop
 y = np.ones(60, np.int8)
-items = formats.Items([str(k) for k in range(60)], None, np.eye(60), [str(k) for k in range(60)], ["1"] * 60, y, {})
+items = reading.Items([str(k) for k in range(60)], None, np.eye(60), [str(k) for k in range(60)], ["1"] * 60, y, {})
 datasets.add(store, "killed", datasets.table(items), "x.npy")
 """
 
@@ -918,9 +918,9 @@ def test_rows_cut_under_an_open_data_set_are_refused(tmp_path, monkeypatch, make
         content, size = path.read_bytes(), path.stat().st_size
         for cut in (0, 128, size - 1):
             os.truncate(path, cut)
-            with pytest.raises(formats.DataError, match=rf"{path.name} must be {size:,} bytes long. It is {cut:,}\."):
+            with pytest.raises(reading.DataError, match=rf"{path.name} must be {size:,} bytes long. It is {cut:,}\."):
                 opened.answer(f"{path.name} {cut}", opened.place.asked.id, 1)
-            with pytest.raises(formats.DataError, match=f"cannot be read from {folder}"):
+            with pytest.raises(reading.DataError, match=f"cannot be read from {folder}"):
                 Dataset(store, "vectors")
             with path.open("r+b") as file:
                 file.write(content)
@@ -941,13 +941,13 @@ def test_rows_that_point_outside_are_refused(tmp_path):
         bad = good.copy()
         bad[at] = value
         np.save(folder / f"{name}.npy", bad)
-        with pytest.raises(formats.DataError, match=message):
+        with pytest.raises(reading.DataError, match=message):
             Dataset(store, "vectors")
         np.save(folder / f"{name}.npy", good)
     indices = np.load(folder / "indices.npy")
     indices[5] = 3
     np.save(folder / "indices.npy", indices)
-    with pytest.raises(formats.DataError, match=r"columns must be < 3\. Got 3"):
+    with pytest.raises(reading.DataError, match=r"columns must be < 3\. Got 3"):
         Dataset(store, "vectors").check()
 
 

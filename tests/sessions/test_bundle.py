@@ -15,8 +15,8 @@ from oal_engine import datasets
 from oal_engine.datasets import demo
 from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import bundle
-from oal_engine.sessions.bundle import adopt
+from oal_engine.sessions.files import bundle
+from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import metrics
-from oal_engine.sessions import export, outcome, report
-from oal_engine.sessions.certainty import curve, expected, forecast, if_read, labels_for, of_session
+from oal_engine.sessions.files import export, report
+from oal_engine.sessions.insights import outcome
+from oal_engine.sessions.insights.certainty import curve, expected, forecast, if_read, labels_for, of_session
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import EVENTS, begin, label_until_the_end, say, stream_of, take_back, truth
@@ -101,7 +102,7 @@ def test_items_and_labels_that_come_later_keep_floors_right(store):
     X, items = stream_of(300)
     ids, names = items.ids, [f"f{k}" for k in range(8)]
     parts = [
-        formats.Items(ids[part], None, X[part], names, ids[part], items.y[part], {})
+        reading.Items(ids[part], None, X[part], names, ids[part], items.y[part], {})
         for part in (slice(0, 150), slice(150, 300))
     ]
     datasets.add(store, "later", datasets.table(parts[0]), "made.npz")

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, formats
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import rows
-from oal_engine.sessions import bundle, look_back
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import bundle
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.store import Store
@@ -83,7 +84,7 @@ def growing(store, data):
 
     def items(first, stop):
         ids = [f"i{k}" for k in range(first, stop)]
-        return formats.Items(ids, None, X[first:stop], names, ids, source.y[first:stop], {}, classes)
+        return reading.Items(ids, None, X[first:stop], names, ids, source.y[first:stop], {}, classes)
 
     def grow():
         first = next(starts)

@@ -7,7 +7,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds
-from oal_engine.sessions import drift
+from oal_engine.sessions.insights import drift
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 from tests.harness.sessions import begin, label_until_the_end, say, stream_of

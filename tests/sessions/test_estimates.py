@@ -8,8 +8,8 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.kernel import metrics
-from oal_engine.sessions import estimates
-from oal_engine.sessions.estimates import (
+from oal_engine.sessions.insights import estimates
+from oal_engine.sessions.insights.estimates import (
     FORECASTS,
     curve,
     forecast,

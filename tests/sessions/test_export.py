@@ -13,10 +13,13 @@ from pyarrow import parquet
 
 from oal_engine import datasets
 from oal_engine.cli import main as cli
-from oal_engine.datasets import formats, readers
+from oal_engine.datasets import reading
+from oal_engine.datasets.reading import readers
 from oal_engine.kernel import stream
 from oal_engine.output import tables
-from oal_engine.sessions import export, model, outcome
+from oal_engine.sessions import model
+from oal_engine.sessions.files import export
+from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
@@ -36,7 +39,7 @@ def texts(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("export") / "studio.db")
     y = np.array([1, -1] * 20, np.int8)[: len(EVIL) + 1]
     words = [f"{text} word" for text in EVIL] + ["word"]
-    items = formats.Items(
+    items = reading.Items(
         [f"=id{k},1" for k in range(len(words))], words, None, [], [""] * len(words), np.zeros_like(y), {}
     )
     datasets.add(store, "evil", datasets.table(items, min_df=1), "made.csv")
@@ -81,7 +84,7 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
     """An exported file can be imported again, with the same texts, ids and labels."""
     file = tmp_path / f"out.{kind}"
     export.export(texts.store, texts.id, what, kind, file, texts=True)
-    items = formats.read(file)
+    items = reading.read(file)
     log = texts.history
     assert [texts.dataset.item(entry.item)["text"] for entry in log] == items.texts
     assert [texts.dataset.item(entry.item)["id"] for entry in log] == items.ids
@@ -95,7 +98,7 @@ def table_file(path):
         f"{k / 7!r},{-k},{1e100 / (k + 1)!r},{k % 3},{-1 / (k + 3)!r},{k % 2},{2000 + k},=A {k}" for k in range(30)
     )]  # fmt: skip
     path.write_text("\n".join(lines) + "\n")
-    return formats.Columns(label="label", features=("margin", "=1+1", "height", "text", "features"))
+    return reading.Columns(label="label", features=("margin", "=1+1", "height", "text", "features"))
 
 
 def sparse_file(path):
@@ -168,8 +171,8 @@ def test_an_export_without_its_items_says_so(store, tmp_path):
     opened = begin(store)
     say(opened, 1)
     export.export(store, opened.id, "decisions", "csv", tmp_path / "out.csv")
-    with pytest.raises(formats.DataError, match=r"^out\.csv was exported without its texts or numbers: .*--texts"):
-        formats.read(tmp_path / "out.csv")
+    with pytest.raises(reading.DataError, match=r"^out\.csv was exported without its texts or numbers: .*--texts"):
+        reading.read(tmp_path / "out.csv")
 
 
 def test_labels_are_exported_where_the_numbers_cannot_be_read(tmp_path):
@@ -221,10 +224,10 @@ def test_any_text_comes_back_from_csv(words):
     file.name = "x.csv"
     expected = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
     if expected:
-        items = formats.read(file, formats.Columns(("text",), id="id"))
+        items = reading.read(file, reading.Columns(("text",), id="id"))
         assert expected == dict(zip(items.ids, items.texts))
         file.seek(0)
-        assert {"margin", "predicted"} <= set(formats.peek(file).numeric)
+        assert {"margin", "predicted"} <= set(reading.peek(file).numeric)
 
 
 @pytest.mark.parametrize("what", export.TABLES)
@@ -274,7 +277,7 @@ def test_classes_come_back_by_their_names(store, tmp_path, kind):
     expected = {opened.dataset.item(entry.item)["id"]: "-abcd"[entry.label or 0] for entry in opened.history}
     for what in ("labels", "decisions", "predictions"):
         export.export(store, opened.id, what, kind, tmp_path / f"out.{kind}", texts=True)
-        items = formats.read(tmp_path / f"out.{kind}")
+        items = reading.read(tmp_path / f"out.{kind}")
         assert tuple("abcd") == items.classes
         made = {id: ("-", *items.classes)[y] for id, y in zip(items.ids, items.y.tolist())}
         assert made == dict.fromkeys(items.ids, "-") | expected
@@ -290,7 +293,7 @@ def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
     for line, cell in zip(lines[3:], (None, "", "1:2 3", "1:0 x:1", "1:0\n2:0 9:1", "1:0 2:nan", 5)):
         line["features"] = cell
     (tmp_path / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    items = formats.read(tmp_path / "out.jsonl")
+    items = reading.read(tmp_path / "out.jsonl")
     assert {"broken line": (5, 4), "non-finite row": (1, 9)} == items.skipped
     kept = [line["id"] for k, line in enumerate(lines) if k not in (3, 4, 5, 6, 8, 9)]
     assert kept == items.ids

@@ -7,8 +7,10 @@ from contextlib import nullcontext
 import pytest
 
 from oal_engine import datasets
-from oal_engine.sessions import agreement, export, look_back, session
-from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions import look_back, session
+from oal_engine.sessions.files import export
+from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.store import Store

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, embeddings, formats, prior
+from oal_engine.datasets import Dataset, prior, reading
+from oal_engine.datasets.features import embeddings
 from oal_engine.kernel import learners, rows, stream
-from oal_engine.sessions import backups, bundle, model, top_terms
+from oal_engine.sessions import backups, model
+from oal_engine.sessions.files import bundle
+from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.model import ModelError
 from oal_engine.sessions.session import Session
@@ -25,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 TEXTS, WIDTH = topics(90), 5
 TABLE = np.random.default_rng(2).normal(1, 2, (90, WIDTH)).round(4)
-COLUMNS = formats.Columns(("text",), "label")
+COLUMNS = reading.Columns(("text",), "label")
 
 
 def database(folder, kind):
@@ -37,7 +40,7 @@ def database(folder, kind):
     )
     if kind == "given":
         np.save(folder / "v.npy", TABLE[:60])
-        more = {"vectors": formats.read_vectors(folder / "v.npy")}
+        more = {"vectors": reading.read_vectors(folder / "v.npy")}
     else:
         pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
         write_embedding(folder / "tiny")

@@ -21,7 +21,8 @@ from scipy import sparse
 from oal_engine import datasets
 from oal_engine.datasets import demo
 from oal_engine.kernel import learners, rows, stream
-from oal_engine.sessions import calibration, model
+from oal_engine.sessions import model
+from oal_engine.sessions.insights import calibration
 from oal_engine.sessions.model import ModelError
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create

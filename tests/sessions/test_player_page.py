@@ -2,7 +2,8 @@
 
 import pytest
 
-from oal_engine.sessions import look_back, player
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import player
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.examples import add_texts, answer

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.learners import weights
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import estimates, report
-from oal_engine.sessions.bundle import adopt
+from oal_engine.sessions.files import report
+from oal_engine.sessions.files.bundle import adopt
+from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
@@ -26,7 +27,7 @@ def database(path):
     """A database with 240 texts, every fifth about the gym."""
     store, y = Store(path), np.where(np.arange(240) % 5, -1, 1).astype(np.int8)
     texts = [f"{'gym' if label > 0 else 'cat'} word{k % 7} word{k % 11}" for k, label in enumerate(y)]
-    items = formats.Items([f"i{k}" for k in range(240)], texts, None, [], ["word"] * 240, y, {})
+    items = reading.Items([f"i{k}" for k in range(240)], texts, None, [], ["word"] * 240, y, {})
     datasets.add(store, "texts", datasets.table(items), "texts.csv")
     return store
 

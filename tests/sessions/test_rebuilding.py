@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oal_engine import datasets
-from oal_engine.sessions import export
+from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
 from oal_engine.store import StorageError, Store, StoreError

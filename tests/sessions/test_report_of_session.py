@@ -7,8 +7,9 @@ import re
 import pytest
 
 from oal_engine.datasets import Dataset
-from oal_engine.sessions import answer_checks, estimates, outcome, report
-from oal_engine.sessions.estimates import Estimate, Estimates, Look
+from oal_engine.sessions.files import report
+from oal_engine.sessions.insights import answer_checks, estimates, outcome
+from oal_engine.sessions.insights.estimates import Estimate, Estimates, Look
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, MARKUP, Page
 from tests.harness.sessions import begin, say, truth

@@ -14,7 +14,8 @@ from oal_engine import store as store_module
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable
-from oal_engine.sessions import export, session
+from oal_engine.sessions import session
+from oal_engine.sessions.files import export
 from oal_engine.sessions.log import Log
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create

@@ -9,8 +9,9 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.kernel.draws import draws
-from oal_engine.sessions import certainty, estimates, look_back, session
-from oal_engine.sessions.bundle import adopt, publish
+from oal_engine.sessions import look_back, session
+from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.log import checked_event
 from oal_engine.sessions.session import OVERLAP, AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError

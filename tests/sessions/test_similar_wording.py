@@ -8,7 +8,9 @@ import pytest
 from oal_engine import experiments
 from oal_engine.datasets import Dataset, feeds
 from oal_engine.kernel import rows
-from oal_engine.sessions import backups, bundle, top_terms
+from oal_engine.sessions import backups
+from oal_engine.sessions.files import bundle
+from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create

@@ -8,10 +8,12 @@ import pytest
 from pyarrow import parquet
 
 from oal_engine import datasets
-from oal_engine.datasets import details, formats
+from oal_engine.datasets import reading
+from oal_engine.datasets.reading import details
 from oal_engine.output import tables
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import bundle, export, look_back
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
 from oal_engine.store import Store, StoreError
@@ -171,7 +173,7 @@ def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_pa
     """The head of a CSV file is guarded like its cells."""
     path = tmp_path / "evil.csv"
     path.write_text("id,text,=1+1,label\n" + "".join(f"i{k},word{k % 2} some,w,{k % 2}\n" for k in range(6)))
-    dataset = datasets.import_file(store, path, "evil", formats.Columns(("text",), "label", "id"), min_df=1)[0]
+    dataset = datasets.import_file(store, path, "evil", reading.Columns(("text",), "label", "id"), min_df=1)[0]
     session = create(store, dataset, learner="pa-i", rule="all")
     export.export(store, session, "labels", "csv", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[0].endswith(",annotator,'=1+1")
@@ -186,7 +188,7 @@ def test_many_further_columns_come_back(store, tmp_path):
     dataset = datasets.import_file(store, tmp_path / "many.csv", "many", min_df=1)[0]
     opened = Session(store, create(store, dataset, learner="pa-i", rule="all"))
     export.export(store, opened.id, "labels", "csv", tmp_path / "out.csv")
-    again = formats.read(tmp_path / "out.csv")
+    again = reading.read(tmp_path / "out.csv")
     assert tuple(names) == again.columns.details[-len(names) :]
     assert [f"0 {name}" for name in names] == json.loads(again.details[0])[-len(names) :]
 
@@ -204,6 +206,6 @@ def test_exported_answers_are_imported_again_with_their_tags(papers, tmp_path):
     """An export becomes a data set again, whose items have the tags and the columns."""
     path = tmp_path / "out.csv"
     export.export(papers.store, papers.id, "labels", "csv", path)
-    items = formats.read(path)
+    items = reading.read(path)
     words = [dict(zip(items.columns.details, json.loads(each))) for each in items.details]
     assert (f"b|{ASK}", "2000", "=a, b") == tuple(words[0][name] for name in ("tags", "year", "source"))

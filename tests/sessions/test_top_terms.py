@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oal_engine.sessions import top_terms
+from oal_engine.sessions.insights import top_terms
 
 
 def test_the_strongest_terms_speak_for_their_class():

@@ -10,12 +10,12 @@ from contextlib import closing, suppress
 
 import pytest
 
-from oal_engine import datasets, migrations
+from oal_engine import datasets
 from oal_engine.datasets import Dataset
 from oal_engine.sessions import backups
 from oal_engine.sessions.backups import BackupError
 from oal_engine.sessions.session import Session
-from oal_engine.store import Store, StoreError
+from oal_engine.store import Store, StoreError, migrations
 from tests.harness.sessions import begin, reply, stream_of
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"

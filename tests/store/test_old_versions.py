@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oal_engine.sessions.bundle import adopt
+from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.look_back import Trace
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store

@@ -3,8 +3,7 @@
 import re
 from contextlib import closing
 
-from oal_engine import migrations
-from oal_engine.store import Store
+from oal_engine.store import Store, migrations
 from tests.harness import ROOT
 
 

@@ -14,10 +14,9 @@ from itertools import count
 
 import pytest
 
-from oal_engine import migrations
 from oal_engine import store as store_module
 from oal_engine.places import database_path
-from oal_engine.store import ConflictError, StorageError, Store, StoreError
+from oal_engine.store import ConflictError, StorageError, Store, StoreError, migrations
 from tests.harness import ROOT
 from tests.harness.sessions import erase
 

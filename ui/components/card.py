@@ -13,7 +13,7 @@ import streamlit as st
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import ConflictError, StorageError, StoreError
 
-from .. import messages
+from ..label import messages
 from ..page import who_labels
 from . import Mount, component
 

@@ -6,8 +6,8 @@ from typing import Any
 from oal_engine.sessions.items import above_text, file_numbers
 from oal_engine.sessions.session import Session
 
-from .. import messages
-from ..card_server import CardServer
+from ..label import messages
+from ..label.card_server import CardServer
 from ..page import check_may_answer
 from . import component
 from .card import mounted

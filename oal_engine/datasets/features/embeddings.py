@@ -1,0 +1,216 @@
+"""Vectors of texts out of those of their tokens: static embeddings from a local folder (model2vec, WordLlama), of which
+nothing is ever downloaded.
+
+The vector of a text is the sum of those of its tokens, each times w (1 + ln count), w = a / (a + share of the token in
+the texts of the import) (Arora, Liang, Ma 2017), in one order: with the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...kernel import rows, truncated_svd
+from .. import row_files
+from ..reading.parsed import some
+from ..reading.sources import DataError, Progress, open_file
+from .vectorizer import exact_log
+
+COMMON = 1e-3  # a: the share of a token from which on it counts less than half
+CHUNK = 2000  # texts at a time
+MOST_BYTES, MOST_BYTES_OF_TOKENIZER = 2**31, 2**27
+TABLES = ("embeddings", "embedding.weight")  # what the table is called by model2vec and by WordLlama
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """A table of vectors, float16 or float32 of shape (tokens, width), its tokenizer as the bytes of a JSON file,
+    uint8, and how often each token came in the texts of the import, int64."""
+
+    name: str
+    table: np.ndarray
+    tokenizer: np.ndarray
+    counts: np.ndarray
+
+    @cached_property
+    def checksum(self) -> str:
+        """What tells the table and its tokenizer from all others."""
+        digest = sha256(np.ascontiguousarray(self.table).data)
+        digest.update(np.ascontiguousarray(self.tokenizer).data)
+        return digest.hexdigest()[:16]
+
+    def fit(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[Embedding, np.ndarray]:
+        """This embedding with the counts of its tokens in texts, and the vectors of these."""
+        parts = []
+        for first in range(0, len(texts), CHUNK):
+            parts.append(self._tokens(texts[first : first + CHUNK]))
+            if progress:
+                progress(min(first + CHUNK, len(texts)), len(texts))
+        counts = sum((np.bincount(part.indices, part.data, len(self.table)) for part in parts), np.zeros(1))
+        fitted = replace(self, counts=rows.read_only(counts, np.int64))
+        return fitted, np.vstack([fitted._vectors(part) for part in parts])
+
+    def vectors(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts: float32, (texts, width)."""
+        starts = range(0, max(1, len(texts)), CHUNK)
+        return np.vstack([self._vectors(self._tokens(texts[first : first + CHUNK])) for first in starts])
+
+    def _vectors(self, tokens: sparse.csr_array) -> np.ndarray:
+        used, places = np.unique(tokens.indices, return_inverse=True)
+        counts = self.counts[used]
+        weights = COMMON / (COMMON + counts / max(1, self.counts.sum()))
+        distinct, which = np.unique(tokens.data, return_inverse=True)
+        often = np.array([1 + exact_log(float(count)) for count in distinct.tolist()])
+        values = (weights[places] * often[which]) if used.size else np.empty(0)
+        weighed = rows.as_rows(sparse.csr_array((values, places, tokens.indptr), (tokens.shape[0], used.size)))
+        table = rows.read_only(self.table[used], np.float32)
+        return truncated_svd.multiply(weighed, table).astype(np.float32)
+
+    def _tokens(self, texts: Sequence[str]) -> sparse.csr_array:
+        """How often each token comes in each text."""
+        ends, columns, counts = [0], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        with _readable(f"the tokenizer of {self.name}"):
+            batch, unknown = self._encoder.encode_batch(list(texts), add_special_tokens=False), self._unknown
+        for encoded in batch:
+            ids, often = np.unique(np.array(encoded.ids, np.int64), return_counts=True)
+            known = ids != unknown
+            columns.append(ids[known])
+            counts.append(often[known])
+            ends.append(ends[-1] + int(known.sum()))
+        shape = len(texts), len(self.table)
+        return sparse.csr_array((np.concatenate(counts), np.concatenate(columns), np.array(ends)), shape)
+
+    @cached_property
+    def _encoder(self) -> Any:
+        encoder = _packages()[1].from_str(self.tokenizer.tobytes().decode())
+        encoder.no_padding()
+        encoder.no_truncation()
+        return encoder
+
+    @cached_property
+    def _unknown(self) -> int:
+        """The token of whatever the tokenizer does not know, which says nothing; -1 where it has none."""
+        model = json.loads(self.tokenizer.tobytes())["model"]
+        word = model.get("unk_token")
+        number = model.get("unk_id") if word is None else self._encoder.token_to_id(word)
+        return -1 if number is None else number
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is kept of it, by name, each flat."""
+        return {"embeddings": self.table.ravel(), "tokenizer": self.tokenizer, "tokens": self.counts}
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """What is told of it, ready for JSON; with it `mapped` finds it again."""
+        tokens, width = self.table.shape
+        sizes = {"dtype": str(self.table.dtype), "tokens": tokens, "width": width, "tokenizer": self.tokenizer.size}
+        return {"name": self.name, "checksum": self.checksum} | sizes
+
+
+def mapped(folder: Path, source: dict[str, Any]) -> Embedding:
+    """The embedding whose arrays are kept in a folder, mapped into memory."""
+    tokens, width = source["tokens"], source["width"]
+    table = row_files.mapped(folder / "embeddings.npy", source["dtype"], tokens * width).reshape(tokens, width)
+    tokenizer = row_files.mapped(folder / "tokenizer.npy", np.uint8, source["tokenizer"])
+    return Embedding(source["name"], table, tokenizer, row_files.mapped(folder / "tokens.npy", np.int64, tokens))
+
+
+def _packages() -> tuple[Any, Any]:
+    """What reads tables, and what reads tokenizers."""
+    try:
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise DataError(
+            "embeddings need the packages safetensors and tokenizers: pip install safetensors tokenizers."
+        ) from None
+    return load_file, Tokenizer
+
+
+def read(folder: Path | str) -> Embedding:
+    """The static embedding in a folder: a table in a .safetensors file and a JSON file of its tokenizer, there or one
+    folder below, as model2vec and WordLlama have them."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"embeddings must be a folder. Got {folder}.")
+    load, _ = _packages()
+    path, tokenizer = _only(folder, "*.safetensors", "model"), _only(folder, "*tokenizer*.json", "tokenizer")
+    _content(path, MOST_BYTES, 0)
+    content = np.frombuffer(_content(tokenizer, MOST_BYTES_OF_TOKENIZER), np.uint8)
+    with _readable(path.name):
+        tensors = load(path)
+    table = _table(tensors, path.name)
+    made = Embedding(folder.resolve().name, table, content, np.zeros(len(table), np.int64))
+    with _readable(tokenizer.name):
+        tokens = made._encoder.get_vocab()
+    if (size := 1 + max(tokens.values(), default=-1)) > len(table):
+        raise DataError(f"{path.name} must have a finite vector for each of the {size:,} tokens. Got {len(table):,}.")
+    if not np.isfinite(table).all():
+        raise DataError(f"{path.name} must have finite numbers. Got others.")
+    return made
+
+
+def _content(path: Path, most: int, count: int = -1) -> bytes:
+    """Return `count` bytes of a file (-1: all), unless it is not a file or larger than `most` bytes."""
+    try:
+        with open_file(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) > most:
+                raise DataError(f"{path.name} must have at most {most:,} bytes. Got {size:,}.")
+            return file.read(count)
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be opened: {error.strerror}.") from None
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Report whatever the libraries raise, also a panic of their compiled code, as a damaged file."""
+    try:
+        yield
+    except (DataError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise DataError(f"{name} cannot be read: {' '.join(str(error).split())[:200].rstrip('.')}.") from None
+
+
+def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Return the vectors of the tokens out of the tensors of a file, those that several share repeated, weighted."""
+    named = [tensors[key] for key in TABLES if key in tensors]
+    if len(named) != 1 or named[0].ndim != 2 or named[0].dtype.kind not in "fiu":
+        held = some(map(ascii, tensors), 5) or "none"
+        raise DataError(f"{name} must have one table of numbers, {' or '.join(TABLES)}. Got {held}.")
+    [table] = named
+    if (mapping := tensors.get("mapping")) is not None:  # several tokens share a vector
+        if mapping.ndim != 1 or mapping.dtype.kind not in "iu" or not np.isin(mapping, np.arange(len(table))).all():
+            raise DataError(f"{name} must have a mapping to its {len(table):,} vectors. Got another.")
+        if mapping.size * table.shape[1] > MOST_BYTES // 4:
+            raise DataError(f"{name} must have at most {MOST_BYTES // 4:,} numbers. Got {mapping.size:,} vectors.")
+        table = table[mapping]
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by whoever calls
+        if (weights := tensors.get("weights")) is not None:
+            if weights.shape != table.shape[:1] or weights.dtype.kind not in "fiu":
+                raise DataError(f"{name} must have a weight for each of the {len(table):,} tokens. Got another shape.")
+            table = table.astype(np.float32) * weights.astype(np.float32)[:, None]
+        return rows.read_only(table, np.float16 if table.dtype == np.float16 else np.float32)
+
+
+def _only(folder: Path, pattern: str, usual: str) -> Path:
+    """The one file of a kind in a folder or the folders in it, or of several the one with the usual name."""
+    found = sorted([*folder.glob(pattern), *folder.glob(f"*/{pattern}")])
+    named = [path for path in found if path.stem == usual] or found
+    if len(named) != 1:
+        names = ", ".join(str(path.relative_to(folder)) for path in found[:5])
+        raise DataError(
+            f"{folder.name} must have one file {pattern}, or {usual}{Path(pattern).suffix}. Got {names or 'none'}."
+        )
+    return named[0]

@@ -1,0 +1,133 @@
+"""Save rows as files, map them into memory, and append to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..kernel.rows import (
+    KINDS,
+    DenseRows,
+    MixedRows,
+    Rows,
+    SparseRows,
+    arrays,
+    beside,
+    dense_rows,
+    read_only,
+    sparse_rows,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+HEADER = re.compile(r"\{'descr': '([<|=][a-z]\d+)', 'fortran_order': False, 'shape': \(\d+,\), \}\s*\n$")
+KIND_FILE = "rows.json"  # the file that says of which kind saved rows are
+
+
+def save(rows: Rows, folder: Path | str) -> None:
+    """Write rows as .npy files that `load` maps into memory."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in arrays(rows).items():
+        np.save(folder / f"{name}.npy", value)
+    kind = next(name for name, kind in KINDS.items() if isinstance(rows, kind))
+    numbers = {name: value for name, value in rows._asdict().items() if isinstance(value, int)}
+    (folder / KIND_FILE).write_text(json.dumps({"kind": kind} | numbers))
+
+
+def load(folder: Path | str, items: int) -> Rows:
+    """Map the first rows that were saved into memory: opens in milliseconds, read-only, shared between processes."""
+    folder = Path(folder)
+    saved = json.loads((folder / KIND_FILE).read_text())
+    if saved["kind"] == "dense":
+        return dense_rows(mapped(folder / "values.npy", np.float64, items * saved["columns"]), saved["columns"])
+    indptr = mapped(folder / "indptr.npy", np.int64, items + 1)
+    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():  # compiled loops follow it blindly
+        raise ValueError("indptr.npy is damaged: its numbers must begin with 0 and never fall")
+    indices, values = (
+        mapped(folder / name, dtype, int(indptr[-1]))
+        for name, dtype in (("indices.npy", np.uint32), ("values.npy", np.float64))
+    )
+    width = saved.get("width", 0)
+    sparse = sparse_rows(indptr, indices, values, saved["columns"] - width)
+    if saved["kind"] == "sparse":
+        return sparse
+    return beside(sparse, mapped(folder / "block.npy", np.float32, items * width).reshape(items, width))
+
+
+def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
+    """Write rows of the same kind behind the first that were saved; the arrays that were written, by name."""
+    saved, written = load(folder, items), arrays(more)
+    if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
+        written["indptr"] = more.indptr[1:] + saved.indptr[-1]
+    for name, value in written.items():
+        write_behind(Path(folder) / f"{name}.npy", value, getattr(saved, name).size)
+    return written
+
+
+def checksums(arrays: Mapping[str, np.ndarray], before: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The CRC-32 of each array, by name; where they are written behind others, it goes on from those of `before`."""
+    before = before or {}
+    return {name: zlib.crc32(np.ascontiguousarray(array).data, before.get(name, 0)) for name, array in arrays.items()}
+
+
+def mapped(path: Path | str, dtype: DTypeLike, size: int) -> np.ndarray:
+    """The first numbers of a .npy file, mapped into memory; there may be more than its header tells of."""
+    with open(path, "rb") as file:
+        start = _start(file, dtype)
+        check_length(path, start + size * np.dtype(dtype).itemsize)
+        return read_only(np.memmap(file, dtype, "r", start, (size,)), dtype)
+
+
+def extent(array: np.ndarray) -> tuple[str, int]:
+    """The file that an array is mapped from, and how long it must be."""
+    held: Any = array
+    while not isinstance(held, np.memmap):
+        held = held.base
+    return str(held.filename), held.offset + held.nbytes
+
+
+def check_length(path: Path | str, size: int) -> None:
+    """Refuse a file that is shorter than what is mapped from it: to read behind its end would end the process."""
+    bytes_there = os.stat(path).st_size
+    if bytes_there < size:
+        raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {bytes_there:,}")
+
+
+def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
+    """Write an array behind the first numbers of a .npy file, and wait until it is on the disk."""
+    with open(path, "r+b") as file:
+        file.seek(_start(file, array.dtype) + size * array.itemsize)
+        file.write(np.ascontiguousarray(array).data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _start(file: BinaryIO, dtype: DTypeLike) -> int:
+    """Where the numbers of an open .npy file begin, which must be of this kind."""
+    np.lib.format.read_magic(file)
+    # numpy's own reader evaluates the header with `ast`, which fails now and then in threads of Python 3.11.
+    header = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
+    stored = HEADER.match(header)
+    if not stored or stored[1] != np.dtype(dtype).str:
+        got = np.dtype(stored[1]) if stored else header[:40]
+        raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {got}")
+    return file.tell()
+
+
+def check_columns(rows: Rows) -> None:
+    """Refuse sparse rows that name a column which is not there: compiled loops follow every index blindly."""
+    if isinstance(rows, MixedRows):
+        check_columns(rows.sparse_part())
+    elif isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:
+        raise ValueError(f"indices.npy is damaged: columns must be < {rows.columns:,}. Got {rows.indices.max():,}")

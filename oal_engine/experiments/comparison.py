@@ -1,0 +1,280 @@
+"""Run, store and load comparisons; tables, tests and ranks of their results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..datasets.reading.sources import Progress
+from ..kernel import certainty, metrics
+from ..kernel.metrics import more_is_better
+from ..versions import versions
+from . import significance
+from .scheduling import KEEP_EVERY, ignore, ready_runs, run_all
+from .sources import data_name
+from .specifications import ExperimentError, Hit, Limit, Specification, chosen, stored
+from .tuned_runs import Result, asked_of, evaluate, weights_of
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+
+Block: TypeAlias = tuple[str, Limit]  # what the lines of a table share: a data set, and a budget or one of several hits
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison that was run: its specification, the versions that ran it, and the lines of its result."""
+
+    name: str
+    spec: Specification
+    versions: dict[str, str]
+    lines: list[Result]
+
+    def values(self, line: Result, metric: str | None = None, evaluation: str | None = None) -> np.ndarray:
+        """A metric (the criterion) of each run of a line at its end."""
+        if metric == "seconds":
+            return self.seconds(line)[:, -1]
+        evaluation = evaluation or self.spec.evaluation
+        measured = evaluate(self.spec, line.classes, line.setting, line.counts[:, -1], evaluation)
+        return measured[metric or self.spec.criterion]
+
+    @property
+    def has_seconds(self) -> bool:
+        """Whether the times of its runs were measured."""
+        return any(line.nanoseconds is not None for line in self.lines)
+
+    def seconds(self, line: Result) -> np.ndarray:
+        """The seconds that each run of a line took up to its marks over the stream, of shape (runs, marks)."""
+        if line.nanoseconds is None:
+            raise ExperimentError(f"no times were measured in {self.name}. Run it with times = true.")
+        return line.nanoseconds / 1e9
+
+    @property
+    def has_floors(self) -> bool:
+        """Whether its runs are certain of something."""
+        return any(line.floor_jobs for line in self.lines)
+
+    def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
+        """What each run of a line is certain of at its end, by metric; nothing without a floor."""
+        if line.worst is None:
+            return {}
+        tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
+        return certainty.floors(tables, weights_of(self.spec, line.setting))[evaluation or self.spec.evaluation]
+
+    def curve(
+        self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Mean rounds and labels spent at each mark over the stream, and the mean and standard deviation of a metric
+        over the runs. axis: "labels" has marks over the labels instead, and then the end of the stream."""
+        if metric == "seconds":
+            seconds = self.seconds(line)
+            items, asked, *_ = self.curve(line, "query_ratio", evaluation)
+            ends = np.linspace(0, items.size, seconds.shape[1] + 1)[1:]
+            places = np.ceil(ends).astype(int) - 1
+            return items[places], asked[places], seconds.mean(0), _spread(seconds)
+        counts = line.counts[:, line.label_marks :]
+        if axis == "labels":
+            spent = asked_of(counts).mean(0)
+            marks = line.counts[:, : line.label_marks or np.searchsorted(spent, spent[-1]) + 1]
+            counts = np.concatenate([marks, counts[:, -1:]], 1)
+        values = evaluate(self.spec, line.classes, line.setting, counts, evaluation)[metric]
+        return counts.sum((-3, -2, -1)).mean(0), asked_of(counts).mean(0), values.mean(0), _spread(values)
+
+    def blocks(self) -> dict[Block, dict[str, Result]]:
+        """The lines of each data set and budget, or hit, by the names that tell them apart there."""
+        blocks: dict[Block, dict[str, Result]] = {}
+        several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
+        for line in self.lines:
+            name = line.name if several else line.algorithm
+            blocks.setdefault((line.data, line.limit), {})[name] = line
+        return blocks
+
+    def test(
+        self, lines: dict[str, Result], metric: str | None = None, evaluation: str | None = None
+    ) -> dict[str, significance.PairedTest]:
+        """Who is best of the lines of a block, and who is not distinguishable from it."""
+        values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
+        return significance.against_best(values, more_is_better(metric or self.spec.criterion))
+
+    def tests(
+        self, metric: str | None = None, evaluation: str | None = None
+    ) -> dict[Block, dict[str, significance.PairedTest]]:
+        """The test of each data set and budget."""
+        return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
+
+    def ranks(self, metric: str | None = None, evaluation: str | None = None) -> significance.Ranks:
+        """Average ranks over all data sets and budgets, of the names that are in each."""
+        blocks = [
+            {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
+            for lines in self.blocks().values()
+        ]
+        common = [name for name in next(iter(blocks), ()) if all(name in block for block in blocks)]
+        table = {name: [block[name] for block in blocks] for name in common}
+        return significance.average_ranks(table, more_is_better(metric or self.spec.criterion))
+
+    def trials(self) -> list[dict[str, Any]]:
+        """What was tried when settings were tuned, each with its criterion; the best of an algorithm first."""
+        return [
+            {
+                "data": line.data,
+                **_limit(line.limit),
+                "algorithm": line.algorithm,
+                "settings": tried,
+                "score": score,
+            }
+            for line in self.lines
+            for tried, score in sorted(
+                line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion)
+            )
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as JSON has it; the same specification gives the same."""
+        return {
+            "specification": self.spec.values,
+            "versions": self.versions,
+            "results": [self._line(line) for line in self.lines],
+            "tests": [
+                {"data": data, **_limit(limit), "criterion": self.spec.criterion, "algorithms": tests}
+                for (data, limit), tests in self.tests().items()
+            ],
+            "ranks": self.ranks(),
+        }
+
+    def _line(self, line: Result) -> dict[str, Any]:
+        def measures(counts: np.ndarray) -> dict[str, Any]:
+            weights = weights_of(self.spec, line.setting)
+            measured = {name: metrics.as_json(counts, name, weights, line.classes) for name in metrics.EVALUATIONS}
+            return measured if self.spec.held_out else {"queried": int(asked_of(counts)), **measured}
+
+        runs = [measures(counts) for counts in line.counts[:, -1]]
+        for name in metrics.EVALUATIONS if line.floor_jobs else ():
+            for k, each in enumerate(runs):
+                floors = {metric: values[k].item() for metric, values in self.floors(line, name).items()}
+                each.setdefault("floor", {})[name] = floors
+        return {
+            "data": line.data,
+            "algorithm": line.algorithm,
+            **_limit(line.limit),
+            "settings": line.setting,
+            "parameters": chosen(line.algorithm, line.setting).parameters,
+            "tuned": self.spec.tune,
+            "runs": [{"seed": self.spec.seed + k} | run for k, run in enumerate(runs)],
+            "mean": metrics.over(runs, np.mean),
+            "std": metrics.spread(runs),
+        }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    """What JSON has of a budget, or of one of several hits."""
+    return {"budget": None, "hit": limit.labels} if isinstance(limit, Hit) else {"budget": limit}
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """The standard deviation over the runs, the first axis; 0 of a single one."""
+    return values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+
+
+def begin(spec: Specification, store: Store, name: str | None = None) -> int:
+    """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
+    values = json.loads(json.dumps(spec.values))
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+    name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
+    if not store.has_comparison(name):
+        return store.add_comparison(name, values, versions(), [_stored(store, data_name(each)) for each in spec.data])
+    kept = store.comparison(name)
+    if kept["specification"] != values:
+        raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
+    return kept["id"]
+
+
+def _stored(store: Store, name: str) -> int | None:
+    """The id of the data set of a name, which may end in a class against the rest, or None."""
+    ids = {row["name"]: int(row["id"]) for row in store.datasets()}
+    return ids.get(name, ids.get(name.rpartition("=")[0]))
+
+
+def compare(
+    spec: Specification,
+    store: Store,
+    name: str | None = None,
+    executor: Executor | None = None,
+    *,
+    folder: Path | str = ".",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run a comparison and keep it under a name; what is kept of one with the same name and specification is not run
+    again, and its lines can be loaded as soon as they are complete."""
+    ready = ready_runs(spec, store, folder)
+    comparison = begin(spec, store, name)
+    keeper = _Keeper(store, comparison)
+    try:
+        lines = run_all(ready, executor, store.replays(comparison), keeper.keep, keeper.show, progress or ignore)
+    finally:
+        keeper.write()
+    store.put_lines(comparison, _kept(lines), finished=True)
+    kept = store.comparison(comparison)
+    return Comparison(kept["name"], spec, kept["versions"], lines)
+
+
+class _Keeper:
+    """Stores what a comparison has finished, all of a second in one transaction: a replay may be shorter than that."""
+
+    def __init__(self, store: Store, comparison: int) -> None:
+        self.store, self.comparison = store, comparison
+        self.counts: dict[str, np.ndarray] = {}
+        self.lines: list[Result] = []
+        self.written = -inf
+
+    def keep(self, counts: dict[str, np.ndarray]) -> None:
+        """Take the counts of more replays."""
+        self.counts |= counts
+        if time.monotonic() - self.written >= KEEP_EVERY:
+            self.write()
+
+    def show(self, lines: list[Result]) -> None:
+        """Take the lines that are complete by now."""
+        self.lines = lines
+
+    def write(self) -> None:
+        """Store what was taken; lines never without their replays."""
+        with self.store.transaction():
+            self.store.put_replays(self.comparison, self.counts)
+            if self.lines:
+                self.store.put_lines(self.comparison, _kept(self.lines))
+        self.counts, self.written = {}, time.monotonic()
+
+
+def _kept(lines: list[Result]) -> list[dict[str, Any]]:
+    """Lines without their counts, which the replays have."""
+    arrays = ("counts", "worst", "nanoseconds")
+    return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
+
+
+def load(store: Store, name: str | int) -> Comparison:
+    """A comparison that was kept, by its name or id, or as much of it as has a result."""
+    kept = store.comparison(name)
+    spec, known = stored(kept["specification"]), store.replays(kept["id"])
+
+    def arrays(jobs: list[str] | None) -> np.ndarray | None:
+        return np.array([known[job] for job in jobs]) if jobs else None
+
+    lines = [
+        Result(
+            **line | {"classes": tuple(line["classes"])},
+            counts=np.array([known[job] for job in line["jobs"]]),
+            worst=arrays(line.get("floor_jobs")),
+            nanoseconds=arrays(line.get("time_jobs")),
+        )
+        for line in kept["lines"] or ()
+    ]
+    return Comparison(kept["name"], spec, kept["versions"], lines)

@@ -1,0 +1,209 @@
+"""Distribute the replays of a comparison over workers, and resume from what is finished."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import groupby
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from ..datasets.reading.sources import Progress
+from ..kernel import metrics
+from .sources import sources
+from .specifications import CLASS_METRICS, ExperimentError, Grid, Specification, chosen, settings
+from .tuned_runs import Job, Result, RowSource, TunedRun, job_key, replayed, replayed_together, streamed
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+
+Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]
+Show: TypeAlias = Callable[[list[Result]], object]
+CHUNK = 16  # replays that are sent to a worker together, at most
+PASS = 32  # settings of one pass over the rows, at most
+PAYS = 50_000_000  # rounds of an algorithm that take as long as compiling what runs several settings in one pass
+KEEP_EVERY = 1.0  # seconds between two writes of what is finished: a kill loses the work of two at most
+AHEAD = 128  # chunks that are with the workers before another run begins
+
+
+def run(
+    spec: Specification,
+    store: Store,
+    executor: Executor | None = None,
+    *,
+    folder: Path | str = ".",
+    known: Mapping[str, np.ndarray] | None = None,
+    keep: Keep | None = None,
+    show: Show | None = None,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """Run a comparison: its Lines, in the order of data sets, budgets and algorithms.
+
+    executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
+    again. keep: a function that is given {key: counts} of what is finished. show: a function that is given the lines
+    that are complete, each time that there are more. progress: a function of (done, total).
+    """
+    ready = ready_runs(spec, store, folder)
+    return run_all(ready, executor, known or {}, keep or ignore, show or ignore, progress or ignore)
+
+
+def ignore(*ignored: object) -> None:
+    """Do nothing: the default of what is called meanwhile."""
+
+
+def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[TunedRun]:
+    """The runs of a comparison over some sources; without tuning, every setting is a run of its own."""
+    return [
+        TunedRun(spec, source, algorithm, budget, values, hit)
+        for source in sources
+        for budget in spec.budgets
+        for hit in spec.hits
+        for algorithm, grid in spec.grids.items()
+        for values in _entries(grid, spec.tune)
+    ]
+
+
+def _entries(grid: Grid, tune: str) -> list[Grid]:
+    if tune != "none":
+        return [grid]
+    return [{key: [value] for key, value in setting.items()} for setting in settings(grid)]
+
+
+def ready_runs(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
+    """The runs of a comparison, which are known to fit their data."""
+    spec.check_size()
+    planned = planned_runs(spec, sources(spec, store, folder))
+    for each in planned:
+        _check_fit(each)
+    return planned
+
+
+def _check_fit(run: TunedRun) -> None:
+    name, many = run.source.name, chosen(run.algorithm).multiclass
+    if many != bool(run.source.distinct_classes):
+        what = "two classes" if many else f"K classes: name one as {name}=CLASS"
+        raise ExperimentError(f"{run.algorithm} does not work on {name}, which has {what}.")
+    if many and run.source.prior:
+        raise ExperimentError(f"seed words and items are for a positive and a negative class. Got {run.algorithm}.")
+    allowed, criterion = CLASS_METRICS if many else tuple(metrics.METRICS), run.spec.criterion
+    if criterion not in allowed:
+        raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
+
+
+def run_all(
+    ready: list[TunedRun],
+    executor: Executor | None,
+    known: Mapping[str, np.ndarray],
+    keep: Keep,
+    show: Show,
+    progress: Progress,
+) -> list[Result]:
+    """Run planned runs on an executor, or on threads of its own. Return their results in order."""
+    own = executor or ThreadPoolExecutor(os.cpu_count())
+    try:
+        return _drive(ready, own, dict(known), keep, show, progress)
+    finally:
+        if executor is None:
+            own.shutdown()
+
+
+def _drive(
+    planned: list[TunedRun],
+    executor: Executor,
+    known: dict[str, np.ndarray],
+    keep: Keep,
+    show: Show,
+    progress: Progress,
+) -> list[Result]:
+    """Advance runs side by side until each has returned its result."""
+    runs = [each.run() for each in planned]
+    results: dict[int, Result] = {}
+    fresh = iter(range(len(planned)))
+    keys: dict[int, list[str]] = {}  # by run: of what it asked for last
+    missing: dict[int, set[str]] = {}  # and of what of that is not finished
+    waiting: dict[str, list[int]] = {}  # by key of a replay that is out: the runs that asked for it
+    workers: dict[Future[list[np.ndarray]], list[str]] = {}  # what is out
+    finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()  # what is back
+    work = [each.spec.work(each.grid) for each in planned]
+    total, done = sum(work), 0
+    rounds: Counter[str] = Counter()
+    for each, replays in zip(planned, work):
+        rounds[each.algorithm] += replays * each.source.rounds
+
+    def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
+        """Send a run the counts that it waits for, and hand what it asks for next to the workers."""
+        nonlocal done
+        try:
+            jobs = next(runs[number]) if counts is None else runs[number].send(counts)
+        except StopIteration as end:
+            results[number] = end.value
+            show([results[each] for each in sorted(results)])
+            return
+        source = planned[number].source
+        keys[number] = [job_key(source, job) for job in jobs]
+        wanted = {key: job for key, job in zip(keys[number], jobs) if key not in known}
+        new = {key: job for key, job in wanted.items() if key not in waiting}
+        done += len(jobs) - len(new)
+        missing[number] = set(wanted)
+        for key in wanted:
+            waiting.setdefault(key, []).append(number)
+        together = jobs[0].points == 1 and rounds[planned[number].algorithm] >= PAYS and planned[number].together
+        work, chunks = (replayed_together, _passes) if together else (replayed, _chunks)
+        for chunk in chunks(new):
+            future = executor.submit(work, source, [new[key] for key in chunk])
+            workers[future] = chunk
+            future.add_done_callback(finished.put)
+        if not wanted:
+            advance(number, [known[key] for key in keys[number]])
+
+    def begin() -> None:
+        """Begin runs as long as few replays wait, so that the first have their lines early."""
+        while len(workers) < AHEAD and (number := next(fresh, None)) is not None:
+            advance(number)
+
+    try:
+        begin()
+        progress(done, max(done, total))
+        while workers:
+            try:
+                future = finished.get(timeout=KEEP_EVERY)
+            except Empty:
+                keep({})  # what was finished before does not wait for a long replay
+                continue
+            chunk = workers.pop(future)
+            counts = dict(zip(chunk, future.result()))
+            known |= counts
+            keep(counts)
+            done += len(counts)
+            progress(done, max(done, total))
+            served = dict.fromkeys(number for key in chunk for number in waiting.pop(key))
+            for number in served:
+                missing[number] -= counts.keys()
+                if not missing[number]:
+                    advance(number, [known[key] for key in keys[number]])
+            begin()
+    finally:
+        for future in workers:
+            future.cancel()
+    return [results[number] for number in range(len(planned))]
+
+
+def _chunks(jobs: Mapping[str, Job]) -> list[list[str]]:
+    """The keys of replays that are sent to a worker together; few are spread over all workers."""
+    return _cut(list(jobs), min(CHUNK, 1 + len(jobs) // CHUNK))
+
+
+def _passes(jobs: Mapping[str, Job]) -> list[list[str]]:
+    """The same, of those that share a pass over the rows."""
+    streams = groupby(jobs, lambda key: streamed(jobs[key]))
+    return [some for _, keys in streams for some in _cut(list(keys), PASS)]
+
+
+def _cut(keys: list[str], size: int) -> list[list[str]]:
+    return [keys[start : start + size] for start in range(0, len(keys), size)]

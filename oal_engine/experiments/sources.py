@@ -1,0 +1,106 @@
+"""Find or import the data sets that a specification names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .. import datasets
+from ..datasets import Dataset, demo, prior, reading
+from ..kernel.parameters import named
+from .specifications import FOLDS, ExperimentError, Specification
+from .tuned_runs import RowSource
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+
+Entry: TypeAlias = str | Mapping[str, Any]  # of a specification's data
+
+
+def sources(spec: Specification, store: Store, folder: Path | str = ".") -> list[RowSource]:
+    """The data sets of a specification; what it names by a file is imported at its first use."""
+    known = [_source(store, entry, folder, spec) for entry in spec.data]
+    if len({source.name for source in known}) < len(known):
+        raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in known)}.")
+    return known
+
+
+def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification) -> RowSource:
+    data, positive = labelled_data(store, entry, folder)
+    if data.y.size < FOLDS:
+        raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
+    shown = data.name if positive is None else f"{data.name}={positive}"
+    known = prior.made(data, spec.seed_words, spec.seed_items)
+    weights = tuple(known.weights.items()) if known else ()
+    return RowSource(
+        shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights
+    )
+
+
+def labelled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
+    """The data set that a comparison or a replay names, every item with a label, and the class that stands against the
+    rest, if any; a demo or a file is imported at its first use."""
+    name, positive = _named(store, entry, Path(folder))
+    data = Dataset(store, name)
+    if positive is not None and positive not in data.classes:
+        raise ExperimentError(f"{name} has no class {positive}. It has {', '.join(data.classes) or 'two'}.")
+    if not data.labelled:
+        raise ExperimentError(f"every item of {name} must have a label. Some have none.")
+    return data, positive
+
+
+def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
+    """The name of a stored data set, and the class that stands against the rest, if any."""
+    if not isinstance(entry, str):
+        return imported(store, entry, folder), None
+    if entry.startswith("demo:"):
+        which = named(demo.DEMOS, entry.removeprefix("demo:"), "demo")
+        demo.dataset(store, which)
+        return demo.DEMOS[which].name, None
+    if not store.has_dataset(entry) and (folder / entry).is_file():
+        return imported(store, {"file": entry}, folder), None
+    name, equals, positive = entry.rpartition("=")
+    return (name, positive) if equals and not store.has_dataset(entry) else (entry, None)
+
+
+def data_name(entry: Entry) -> str:
+    """The name that an entry of a specification's data has or will have, with the class against the rest, if any."""
+    if isinstance(entry, str):
+        known = demo.DEMOS.get(entry.removeprefix("demo:"))
+        return known.name if known and entry.startswith("demo:") else entry
+    return entry.get("name") or Path(entry["file"]).name.split(".")[0]
+
+
+SEVERAL = ("text", "features", "positive")  # columns or words of which there may be more than one
+COLUMNS: dict[str, type] = {each.name: list if each.name in SEVERAL else bool if each.default is False else str
+           for each in fields(reading.Columns)}  # fmt: skip
+
+
+def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
+    """The name of the data set that {name, file, scale, features, and columns as `reading.Columns` has them} is
+    imported as."""
+    kinds: dict[str, type] = {"name": str, "file": str, "scale": str, "features": str} | COLUMNS
+    values: dict[str, Any] = {
+        key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in entry.items()
+    }
+    for key, value in values.items():
+        if key not in kinds:
+            raise ExperimentError(f"a data set of a comparison has no setting {key}. It has {', '.join(kinds)}.")
+        texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
+        if not isinstance(value, kinds[key]) or not texts:
+            what = {str: "a text", bool: "true or false", list: "a list of texts"}[kinds[key]]
+            raise ExperimentError(f"{key} of a data set of a comparison must be {what}. Got {value}.")
+    if "file" not in values:
+        raise ExperimentError(f"a data set of a comparison needs a file. Got {', '.join(values) or 'nothing'}.")
+    path, name = folder / values["file"], data_name(values)
+    if not store.has_dataset(name):
+        columns: dict[str, Any] = {
+            key: tuple(value) if key in SEVERAL else value for key, value in values.items() if key in COLUMNS
+        }
+        guess = replace(reading.peek(path).guess, **columns)
+        features = values.get("features") or ("words" if guess.text else "plain")  # as the papers have it
+        datasets.import_file(store, path, name, guess, values.get("scale"), features=features)
+    return name

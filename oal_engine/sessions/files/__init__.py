@@ -1,0 +1,1 @@
+"""Files that a session leaves: published sessions, exports, reports, pages that play it."""

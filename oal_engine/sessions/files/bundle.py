@@ -1,0 +1,360 @@
+"""A session as one file of JSON lines, and back: settings, questions, labels and digests, bound to the fingerprint of
+its data. In another database with the same data it verifies bit for bit.
+
+The file is untrusted: every line is checked, nothing in it is run, and a file that is refused changes nothing.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
+from typing import IO, Any
+
+import numpy as np
+
+from ... import __version__
+from ...datasets import Dataset, demo
+from ...datasets.prior import Prior
+from ...kernel import metrics
+from ...kernel.algorithms import ALGORITHMS, stored
+from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
+from ...store import ConflictError, History, Row, Store
+from ...store.old_logs import OldLog
+from ..log import checked_event, lasting
+from ..settings import LONGEST_TAG, MOST_LABELS, Options, SessionError, create
+
+FORMAT = 3
+DATASET = ("name", "items", "features")
+MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
+
+
+def fingerprint(dataset: Dataset) -> dict[str, str]:
+    """Digests of a data set's rows, of its terms or feature names, and of its labels with their classes."""
+    terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
+    arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
+    return {
+        "rows": _digest([dataset.rows.columns], *arrays),
+        "vocabulary": _digest(terms),
+        "labels": _digest(dataset.classes, dataset.y),
+    }
+
+
+def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
+    digest = hashlib.sha256(json.dumps(list(names)).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def publish(store: Store, session: int, file: IO[str]) -> None:
+    """Write a session to an open text file."""
+    with store.snapshot():
+        settings, history = store.session(session), store.history(session)
+        dataset, weights = Dataset(store, settings["dataset"]), store.prior_weights(session)
+    prior = settings["prior"] and settings["prior"] | {"weights": [*weights.items()]}
+    place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
+    parts = {
+        "question": history.questions,
+        "event": [row | {"data": row["data"] or None} for row in history.events],
+        "digest": [{"number": number, "digest": digest} for number, digest in history.digests.items()],
+    }
+    for question in history.questions:
+        if question["parent"] not in place:  # it was prepared to follow one that was never answered
+            question["parent"] = -question["id"]
+    head = {
+        "oal_session": FORMAT,
+        "engine": __version__,
+        "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
+        "settings": {key: settings[key] for key in HEAD}
+        | ({"prior": prior} if prior else {})
+        | {name: settings[name] for name, (usual, _) in ADDED.items() if settings[name] != usual},
+    }
+    rows = (
+        {key: place[row[key]] if row[key] and key in PLACED[kind] else row[key] for key in KINDS[kind]}
+        for kind, part in parts.items()
+        for row in part
+    )
+    end = {f"{kind}s": len(part) for kind, part in parts.items()}
+    file.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in (head, *rows, end))
+
+
+# Reading
+
+
+def names(value: Any) -> bool:
+    """Whether a value is a list of names."""
+    return isinstance(value, list) and all(map(words(500), value))
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value is what an event may have besides its place, its item and its label."""
+    return isinstance(value, dict) and len(value) <= 4 and all(isinstance(each, (int, str)) for each in value.values())
+
+
+PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": ()}  # that refer to questions, which count
+# from 1 in a file
+QUESTION = {
+    "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
+    "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
+    "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
+    "repeat": whole(0, 1),
+}  # fmt: skip
+EVENT = {
+    "id": or_none(words(200)), "kind": words(20), "at": time, "annotator": words(200), "question": or_none(whole(1)),
+    "item": or_none(whole(0)), "label": or_none(whole(-1, 127)), "seconds": or_none(number), "data": or_none(is_data),
+}  # fmt: skip
+DIGEST = {"number": whole(1), "digest": words(64)}
+KINDS = {"question": QUESTION, "event": EVENT, "digest": DIGEST}  # parts of `History`
+# Lines of version 2, whose log was in nine tables
+COINS = ("overlap", "repeat")  # columns of a question that it leaves out where they are 0
+LABEL = {
+    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
+    "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
+    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
+    "highlighted": or_none(whole(0, 1)),
+}  # fmt: skip
+NOTE = {"event": words(200), "item": whole(0), "text": words(LONGEST_LINE), "annotator": words(200), "written_at": time}
+MARK = {
+    "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
+    "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
+}  # fmt: skip
+ADDITION = {
+    "event": words(200), "labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0),
+    "at_end": or_none(whole(0)), "annotator": words(200), "added_at": time,
+}  # fmt: skip
+HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
+OPINION = {
+    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
+    "kind": lambda value: value in ("second", "late", "again"), "answered_at": time, "seconds": or_none(number),
+    "undone_at": or_none(time), "undone_by": or_none(words(200)),
+}  # fmt: skip
+TAG = {
+    "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
+    "tagged_at": time,
+}  # fmt: skip
+OLD_KINDS = {
+    "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
+    "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
+}  # fmt: skip
+LATER = ("addition", "happened", "opinion", "tag")  # a file without any may not count them in its last line
+# Optional settings: {name: (default, check)}. A file omits defaults.
+ADDED: dict[str, tuple[Any, Check]] = {
+    "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
+    "shown": (None, or_none(names)),
+    "tags": (None, or_none(names)),
+}  # fmt: skip
+HEAD = {
+    "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
+    **dict.fromkeys(("shuffled", "averaged", "audit_trains"), whole(0, 1)),
+    "audit": number, "pace": or_none(number),
+    "positive_name": words(500), "negative_name": words(500), "engine": words(40), "created_at": time,
+    **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), number),
+    **dict.fromkeys(("algorithm", "learner", "rule", "metric"), words(200)),
+    "positive_class": or_none(words(500)),
+    "classes": or_none(names),
+    "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
+    and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
+}  # fmt: skip
+PRIOR = {
+    **dict.fromkeys(("words", "items", "unknown"), names),
+    "model": or_none(words(500)), "scores": whole(0),
+    "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
+}  # fmt: skip
+BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
+
+
+def _is_weight(value: Any) -> bool:
+    """Whether a value is a column and its weight."""
+    return isinstance(value, list) and len(value) == 2 and whole(0)(value[0]) and number(value[1])
+
+
+def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
+    """The head and the history of a published session, each line checked by itself."""
+    entries, nothing = lines(file), dict[str, Any]()
+    at, head = next(entries, (1, nothing))
+    version = head.get("oal_session")
+    if version not in (2, FORMAT):
+        raise JsonLinesError(f"the first line must say that this is a published session of version 2 or {FORMAT}.")
+    settings = head.get("settings")
+    own = settings if isinstance(settings, dict) else {}
+    known = own.pop("prior", None)
+    added = {name: own.pop(name, usual) for name, (usual, _) in ADDED.items()}
+    settings = checked(settings, HEAD, 1, "head of a session")
+    settings |= checked(added, {name: allowed for name, (_, allowed) in ADDED.items()}, 1, "head of a session")
+    bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
+    if known is not None:
+        settings["prior"] = _prior(known, bound["features"])
+    if settings["items"] > bound["items"]:
+        raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
+    kinds = KINDS if version == FORMAT else OLD_KINDS
+    parts, end = dict[str, list[Row]](), None
+    parts = {kind: [] for kind in kinds}
+    for at, line in entries:
+        if end is not None:
+            raise JsonLinesError(f"line {at} comes after the end of the session.")
+        if version != FORMAT and "questions" in line:
+            line = {f"{kind}s": 0 for kind in LATER} | line
+        elif version != FORMAT and "branch" in line:
+            line = dict.fromkeys(COINS, 0) | line
+        known = kinds | {"end": {f"{kind}s": whole(0) for kind in kinds}}
+        kind = next((kind for kind, fields in known.items() if fields.keys() == line.keys()), None)
+        if kind is None:
+            raise JsonLinesError(f"line {at} must be a {', '.join(kinds)} or the end of a session.")
+        checked(line, known[kind], at, f"{kind} of a session")
+        if kind == "end":
+            end = line
+        else:
+            parts[kind].append(line)
+    if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
+        raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
+    if version != FORMAT:
+        return head, _made_new(*parts.values(), items=bound["items"], created_at=settings["created_at"])
+    events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
+    return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})
+
+
+def _made_new(
+    questions: list[Row], labels: list[Row], notes: list[Row], marks: list[Row], additions: list[Row],
+    shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
+) -> History:  # fmt: skip
+    """Return the history of a file of version 2."""
+    for rows in (labels, marks, additions):
+        for age, row in enumerate(rows):
+            row["age"] = age
+    stored = {row["answers"]: row["digest"] for row in digests}
+    try:
+        old = OldLog(questions, labels, notes, marks, additions, shared, opinions, tags, stored, items, created_at)
+        events, by_number = old.events()
+        if not all(allowed(row[name]) for row in events for name, allowed in EVENT.items()):
+            raise ValueError
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise JsonLinesError("the file contradicts itself: its log cannot be put in order.") from None
+    return History(questions, [row | {"data": row["data"] or {}} for row in events], by_number)
+
+
+def _prior(known: object, features: int) -> Prior:
+    """What a published session began with."""
+    source = checked(known, PRIOR, 1, "prior of a session")
+    weights = {column: float(weight) for column, weight in source["weights"]}
+    if max(weights, default=0) >= features:
+        raise JsonLinesError(f"the prior of a session must have columns below {features:,}. Got {max(weights):,}.")
+    words, items, unknown = (tuple(source[key]) for key in ("words", "items", "unknown"))
+    return Prior(words, items, source["model"], source["scores"], unknown, weights)
+
+
+def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
+    """The data set here, among some (None: all), that is the one of a published session; a demo is imported."""
+    items, known = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
+    demos = {each.name: which for which, each in demo.DEMOS.items()}
+    if wanted["name"] in demos and not store.has_dataset(wanted["name"]):
+        known.append(store.dataset(demo.dataset(store, demos[wanted["name"]])))
+    problem = "it is not here"
+    for row in known:
+        if row["name"] == wanted["name"]:
+            problem = f"the data set {row['name']} here has {'fewer items' if row['items'] < items else 'other rows'}"
+    for row in known:
+        if row["features"] == wanted["features"] and row["items"] >= items:
+            own = fingerprint(Dataset(store, row["id"], items))
+            wrong = [key for key in MEANING if own[key] != wanted[key]]
+            if not wrong:
+                return int(row["id"])
+            if "rows" not in wrong:
+                problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
+    raise JsonLinesError(
+        f"the session runs over the data set {wanted['name']} ({items:,} items, {wanted['features']:,} features): "
+        f"{problem}. Import it with the same settings, then adopt this file again."
+    )
+
+
+def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
+    """Store a published session, read from an open file, over the same data set here, or nothing; its id.
+
+    owner: of the session here. among: the data sets that it may run over (None: all). Whether it verifies is for
+    `look_back.verify` to find out.
+    """
+    head, history = read(file)
+    settings, items = head["settings"], head["dataset"]["items"]
+    allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
+    _check_questions(history.questions, items, allowed)
+    _check_events(history, items, allowed)
+    try:
+        with store.transaction():
+            dataset = _match(store, head["dataset"], among)
+            if any(store.event(row["id"]) for row in history.events if row["id"]):
+                raise JsonLinesError("this session is here already; where it was removed, its owner can restore it.")
+            session = _create(store, dataset, settings, owner)
+            store.put_history(session, history)
+    except ConflictError:
+        raise JsonLinesError("the file names a question, a number or an event twice.") from None
+    except OverflowError:
+        raise JsonLinesError("the file holds a number that is too large for the database.") from None
+    return session
+
+
+def _check_questions(questions: list[Row], items: int, allowed: Sequence[int]) -> None:
+    """Check the questions against each other and the items of their data set."""
+    for place, question in enumerate(questions, 1):
+        if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
+            raise JsonLinesError(f"the questions are not in order at question {place}.")
+        if max(question["item"], question["round"]) >= items:
+            raise JsonLinesError(f"question {place} is about an item that the data set does not have.")
+        if question["predicted"] not in allowed or question["branch"] not in allowed:
+            raise JsonLinesError(f"question {place} has a class that the session does not have.")
+    numbers = sorted(question["number"] for question in questions if question["number"])
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise JsonLinesError("the numbers of the questions have gaps.")
+
+
+def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
+    """Check the events against the questions, and that what each refers to came before it."""
+    numbers = {row["id"]: row["number"] for row in history.questions}
+    try:
+        counting = lasting(map(checked_event, history.events))
+    except SessionError as error:
+        raise JsonLinesError(str(error)) from None
+    for row in history.events:
+        if row["question"] is not None and row["question"] not in numbers:
+            raise JsonLinesError(f"event {row['number']:,} names a question that the session does not have.")
+        if row["label"] is not None and row["label"] not in allowed:
+            raise JsonLinesError(f"the label of event {row['number']:,} is not one of the session.")
+        if (row["item"] or 0) >= items or row["data"].get("rounds", 0) > items:
+            raise JsonLinesError(f"event {row['number']:,} is about an item that the data set does not have.")
+    answered = set[int]()
+    for row in counting:
+        if row["kind"] in ("answered", "corrected"):
+            if (row["question"] in answered) != (row["kind"] == "corrected") or numbers[row["question"]] is None:
+                raise JsonLinesError(f"event {row['number']:,} does not fit its question, {row['question']}.")
+            answered.add(row["question"])
+    waiting = [number for id, number in numbers.items() if number and id not in answered]
+    if waiting not in ([], [max(filter(None, numbers.values()), default=0)]) and not any(
+        row["kind"] == "asked" for row in history.events
+    ):
+        raise JsonLinesError(f"question {waiting[0]} has no answer, but later ones have.")
+    if any(number > len(history.events) for number in history.digests):
+        raise JsonLinesError("a digest is of an event that the session does not have.")
+
+
+def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
+    """A new session with these settings, through the checks of every new session."""
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
+    settings |= {"algorithm": ran.algorithm, "parameters": parameters}
+    published = ALGORITHMS.get(ran.algorithm)
+    fixed = published.fixed if published else {}
+    session = create(
+        store,
+        dataset,
+        **({"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}),
+        parameters={key: value for key, value in ran.parameters.items() if key not in fixed},
+        **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
+        weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
+        owner=owner,
+        cap=False,
+    )
+    store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
+    made = store.session(session)
+    wrong = [key for key in (*HEAD, "floor") if made[key] != settings[key]]
+    if wrong:
+        got = json.dumps(settings[wrong[0]])[:80]
+        raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")
+    return session

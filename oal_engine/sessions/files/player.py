@@ -1,0 +1,185 @@
+"""What a player shows of a session: any place of it, from its log; and the page that holds a player with all places."""
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from ...output import browser
+from ...output.meanings import MEANINGS
+from ...output.plots import NAMES
+from .. import look_back
+from ..fold import Place
+from ..insights import certainty, curves, estimates, outcome, top_terms
+from ..items import SAVED, Items, Show
+from ..log import Entry, StoredQuestion
+from ..settings import SKIP
+
+ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
+SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
+UNTIL_MISMATCH = "Shown up to the first mismatch."
+WITHOUT = "Left out: this page was made without the texts."
+
+
+class Player:
+    """Says what a place of a session looks like; reads only."""
+
+    def __init__(self, trace: look_back.Trace, whole: bool = False) -> None:
+        self._whole = whole  # else what the model makes of an item that may still be answered is not told
+        self._open(trace)
+
+    def _open(self, trace: look_back.Trace) -> None:
+        """Show a trace, with its metrics estimated along the stream where they are not known."""
+        self.trace = trace
+        self._shown = Items(trace)
+        self._estimates = [] if trace.labelled else estimates.curve(trace)
+
+    def log(self) -> dict[str, Any]:
+        """All that the browser knows of a session without asking again."""
+        trace = self.trace
+        columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
+        told = [(entry, self._told(entry)) for entry in trace.log]
+        return {
+            name: [getattr(e, column) if known else None for e, known in told] for name, column in columns.items()
+        } | {
+            "labels": [entry.label for entry in trace.log],
+            "rounds": [entry.round + 1 for entry in trace.log],
+            "names": list(trace.names.items()),
+            "multiclass": trace.multiclass,
+            "labelled": trace.labelled,
+            "theta": 0 if trace.multiclass else trace.settings.theta,
+            "questions": len(trace.log),
+            "steps": trace.steps,
+            "reached": trace.reached,
+            "mistakes": trace.mistakes,
+            "surprises": trace.surprises,
+            "surprise": SURPRISE,
+            "evaluations": NAMES if trace.labelled else {"answers": "answers"},
+            "heads": ["Estimated" if self._estimates else "Up to here", *NAMES.values()],
+            "meanings": MEANINGS,
+            "charts": [
+                chart.as_json() for chart in [*curves.estimated(trace, self._estimates), *curves.of_session(trace)]
+            ],
+            "note": self._note(),
+            "end": f"The budget of {trace.state.budget:,} labels is spent"
+            if trace.state.spent >= trace.state.budget
+            else "The stream has ended",
+        }
+
+    def place(self, name: str) -> dict[str, Any] | None:
+        """A place by its name: q and a question's number, or r and a round, both from 1; None where there is none."""
+        trace, number = self.trace, int(name[1:])
+        if name[0] == "q":
+            return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
+        if not 1 <= number <= trace.reached or trace.asked_in(number - 1):
+            return None
+        return self._round(trace.round(number - 1))
+
+    def _told(self, entry: Entry) -> bool:
+        """Return whether what the model makes of an item is told."""
+        state = self.trace.state
+        return self._whole or bool(entry.label) or (entry.label == SKIP and state.spent >= state.budget)
+
+    def _step(self, step: look_back.Step, number: int) -> dict[str, Any]:
+        shown = self._tables(step.place.counts, number) | {
+            "progress": vars(step.place.progress),
+            "passed": vars(step.passed) | {"first": step.passed.first + 1},
+            "moved": [[top_terms.term(self.trace, m.column), m.label, m.old, m.new] for m in step.moved],
+        }
+        if step.entry is None:
+            result = self._shown.result(step.place.counts)
+            return shown | {"item": None, "why": "The end of the session", "result": result}
+        show: Show = "everything" if self._told(step.entry) else "item"
+        question = self._shown.question(step.entry.question(), step.place, show)
+        return shown | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
+
+    def _round(self, passed: look_back.Round) -> dict[str, Any]:
+        trace = self.trace
+        asked = StoredQuestion(
+            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
+        )  # fmt: skip
+        item = self._shown.question(asked, Place(asked, passed.progress, passed.weights, passed.counts), "everything")
+        return self._tables(passed.counts, passed.number) | {
+            "item": item,
+            "why": f"Round {passed.round + 1:,} was passed without asking.",
+            "progress": vars(passed.progress),
+            "passed": None,
+            "moved": [],
+            "truth": int(trace.y[passed.item]),
+            **{name: getattr(passed, name) for name in ("margin", "probability", "draw", "predicted")},
+        }
+
+    def _tables(self, counts: np.ndarray, number: int) -> dict[str, Any]:
+        trace = self.trace
+        if not trace.labelled:
+            table = look_back.answers_confusion(trace, number)
+            return {"tables": {"answers": table}, "figures": self._figures(int(counts.sum()))}
+        tables = {name: look_back.confusion(trace, counts, name) for name in NAMES}
+        return {"tables": tables, "figures": curves.metric_lines(trace, counts)}
+
+    def _figures(self, rounds: int) -> list[tuple[Any, ...]] | None:
+        """The metrics as estimated after so many rounds; None where there is no estimate."""
+        before = [each for t, _, each in self._estimates if t <= rounds]
+        lines = curves.estimate_lines(before[-1]) if before else []
+        return lines or None
+
+    def _note(self) -> str:
+        """Why there are no figures, or what they are; and what is certain."""
+        certain = certainty.of_session(self.trace)
+        sure = f" {certain}" if certain else ""
+        if self.trace.labelled:
+            return sure.strip()
+        now, late, _ = estimates.look(self.trace, 1)
+        words = [
+            ESTIMATED if self._estimates else None, outcome.last_quarter(late), now.reason,
+            "The table is of the questions alone.",
+        ]  # fmt: skip
+        return f"{' '.join(filter(None, words))}{sure}"
+
+
+def _answered(entry: Entry) -> str:
+    """Who answered, when, and how fast."""
+    if entry.answered_at is None:
+        return ""
+    when = f"{datetime.fromisoformat(entry.answered_at):%d %b %Y %H:%M:%S} UTC"
+    by = [f"by {entry.annotator}"] if entry.annotator else []
+    fast = [f"in {entry.seconds:g} s"] if entry.seconds is not None else []
+    return " · ".join([*by, when, *fast])
+
+
+# A page to send
+
+
+def page(trace: look_back.Trace, texts: bool = False) -> bytes:
+    """A page of HTML with every question of a session and its curves; it needs no server and no network.
+
+    texts: whether it holds the items and the terms that were learned from them. Nobody who answered is named in it.
+    """
+    if not trace.steps:
+        raise ValueError(f"{trace.settings.name} has no question yet, so there is no page of it.")
+    player, names = Player(trace, whole=True), [f"q{number}" for number in range(1, trace.steps + 1)]
+    settings, count = trace.settings, len(trace.log)
+    about = [
+        f"{settings.algorithm} on {settings.dataset_name}: {count:,} question{'s' * (count != 1)} "
+        f"in {trace.reached:,} of {trace.rounds:,} items. Made with OAL Studio, engine {settings.engine}.",
+        *([f"{trace.mismatch} {UNTIL_MISMATCH}"] if trace.mismatch else []),
+    ]
+    data = {
+        "session": 0,
+        "version": "",
+        "start": {"number": 1},
+        "log": player.log() | {"whole": True, "without": "" if texts else WITHOUT},
+        "places": {name: _published(player.place(name), texts) for name in names},
+    }
+    return browser.page(browser.PLAYER, settings.name, about, data)
+
+
+def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:
+    """A place without the people, and without its item where texts are left out."""
+    assert place
+    item, result = place["item"], place.get("result", "").removesuffix(SAVED).strip()
+    if item and texts:
+        item = {name: item[name] for name in ("title", "heading", "facts", "parts", "features")}
+    elif item:
+        item = {}
+    return place | {"item": item, "moved": place["moved"] if texts else [], "answered": "", "result": result}

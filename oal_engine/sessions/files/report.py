@@ -1,0 +1,311 @@
+"""A session as one page of HTML: what was asked and answered, how good it is, what was learned, and with what.
+
+Curves are exact where every item of the data has a label of its own; else they are estimates from the answers, drawn
+dashed with their intervals and called estimates.
+"""
+
+import html
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...datasets import prior
+from ...kernel import learners, metrics
+from ...kernel.certainty import KNOWN, RISK
+from ...output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
+from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
+from ...versions import versions
+from ..insights import answer_checks, certainty, drift, estimates, outcome, top_terms
+from ..insights.answer_checks import AnswerCheck
+from ..log import Entry
+from ..session import Session
+from ..settings import SKIP
+
+STRONGEST = 15  # terms of each class
+SHOWN = 500  # corrections and notes; all of them are in the table of labels
+MOST_CLASSES = 8  # in one figure
+CHECKED = 15  # answers in a list of those to check
+POINTS = 200
+
+
+class Line(NamedTuple):
+    """A line of a figure; one with the ends of an interval is dashed."""
+
+    name: str
+    x: Sequence[float] | np.ndarray
+    y: Sequence[float] | np.ndarray
+    interval: Sequence[np.ndarray] | None = None
+
+
+def page(session: Session) -> bytes:
+    """The page of an opened session, which needs neither scripts nor a network."""
+    sections = _quality, _certain, _answers, _learned, _checks, _corrections, _tags, _notes, _settings
+    parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
+    return document(session.settings.name, parts)
+
+
+def _heading(words: str) -> str:
+    return f'<h2 dir="auto">{html.escape(words)}</h2>'
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose first column names the rows; the others are of words or of figures, as their heads say."""
+    cells = [head_cell, *(word_cell if head in WORDS else figure_cell for head in heads[1:])]
+    return html_table(heads, [[cell(text) for cell, text in zip(cells, row)] for row in rows])
+
+
+def _figures(files: Iterable[bytes]) -> str:
+    return f"<figure>{''.join(map(inline, files))}</figure>"
+
+
+def _drawn(title: str, lines: Sequence[Line]) -> bytes:
+    return drawn("svg", _draw, title, lines, size=ON_PAGE, ink=INK)
+
+
+def _draw(axes: Any, title: str, lines: Sequence[Line]) -> None:
+    for (name, x, y, interval), (color, *_, mark) in zip(lines, STYLES):
+        dash = {"linestyle": "--" if interval else "-", "marker": mark, "markevery": 0.15, "markersize": 4}
+        axes.plot(x, y, color=color, label=plain(name), **dash)
+        if interval:
+            axes.fill_between(x, *interval, color=color, alpha=0.12, linewidth=0)
+    axes.set(xlabel="items streamed", ylim=(0, None))
+    axes.set_title(plain(title), fontsize=9)
+    axes.legend(fontsize=8)
+
+
+def _progress(session: Session) -> str:
+    settings, progress = session.settings, session.place.progress
+    pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
+    skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
+    began = f" {prior.described(settings.prior)}" if settings.prior else ""
+    changed = f" {words}" if (words := drift.sentence(session)) else ""
+    return sentence(
+        f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
+        f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}{changed}"
+    )
+
+
+def _outcome(session: Session) -> Iterator[str]:
+    """What came of the session, and what can be done next."""
+    yield _heading("What came of it")
+    yield from map(sentence, outcome.summary(session))
+    yield _heading("What next")
+    yield from map(sentence, outcome.next_steps(session))
+
+
+# How good it is
+
+
+def _quality(session: Session) -> Iterator[str]:
+    """The curves and the table of the metrics, exact or estimated, or the reason why there are none."""
+    rounds, counts = session.curve(POINTS)
+    done = np.maximum(rounds, 1)
+    shares = [Line("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
+    if not session.multiclass:
+        shares.append(Line("pushed", rounds, metrics.pushed(counts) / done))
+    share = _drawn("Share of the stream", shares)
+    yield _heading("How good it is")
+    if not session.labelled:
+        yield from _estimated(session, share)
+        return
+    wanted = METRICS[True] if session.multiclass else estimates.BINARY
+    curves = {name: session.evaluate(counts, name) for name in metrics.EVALUATIONS}
+    final = {name: session.evaluate(session.place.counts, name) for name in metrics.EVALUATIONS}
+    yield sentence("Exact: every item of the data has a label of its own, which the session has never seen.")
+    lines = {metric: [Line(NAMES[name], rounds, curves[name][metric]) for name in curves] for metric in wanted[:2]}
+    yield _figures([*(_drawn(TITLES[metric], lines[metric]) for metric in lines), share])
+    rows = ([TITLES[metric], *(number(metric, final[name][metric]) for name in NAMES)] for metric in wanted)
+    yield _table(["", *NAMES.values()], rows)
+
+
+def _estimated(session: Session, share: bytes) -> Iterator[str]:
+    """The estimates of a session over data without labels, or the reason why there are none."""
+    unknown = "The data has no labels of its own: the truth is not known."
+    now, _, points = estimates.look(session)
+    if not now.known:
+        yield sentence(f"{unknown} {now.reason}")
+        yield _figures([share])
+        return
+    closed = (
+        f" They are of the items up to round {now.closed:,}, after which nothing could be asked, and understate the "
+        "model as it is now."
+        if now.closed is not None
+        else ""
+    )
+    yield sentence(
+        f"Estimated, not exact, from the answers, each weighted by 1 / its chance of being asked, with intervals of "
+        f"95 %. {unknown}{closed}{f' {now.reason}' if now.reason else ''}"
+    )
+    figures = (_drawn(f"{TITLES[metric]} (estimated)", [*_bands(points, metric)]) for metric in now.known[:2])
+    yield _figures([*figures, share])
+    rows = ([TITLES[metric], *(_interval(now.metrics[name][metric]) for name in NAMES)] for metric in now.known)
+    yield _table(["Estimated", *NAMES.values()], rows)
+
+
+def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
+    """The lines of a metric along the curve of `estimates.look`, as far as it is known."""
+    for name, title in NAMES.items():
+        rounds, (values, *band) = estimates.line(points, name, metric)
+        yield Line(title, rounds, values, band)
+
+
+def _interval(estimate: estimates.Estimate | None) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else "not known"
+
+
+def _certain(session: Session) -> Iterator[str]:
+    """The floors of the metrics, where the session has any."""
+    if known := certainty.of_session(session):
+        yield _heading("What is certain")
+        yield sentence(
+            f"Each number is below the truth of the first {known.rounds:,} items at every look at once, but for a "
+            f"risk of {RISK:.0%}, whatever the data: {known.labels:,} labels were asked with chances that are stored."
+        )
+        titles = TITLES | {"recall": "Recall"}
+        rows = ([titles[metric], *(f"{known.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
+        yield _table(["At least", *NAMES.values()], rows)
+
+
+# Answers, and what was learned
+
+
+def _answers(session: Session) -> Iterator[str]:
+    """The answers of each class, and who gave them."""
+    log = [entry for entry in session.log if entry.label is not None]
+    counts = Counter(entry.label for entry in log)
+    most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
+    yield _heading("Answers")
+    if most:
+        given = [entry for entry in log if entry.label]
+        labels, rounds = (np.array([getattr(entry, key) for entry in given]) for key in ("label", "round"))
+        lines = [Line(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
+        yield _figures([_drawn("Answers of each class", lines)])
+    words, all_answers = session.names | {SKIP: "skipped"}, max(1, len(log))
+    rows = [[name, f"{counts[label]:,}", f"{counts[label] / all_answers:.1%}"] for label, name in words.items()]
+    yield _table(["", "Answers", "Share"], rows)
+    people: dict[str, list[Entry]] = {}
+    for entry in log:
+        people.setdefault(entry.annotator or "nobody named", []).append(entry)
+    yield _heading("Annotators")
+    rows = []
+    for name, own in people.items():
+        times = sorted(str(entry.answered_at) for entry in own)
+        corrected = sum(entry.corrected for entry in own)
+        rows.append([name, f"{len(own):,}", f"{corrected:,}", _seconds(own), _minute(times[0]), _minute(times[-1])])
+    yield _table(["", "Answers", "Corrected", "Median seconds", "First", "Last"], rows)
+
+
+def _seconds(entries: Iterable[Entry]) -> str:
+    known = [entry.seconds for entry in entries if entry.seconds is not None]
+    return f"{median(known):.1f}" if known else ""
+
+
+def _minute(time: str) -> str:
+    return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M} UTC"
+
+
+def _learned(session: Session) -> Iterator[str]:
+    """The terms that speak most for each class."""
+    weights = learners.weights(session.learner)
+    yield _heading("What was learned")
+    yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
+    terms = {
+        name: ", ".join(
+            f"{top_terms.term(session, column)} ({weight:.3g})"
+            for column, weight in top_terms.strongest(weights, label, STRONGEST, latent=session.dataset.latent)
+        )
+        for label, name in session.names.items()
+    }
+    yield _table(["", "Words"], [(name, words or "nothing yet") for name, words in terms.items()])
+
+
+def _checks(session: Session) -> Iterator[str]:
+    """The answers that deserve a second look."""
+    checks = answer_checks.of_session(session)
+    words, items = session.settings.answers, checks.items
+    ids = session.store.items(
+        session.dataset.id, sorted({each.entry.item for each in checks.at_odds + checks.decisive})
+    )
+
+    def table(found: Sequence[AnswerCheck]) -> str:
+        rows = (
+            [ids[each.entry.item]["id"], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
+             f"{each.margin:.2f}", f"{each.without:,}", f"{each.corrected:,}"]
+            for each in found[:CHECKED]
+        )  # fmt: skip
+        return _table(["", "Question", "Answer", "Others", "Margin", "Without it", "Corrected"], rows)
+
+    yield _heading("Answers to check")
+    if not (checks.at_odds or checks.decisive):
+        yield sentence("No answer is at odds with the others, and none changes what a model says of an item.")
+        return
+    earlier = f" {checks.earlier:,} earlier ones were not looked at." if checks.earlier else ""
+    yield sentence(
+        f"A model was solved on the {checks.answers:,} latest answers at once, without each of them in turn.{earlier} "
+        f"The last columns count, of {items:,} items, those that it would place in another class without the answer, "
+        "and with that of the others in its place."
+    )
+    for title, found in (
+        ("At odds with the other answers", checks.at_odds), ("The model depends on these", checks.decisive)
+    ):  # fmt: skip
+        if found:
+            yield sentence(f"{title}: {len(found):,}." + f" The first {CHECKED} are shown." * (len(found) > CHECKED))
+            yield table(found)
+
+
+def _corrections(session: Session) -> Iterator[str]:
+    """The labels that were corrected."""
+    words, ids = session.settings.answers, _ids(session)
+    changed = [entry for entry in session.log if entry.corrected]
+    yield _heading("Corrections")
+    if not changed:
+        yield sentence("No label was corrected.")
+        return
+    yield sentence(f"Corrected labels: {len(changed):,}.{_first(changed)}")
+    rows = [
+        [ids[e.item], f"{e.number:,}", words[e.first], words[e.label], e.annotator, _minute(str(e.answered_at))]
+        for e in changed[:SHOWN]
+    ]
+    yield _table(["", "Question", "First label", "Now", "By", "At"], rows)
+
+
+def _tags(session: Session) -> Iterator[str]:
+    """How many items have each tag."""
+    if tags := session.tags:
+        yield _heading("Tags")
+        counts = Counter(tag for each in tags.values() for tag in each)
+        yield _table(["", "Items"], [(tag, f"{count:,}") for tag, count in counts.most_common()])
+
+
+def _notes(session: Session) -> Iterator[str]:
+    """The notes that stand."""
+    if notes := session.notes:
+        ids = _ids(session)
+        yield _heading("Notes")
+        if len(notes) > SHOWN:
+            yield sentence(_first(notes).strip())
+        yield _table(["", "Words"], [(ids[item], text) for item, text in list(notes.items())[:SHOWN]])
+
+
+def _first(lines: Collection[object]) -> str:
+    return f" The first {SHOWN:,} are shown; the table of labels has all." if len(lines) > SHOWN else ""
+
+
+def _ids(session: Session) -> dict[int, str]:
+    """The ids of the items that the log and the notes are about."""
+    places = {entry.item for entry in session.log} | session.notes.keys()
+    items = session.store.items(session.dataset.id, sorted(places))
+    return {position: item["id"] for position, item in items.items()}
+
+
+def _settings(session: Session) -> Iterator[str]:
+    """Everything that a session was made with, and the versions that made this page."""
+    known = asdict(session.settings) | {"page": versions()}
+    yield _heading("Settings and versions")
+    yield f"<pre>{html.escape(json.dumps(known, indent=1, ensure_ascii=False))}</pre>"

@@ -1,0 +1,1 @@
+"""What a session tells about itself: estimates, floors, drift, agreement, doubtful answers."""

@@ -1,0 +1,168 @@
+"""How far the people of a session agree, from the questions that a coin gave to two of them, and how far each agrees
+with themselves, from those that a coin asked of them again.
+
+An item that was asked for with probability pi stands for 1 / pi items of the stream, so that agreement is about the
+stream and not about what the model picks.
+
+Intervals rest on the number of pairs of equal weight that the answers are worth. That of the share of equal answers is
+Jeffreys'; those of kappa and alpha are percentiles of tables drawn around the observed one with SPREAD pairs added. At
+20 to 40 pairs they hold the truth in 93 to 97 % of samples, where a bootstrap of the pairs does in 84 %.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import median
+
+import numpy as np
+
+from ..log import Entry
+from ..session import Session
+from .estimates import Estimate, jeffreys, reduced
+
+LEAST = 10  # pairs of answers of two people for a number
+LEAST_AGAIN = 5  # of one person
+TABLES, TAIL = 2000, 2.5  # drawn for an interval, and percent of them beyond each of its ends
+SPREAD = 1.0  # pairs, over all cells of a table alike: what was not seen in so few pairs may still happen
+
+
+@dataclass(frozen=True)
+class Twice:
+    """A question that was answered twice, by two people or by the same one again: its entry in the log, the label first
+    given, who gave the second answer, and that label."""
+
+    entry: Entry
+    first: int
+    other: str
+    second: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is known of some pairs of answers: their number, how many are equal, the share of the stream on which they
+    agree, Cohen's kappa (1960) and Krippendorff's alpha (2004, nominal), each None with fewer than LEAST pairs or
+    where all answers are of one class."""
+
+    pairs: int
+    equal: int
+    same: Estimate | None
+    kappa: Estimate | None
+    alpha: Estimate | None
+
+
+@dataclass(frozen=True)
+class Person:
+    """What somebody has done: labels that stand, second answers, late ones, the median of the seconds that an answer
+    took, whether they have a question now, the answers given again, and the share of these that were the same (None
+    with fewer than LEAST_AGAIN)."""
+
+    name: str
+    labels: int
+    seconds: int
+    late: int
+    time: float | None
+    here: bool
+    again: int
+    same: Estimate | None
+
+
+def twice(session: Session, kind: str = "second") -> list[Twice]:
+    """The questions that have two answers, none of them a skip, in the order of the second one. kind: second, of
+    another person, or again, of the same one."""
+    log = {entry.id: entry for entry in session.log}
+    return [
+        Twice(entry, entry.first, row["annotator"], row["label"])
+        for row in session.store.opinions(session.id)
+        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
+    ]
+
+
+def of_pairs(pairs: Sequence[Twice]) -> Agreement:
+    """Return how far the first and the second answers of some questions agree."""
+    equal = sum(pair.first == pair.second for pair in pairs)
+    if len(pairs) < LEAST:
+        return Agreement(len(pairs), equal, None, None, None)
+    labels = sorted({label for pair in pairs for label in (pair.first, pair.second)})
+    cells = np.array([labels.index(pair.first) * len(labels) + labels.index(pair.second) for pair in pairs])
+    weights = np.array([1 / pair.entry.probability for pair in pairs])
+    shares = np.bincount(cells, weights, len(labels) ** 2) / weights.sum()
+    number = weights.sum() ** 2 / (weights**2).sum()  # pairs of equal weight (Kish)
+    drawn = np.random.default_rng(0).dirichlet(reduced(number) * shares + SPREAD / shares.size, TABLES)
+    tables = np.vstack([shares, drawn]).reshape(-1, len(labels), len(labels))
+    same = 1.0 if equal == len(pairs) else float(np.trace(tables[0]))
+    ends = (float(end) for end in jeffreys(np.array(same), reduced(number)))
+    kappa, alpha = _estimate(kappas(tables)), _estimate(alphas(tables, number))
+    return Agreement(len(pairs), equal, Estimate(same, *ends), kappa, alpha)
+
+
+def kappas(tables: np.ndarray) -> np.ndarray:
+    """Cohen's kappa of tables of shares, (n, K, K): a line a class of the first answer. NaN where chance explains
+    all."""
+    chance = (tables.sum(1) * tables.sum(2)).sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: np.ndarray = (np.trace(tables, axis1=1, axis2=2) - chance) / (1 - chance)
+    return np.where(np.isclose(chance, 1), np.nan, found)
+
+
+def alphas(tables: np.ndarray, number: float) -> np.ndarray:
+    """Krippendorff's alpha of tables of shares, (n, K, K), that rest on so many pairs of equal weight."""
+    shares, values = (tables.sum(1) + tables.sum(2)) / 2, 2 * number
+    differ = (1 - (shares**2).sum(1)) * values / (values - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: np.ndarray = 1 - (1 - np.trace(tables, axis1=1, axis2=2)) / differ
+    return np.where(np.isclose(differ, 0), np.nan, found)
+
+
+def _estimate(values: np.ndarray) -> Estimate | None:
+    """Return the first value with the percentiles of the others, which are stretched to it where they leave it out."""
+    if np.isnan(values[0]):
+        return None
+    value, (low, high) = float(values[0]), np.nanpercentile(values[1:], (TAIL, 100 - TAIL))
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
+
+
+def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:
+    """The agreement of every two people who have answered the same questions, by their names in order."""
+    own = sorted((tuple(sorted((pair.entry.annotator or "", pair.other))), k) for k, pair in enumerate(pairs))
+    return {
+        (names[0], names[1]): of_pairs([pairs[k] for _, k in group])
+        for names, group in groupby(own, key=lambda each: each[0])
+    }
+
+
+def differing(pairs: Sequence[Twice]) -> list[Twice]:
+    """The questions whose two answers differ and where nobody has decided: no answer was corrected."""
+    return [pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected]
+
+
+def consistency(pairs: Sequence[Twice]) -> Estimate | None:
+    """The share of the questions that one person answered the same both times, with its interval (Wilson 1927)."""
+    if len(pairs) < LEAST_AGAIN:
+        return None
+    from scipy.stats import binomtest
+
+    found = binomtest(sum(pair.first == pair.second for pair in pairs), len(pairs))
+    return Estimate(found.statistic, *found.proportion_ci(method="wilson"))
+
+
+def people(session: Session) -> list[Person]:
+    """Who has worked on a session, or is there now, by name."""
+    log, opinions = session.log, session.store.opinions(session.id)
+    times: dict[str, list[float]] = {}
+    for entry in log:
+        if entry.label is not None:
+            own = times.setdefault(entry.annotator or "", [])
+            own += [entry.seconds] if entry.seconds is not None else []
+    labels = Counter(entry.annotator or "" for entry in log if entry.label)
+    kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
+    again = twice(session, "again")
+    here = session.present
+    return [
+        Person(
+            name, labels[name], kinds[name, "second"], kinds[name, "late"],
+            median(times[name]) if times.get(name) else None, name in here,
+            len(pairs := [pair for pair in again if pair.other == name]), consistency(pairs),
+        )
+        for name in sorted({*times, *here, *(name for name, _ in kinds)})
+    ]  # fmt: skip

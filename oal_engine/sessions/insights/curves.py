@@ -1,0 +1,191 @@
+"""The curves of a session and the lines of its metrics, whoever draws them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...kernel import metrics
+from ...kernel.spending import Plan, expected
+from ...output.plots import NAMES, TITLES
+from ..fold import Run
+from ..settings import SKIP
+from . import estimates
+
+POINTS = 200  # more cost time in the browser and show nothing more
+COLORS = {"push": "#26988b", "push_query": "#d9822b"}
+HEADLINES = {
+    False: {"sum": "Weighted sum", "f1": "F1"},
+    True: {"accuracy": "Accuracy", "macro_f1": "Macro F1"},
+}  # whether there are K classes -> the metrics that are drawn and told first
+SHOWN = {
+    False: ("sum", "f1", "sensitivity", "specificity", "precision"),
+    True: ("accuracy", "macro_f1", "macro_recall"),
+}
+PALETTE = ("#26988b", "#d9822b", "#8d6fc0", "#4a86c8", "#c0587e", "#7a9a3a", "#8a8f98")
+FRACTION = ".2f"  # the format of values whose axis ends at 1, so that it does not jump
+COUNT = ",.0f"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart: its name, color and points, and its lower and upper end where it is estimated."""
+
+    name: str
+    color: str
+    x: np.ndarray
+    y: np.ndarray
+    band: tuple[np.ndarray, np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over a stream or over labels: key on a page, title, unit, format of the values, and where the axis ends."""
+
+    key: str
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+    format: str
+    end: int
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the lines have lower and upper ends."""
+        return any(line.band for line in self.lines)
+
+    @property
+    def now(self) -> list[str]:
+        """The last value of each line, in words."""
+        return [_in_words(line.y[-1], self.format) if len(line.y) else "" for line in self.lines]
+
+    @property
+    def alt(self) -> str:
+        """What the chart shows, in a sentence."""
+        last = ", ".join(f"{line.name} {now}" for line, now in zip(self.lines, self.now) if now)
+        return f"{self.title} over {self.unit}: now {last or 'nothing yet'}."
+
+    def as_json(self) -> dict[str, Any]:
+        """The chart as replay.js draws it."""
+        highest = max((float(y) for line in self.lines for y in line.y), default=0)
+        reached = max((float(line.x[-1]) for line in self.lines if len(line.x)), default=0)
+        nice = (0.05, 0.1, 0.2, 0.5, 1) if self.format != COUNT else [k * 10**p for p in range(8) for k in (1, 2, 5)]
+        return {
+            "title": self.title,
+            "unit": self.unit,
+            "lines": [
+                {"name": line.name, "color": line.color, "x": _short(line.x), "y": _short(line.y),
+                 "band": [_short(end) for end in line.band or ()]}
+                for line in self.lines
+            ],
+            "end": max(1.0, reached),
+            "top": 1 if self.format == FRACTION else next((top for top in nice if top >= highest), highest),
+            "percent": self.format == ".0%",
+            "alt": self.alt,
+        }  # fmt: skip
+
+
+def of_session(session: Run) -> list[Chart]:
+    """The charts of a session: its metrics where the data has labels, else the answers; then shares of the stream."""
+    rounds, counts = session.curve(POINTS)
+    charts = []
+    if session.labelled:
+        metrics_by_evaluation = {key: session.evaluate(counts, key) for key in metrics.EVALUATIONS}
+        for name, title in HEADLINES[session.multiclass].items():
+            lines = [Line(NAMES[key], COLORS[key], rounds, each[name]) for key, each in metrics_by_evaluation.items()]
+            charts.append(_chart(name, title, lines, FRACTION, session.rounds))
+    else:
+        charts.append(_answers(session))
+    done = np.maximum(rounds, 1)
+    lines = [Line("asked", PALETTE[2], rounds, counts[..., 1].sum((1, 2)) / done)]
+    if not session.multiclass:
+        lines.append(Line("pushed", COLORS["push"], rounds, metrics.pushed(counts) / done))
+    charts.append(_chart("rates", "Share of the stream", lines, ".0%", session.rounds))
+    if session.state.plan and session.state.plan.paced:
+        charts.append(_pace(session, session.state.plan))
+    return charts
+
+
+def _pace(session: Run, plan: Plan) -> Chart:
+    """The labels used along the stream, beside those that the plan would have used."""
+    rounds, _ = session.curve(POINTS)
+    labelled = [lesson.round for lesson in session.state.lessons if lesson.label != SKIP]
+    lines = [
+        Line("planned", PALETTE[-1], rounds, np.sum(expected(plan, rounds), axis=0)),
+        Line("used", PALETTE[2], rounds, np.searchsorted(labelled, rounds)),
+    ]
+    return _chart("pace", "Labels", lines, COUNT, session.rounds)
+
+
+def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
+    """The charts of the metrics of a session as `estimates.look` has them."""
+    charts = []
+    for name, title in HEADLINES[session.multiclass].items():
+        rounds = np.array(estimates.line(points, "push", name)[0])
+        if rounds.size:
+            ends = {key: estimates.line(points, key, name)[1] for key in COLORS}
+            lines = [Line(NAMES[key], COLORS[key], rounds, y, (low, high)) for key, (y, low, high) in ends.items()]
+            charts.append(_chart(f"{name}-estimated", f"{title}, estimated", lines, FRACTION, session.rounds))
+    return charts
+
+
+def _answers(session: Run) -> Chart:
+    """The answers of each class over the labels; of many classes those that are most."""
+    labels = np.array(session.labels, dtype=int)
+    steps, most = np.arange(1, labels.size + 1), list(session.names)
+    if len(most) > len(PALETTE):
+        most = sorted(most, key=lambda label: -(labels == label).sum())[: len(PALETTE)]
+    colors = PALETTE if session.multiclass else (PALETTE[0], PALETTE[-1])
+    lines = [Line(session.names[k], color, steps, (labels == k).cumsum()) for k, color in zip(most, colors)]
+    return _chart("answers", "Answers of each class", lines, COUNT, session.state.budget, "labels")
+
+
+def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit: str = "items") -> Chart:
+    """A chart whose x axis ends at the next round number, or where the stream does."""
+    reached = max((line.x[-1] for line in lines if len(line.x)), default=0)
+    end = next(
+        (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
+    )
+    return Chart(key, title, unit, tuple(lines), format, end)
+
+
+def _in_words(value: float, format: str) -> str:
+    """A value in words; a small share keeps a digit behind the point."""
+    return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
+
+
+def percent(share: float) -> str:
+    """Return a share or a chance as a percentage, of a small one with two digits: 18 %, 0.33 %."""
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
+
+
+def _short(numbers: Iterable[float]) -> list[float]:
+    """Numbers with as many digits as a screen shows."""
+    return [round(float(number), 5) for number in numbers]
+
+
+# Figures
+
+
+def metric_lines(run: Run, counts: np.ndarray) -> list[tuple[Any, ...]]:
+    """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
+    values = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
+    lines = [(TITLES[name], *(float(each[name]) for each in values)) for name in SHOWN[run.multiclass]]
+    if run.multiclass:
+        recalls = zip(run.names.values(), *(each["recall"].tolist() for each in values))
+        lines += [(f"Recall of {name}", *values) for name, *values in recalls]
+    return lines
+
+
+def estimate_lines(known: Mapping[str, Mapping[str, estimates.Estimate | None]]) -> list[tuple[Any, ...]]:
+    """Lines (title, push, push-and-query) of what is known by evaluation and metric, each with its interval."""
+    return [
+        (TITLES[name], *(_interval(known[key][name]) for key in metrics.EVALUATIONS))
+        for name in (*SHOWN[False], *SHOWN[True])
+        if known["push"].get(name)
+    ]
+
+
+def _interval(guess: estimates.Estimate | None) -> str:
+    return "" if guess is None else f"{guess.value:.2f} ({guess.low:.2f}–{guess.high:.2f})"

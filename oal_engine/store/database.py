@@ -1,0 +1,343 @@
+"""One SQLite file, shared by threads and processes: connections, transactions, snapshots, and failures in words."""
+
+import os
+import re
+import shlex
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from ..places import COMMAND
+from . import migrations
+
+if TYPE_CHECKING:
+    import sqlite_utils
+
+Row = dict[str, Any]  # of a table: {column: value}
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Own = TypeVar("Own", bound="Database")
+
+
+class StoreError(ValueError):
+    """Why the store cannot do what it was asked to do, in one sentence."""
+
+
+class StorageError(StoreError):
+    """The database cannot be read or written now: nothing of the transaction is stored; it may be tried again."""
+
+
+class ConflictError(StoreError):
+    """A change contradicts what is stored."""
+
+
+REASONS = {
+    sqlite3.SQLITE_BUSY: "another program keeps it locked",
+    sqlite3.SQLITE_LOCKED: "another program keeps it locked",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup of it",
+    sqlite3.SQLITE_NOTADB: "it is not a database",
+}
+
+
+BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # when something was begun; behind it, the name of a backup has its number
+_NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d{1,9}))?", re.ASCII)
+
+
+def number_of(backup: str) -> int:
+    """The number in the name of a backup that a server keeps; 0 for one of a version that did not count them."""
+    named = _NAMED.fullmatch(backup)
+    return int(named[2] or 0) if named else 0
+
+
+def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
+    """Decorate a method to run in a transaction: its caller's, or one of its own."""
+
+    @wraps(method)
+    def inside(self: Own, /, *arguments: P.args, **named: P.kwargs) -> Result:
+        with self.transaction():
+            return method(self, *arguments, **named)
+
+    return inside
+
+
+def check_foreign(path: Path) -> None:
+    """Raise StoreError where a database of unknown origin holds what no migration made, or is damaged: to read or to
+    migrate it might run code of its own, or have no end."""
+    with closing(Database(path, read_only=True, migrates=False)) as store:
+        found = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
+    if found != "ok":
+        raise StorageError(f"{path} is damaged: {found[:80]}.")
+
+
+class Database:
+    """One database, safe to share between threads: one connection writes, in transactions only; those that read have
+    connections of their own and never wait for a writer.
+
+    patience: seconds to wait for another process that is writing. read_only: the file must exist and is not changed,
+    except that it is migrated where it must be, if `migrates`.
+    Every failure of SQLite is raised as a StorageError.
+    """
+
+    READERS = 8  # idle connections that are kept open
+
+    def __init__(self, path: Path | str, read_only: bool = False, patience: float = 30, migrates: bool = True):
+        self.path, self.read_only, self.patience = Path(path), read_only, patience
+        self._lock, self._thread = threading.RLock(), threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._file: tuple[int, int] | None = None  # device and inode of the file that was opened
+        self._size = 0
+        if read_only:
+            if not self.path.exists():
+                raise StoreError(f"There is no database at {self.path}.")
+            with self._failures():
+                self._check_file()
+                self._readers.append(self._only_read())
+                with self._reader() as reader:
+                    pending = self._pending(reader)
+            if pending and migrates:
+                Database(self.path, patience=patience).close()
+            return
+        import sqlite_utils  # it imports pandas, which readers need not wait for
+
+        with self._failures():
+            connection = self._connect("rwc")
+            self._pending(connection)  # what is refused stays as it is
+            self._write_ahead(connection)
+            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
+            connection.execute("PRAGMA foreign_keys = ON")
+            self._db = sqlite_utils.Database(connection)
+            self._check_file()
+            self._migrate()
+
+    # The connections
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        made = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
+        made.execute("PRAGMA trusted_schema = OFF")  # nothing in the file may call what has side effects
+        return made
+
+    def _only_read(self) -> sqlite3.Connection:
+        """A connection that changes nothing, even where nobody may write."""
+        reader = self._connect("ro")
+        try:
+            reader.execute("SELECT 1 FROM sqlite_master").fetchall()  # a row that waits would keep a snapshot
+        except sqlite3.OperationalError:
+            reader.close()
+            if self.path.with_name(f"{self.path.name}-wal").exists():
+                raise
+            reader = self._connect("ro&immutable=1")
+        return reader
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Switch to WAL; SQLite itself does not wait while another process is creating the file."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()  # as above
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def _check_file(self) -> None:
+        """Raise StorageError where the file was deleted or replaced since it was opened: what is written to it would be
+        lost."""
+        size = self._size  # read first: other threads may see the file grow meanwhile
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            status = None
+        self._file = self._file or (status and (status.st_dev, status.st_ino))
+        if not status or (status.st_dev, status.st_ino) != self._file or status.st_size < size:
+            raise StorageError(
+                f"{self.path} was deleted or replaced while it was open: nothing can be saved until it is back."
+            )
+        self._size = max(self._size, status.st_size)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise every error of SQLite as a StoreError that says it in one sentence."""
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise ConflictError(f"{self.path} holds something that contradicts this ({error}).") from error
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
+            way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
+            raise StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.{way}") from error
+
+    @property
+    def backups_folder(self) -> Path:
+        """The folder of the backups that a server keeps."""
+        return self.path.with_name(self.path.stem + ".backups")
+
+    @property
+    def backups(self) -> list[Path]:
+        """The backups that a server keeps, in the order in which they were made: a clock may have been wrong."""
+        kept = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
+        return sorted(kept, key=lambda path: (number_of(path.name), path.name))
+
+    def _way_back(self) -> str:
+        """How to restore the newest backup that a server kept, in a sentence, if there is any."""
+        if not (kept := self.backups):
+            return ""
+        command = shlex.join(["restore", str(kept[-1]), "--db", str(self.path), "--force"])
+        return f" The newest backup is {kept[-1]}: stop the server, then run `{COMMAND} {command}`."
+
+    def _pending(self, connection: sqlite3.Connection) -> list[str]:
+        """The migrations that the database lacks; StoreError where it has one that is unknown here, or holds what none
+        made."""
+        known = list(migrations.STEPS)
+        connection.execute("BEGIN")  # another process may migrate it meanwhile
+        try:
+            applied = migrations.applied(connection)
+        except migrations.ForeignSchemaError as error:
+            raise StoreError(f"{self.path} {error}: it is not opened.") from None
+        finally:
+            connection.rollback()
+        newer = [name for name in applied if name not in known]
+        if newer:
+            raise StoreError(
+                f"{self.path} was written by a newer OAL Studio ({newer[0][:80]}). Update this one to open it."
+            )
+        return [name for name in known if name not in applied]
+
+    def _migrate(self) -> None:
+        """Bring the tables up to date, after copying a database that already has some."""
+        pending = self._pending(self._db.conn)
+        if pending and len(pending) < len(migrations.STEPS):
+            kept = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
+            if not kept.exists():
+                self.copy_to(kept)
+        if pending:
+            try:
+                with self.transaction():
+                    migrations.apply(self.db)
+            except StoreError:
+                raise
+            except (ValueError, TypeError, LookupError, AttributeError) as error:  # a value that no version stored
+                raise StorageError(f"{self.path} is damaged: {pending[0]} cannot be applied: {error!r}.") from None
+
+    def copy_to(self, path: Path | str) -> None:
+        """Copy the database as it is now to a new file, while others read and write."""
+        part = Path(f"{path}.part")
+        part.unlink(missing_ok=True)
+        with self._failures(), self._reader() as reader, closing(sqlite3.connect(part)) as target:
+            reader.backup(target)
+        os.replace(part, path)
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            for connection in [*self._readers, *([] if self.read_only else [self._db.conn])]:
+                connection.close()
+            self._readers.clear()
+
+    @property
+    def db(self) -> "sqlite_utils.Database":
+        """The database to write to, inside a transaction only."""
+        if not self._writing:
+            raise RuntimeError("Database.db is for use inside `with store.transaction()` only.")
+        return self._db
+
+    @property
+    def _writing(self) -> bool:
+        return getattr(self._thread, "writing", False)
+
+    @property
+    def _snapshot(self) -> sqlite3.Connection | None:
+        return getattr(self._thread, "snapshot", None)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all of what is written inside, or nothing; BEGIN IMMEDIATE lets two writers wait for each other."""
+        if self._writing:
+            yield
+            return
+        if self.read_only:
+            raise StorageError(f"{self.path} is open for reading only.")
+        with self._lock, self._failures():
+            connection = self._db.conn
+            self._check_file()
+            connection.execute("BEGIN IMMEDIATE")
+            self._thread.writing = True
+            try:
+                yield
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()
+                raise
+            finally:
+                self._thread.writing = False
+            self._check_file()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read everything inside as it was at one moment."""
+        if self._writing or self._snapshot:
+            yield
+            return
+        with self._failures(), self._reader() as reader:
+            reader.execute("BEGIN")
+            self._thread.snapshot = reader
+            try:
+                yield
+            finally:
+                self._thread.snapshot = None
+                reader.rollback()
+
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection that only reads and that nobody else uses meanwhile."""
+        self._check_file()
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = self._only_read() if self.read_only else self._connect("rw")
+            reader.execute("PRAGMA query_only = ON")
+        try:
+            yield reader
+        except sqlite3.Error:
+            reader.close()
+            raise
+        if len(self._readers) < self.READERS:
+            self._readers.append(reader)
+        else:
+            reader.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """The connection of the transaction or the snapshot that this thread is in, else one that only reads."""
+        if self._writing:
+            yield self._db.conn
+        elif self._snapshot:
+            yield self._snapshot
+        else:
+            with self._reader() as reader:
+                yield reader
+
+    def query(self, sql: str, *values: object) -> list[Row]:
+        """All rows of a SELECT."""
+        with self._failures(), self._connection() as connection:
+            cursor = connection.execute(sql, values)
+            names = [column for column, *_ in cursor.description]
+            return [dict(zip(names, row)) for row in cursor]
+
+    def one(self, sql: str, *values: object) -> Row | None:
+        """The first row of a SELECT, or None."""
+        return next(iter(self.query(sql, *values)), None)
+
+    def number(self, sql: str, *values: object) -> int:
+        """The whole number in the only row and column of a result."""
+        return int(self.query(sql, *values)[0].popitem()[1])

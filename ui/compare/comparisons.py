@@ -1,0 +1,148 @@
+"""The comparisons: a new one beside the list of those that are kept, and the job of each before its result."""
+
+import html
+from datetime import datetime
+from typing import Any
+
+import streamlit as st
+
+from oal_engine import experiments
+from oal_engine.datasets.demo import DEMOS
+from oal_engine.experiments import jobs
+from oal_engine.store import Store
+
+from ..page import complain, entry, guarded, literal, note, one_row, owns, remove_after_asking, visible_datasets
+from .form import new_comparison
+from .result import show_result
+
+PAGE = "pages/2_Compare.py"
+STYLE = """<style>
+[class*="st-key-compare-link"] { gap: .1rem; }
+[class*="st-key-compare-link"] a:not(:hover) { background: none; }
+[class*="st-key-compare-link"] a { padding-left: 0; }
+[class*="st-key-compare-link-"] a p { font-size: 1rem; font-weight: 600; white-space: normal; overflow-wrap: anywhere;
+  line-height: 1.35; }
+</style>"""
+STATES = {
+    "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
+    "lost": "lost its process", "stopped": "not finished",
+}  # fmt: skip
+
+
+def compare(store: Store) -> None:
+    """Show the comparison that the address names, or the form of a new one beside the list of all."""
+    st.html(STYLE)
+    asked = st.query_params.get("comparison", "")
+    if not asked:
+        st.query_params.update()  # a link from here to here leaves the old address standing
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            started = new_comparison(store)
+        if started:
+            st.query_params["comparison"] = str(started)
+            st.rerun()
+        with right:
+            _list(store)
+    elif asked.isdecimal() and int(asked) in [row["id"] for row in _visible(store)]:
+        _one(store, int(asked))
+    else:
+        complain(f"Comparison {asked} does not exist.")
+        st.page_link(PAGE, label="All comparisons")
+
+
+def _visible(store: Store) -> list[dict[str, Any]]:
+    """The comparisons of which who is here may see every data set; who owns the studio sees those too whose data are
+    gone."""
+    seen, demos, whole = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
+
+    def sees(row: dict[str, Any]) -> bool:
+        about = zip(row["specification"]["data"], row["datasets"])
+        return all(experiments.data_name(each) in demos if id is None else id in seen for each, id in about)
+
+    return [row for row in store.comparisons() if whole or sees(row)]
+
+
+def _list(store: Store) -> None:
+    """All comparisons, each with a link and with the state of its job."""
+    st.header("Comparisons", anchor=False)
+    rows = _visible(store)
+    if not rows:
+        note("None yet. Start the one on this page: it takes seconds.")
+    removable = owns()
+    for row in rows:
+        state = jobs.status(store, row["id"])["state"]
+        with one_row(f"compare-{row['id']}"):
+            with st.container(key=f"compare-link-{row['id']}"):
+                st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
+                details = html.escape(_details_line(row, state))
+                st.html(f'<div class="oal-entry"><span>{details}</span></div>')
+            if removable:
+                _more_menu(store, row)
+
+
+def _details_line(row: dict[str, Any], state: str) -> str:
+    spec = row["specification"]
+    data = ", ".join(experiments.data_name(each) for each in spec["data"])
+    when = datetime.fromisoformat(row["created_at"]).strftime("%d %b %Y %H:%M UTC")
+    return " · ".join([STATES[state], data, when])
+
+
+def _more_menu(store: Store, row: dict[str, Any]) -> None:
+    def remove() -> None:
+        jobs.remove(store, row["id"])
+        st.query_params.pop("comparison", None)
+
+    with st.popover("", icon=":material/more_horiz:", help="More"):
+        if st.button("Remove this comparison", key=f"compare-remove-{row['id']}"):
+            remove_after_asking(f"the comparison {row['name']} with its results", owns, remove)
+
+
+def _one(store: Store, comparison: int) -> None:
+    """A comparison: its name, the buttons for its job, its progress and its result."""
+    row, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
+    with one_row("compare"):
+        with st.container(key="compare-link"):
+            st.page_link(PAGE, label="← All comparisons")
+            st.html(entry(row["name"], _details_line(row, state)))
+        if state == "running":
+            if owns() and st.button("Cancel", key="compare-cancel"):
+                jobs.cancel(store, comparison)
+                st.rerun()
+        elif state != "finished" and st.button("Resume", type="primary", key="compare-go-on"):
+            jobs.start(store, comparison)
+            st.rerun()
+        if owns():
+            _more_menu(store, row)
+    st.fragment(guarded()(_progress), run_every=1.0 if state == "running" else None)(store, comparison, state)
+
+
+def _progress(store: Store, comparison: int, state: str) -> None:
+    """The progress of the job, and the result of the lines that are complete."""
+    job = jobs.status(store, comparison)
+    if job["state"] != state:
+        st.rerun()
+    if job["state"] == "running":
+        done, total = job["done"] or 0, job["total"]
+        st.progress(min(1.0, done / total) if total else 0.0, _remaining(done, total, job["remaining"]))
+    elif job["message"]:
+        complain(f"It {STATES[state]}: {job['message']}")
+    elif state in ("cancelled", "stopped"):
+        note("It was stopped before its end. What is finished is kept; Resume runs the rest.")
+    row = store.comparison(comparison)
+    if row["lines"]:
+        show_result(store, row)
+    elif state == "running":
+        note("Curves appear here as soon as the first of them is complete.")
+
+
+def _remaining(done: int, total: int | None, remaining: float | None) -> str:
+    if not total:
+        return "Starting…"
+    left = "" if remaining is None else f", about {_duration(remaining)} left"
+    return f"{done:,} of {total:,} replays{left}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

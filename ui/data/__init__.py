@@ -1,0 +1,1 @@
+"""The Data page, and the questions about a file."""

@@ -1,0 +1,219 @@
+"""What is asked about a file on a page: where it is, how it is laid out, and what its columns and labels mean."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from oal_engine.datasets import import_process, reading
+from oal_engine.datasets.reading import readers, sources
+from oal_engine.datasets.reading.parsed import Doubt, without_options
+
+from ..access import files_folder, served_file
+from ..page import complain, literal
+
+UPLOAD, SERVER = "Upload", "File on the server"
+AUTOMATIC = "Detect automatically"
+USUAL_FORMATS = "text, CSV, Excel, JSON, Parquet, svmlight and others"
+ONE_RARE, EACH_WORD, HEADINGS = "One rare class", "Each word is a class", "MeSH headings"
+PROBLEMS = (ValueError, OSError)
+PHASES = {
+    "waiting": "Waiting until other files are read",
+    "reading": "Reading",
+    "vocabulary": "Finding the vocabulary",
+    "wording": "Finding similar wording",
+    "meaning": "Embedding texts",
+    "items": "Adding items",
+}
+File = tuple[Any, str]  # something to read, and its name
+
+
+class Described(NamedTuple):
+    """The first rows of a file, and how it is read."""
+
+    peek: reading.Peek
+    reader: str | None
+    encoding: str
+    layout: sources.Layout
+
+
+def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
+    """A file, as something to read and its name, or None."""
+    folder, nth = files_folder(), st.session_state.get("imports", "")  # what is imported is not chosen any more
+    way: str | None = UPLOAD
+    if folder:
+        way = st.segmented_control(question, [UPLOAD, SERVER], default=UPLOAD, key=f"{key}way")
+    if folder is None or way == UPLOAD:
+        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
+        return (upload, upload.name) if upload else None
+    path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
+    try:
+        file = served_file(path) if path else None
+    except ValueError as error:
+        complain(error)
+        return None
+    return (file, file.name) if file else None
+
+
+def describe(file: File, key: str = "") -> Described | None:
+    """Look at a file and ask how it is laid out, as far as that is doubtful; None until all is answered."""
+    left, right = st.columns(2)
+    format = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key=f"{key}reader")
+    encoding = right.selectbox("Encoding", sources.ENCODINGS, key=f"{key}encoding")
+    reader = None if format == AUTOMATIC else format
+    layout = sources.Layout()
+    try:
+        peek = looked_at(file, reader, encoding, layout)
+        while peek.doubts and (settled := settle(peek.doubts[0], layout, encoding, key)):
+            layout, encoding = settled
+            peek = looked_at(file, reader, encoding, layout)
+    except PROBLEMS as error:
+        complain(error)
+        return None
+    if peek.doubts:
+        show_rows(peek)
+        return None
+    return Described(peek, reader, encoding, layout)
+
+
+def show_rows(peek: reading.Peek) -> None:
+    """The first rows of a file."""
+    st.dataframe(peek.rows, hide_index=True, height=min(250, 38 + 35 * len(peek.rows)))
+
+
+def looked_at(file: File, reader: str | None, encoding: str, layout: sources.Layout) -> reading.Peek:
+    """The first rows of a file, and what it seems to hold."""
+    source, name = file
+    with st.spinner("Looking at the file…"):
+        settings = reader, encoding, layout
+        return once("peek", file, *settings, make=lambda: import_process.peek(source, name, *settings))
+
+
+def settle(doubt: Doubt, layout: sources.Layout, encoding: str, key: str) -> tuple[sources.Layout, str] | None:
+    """Ask what is doubtful about a file; the layout and the encoding with the answer, None until there is one."""
+    names = {"header": {"--header": "It names the columns", "--no-header": "It is an item"}}.get(doubt.about, {})
+    answer = st.radio(literal(doubt.on_a_page), doubt.answers, index=None, key=f"{key}doubt-{doubt.about}",
+                      format_func=lambda option: names.get(option) or literal(option))  # fmt: skip
+    if answer is None:
+        return None
+    if doubt.about == "encoding":
+        return layout, answer
+    said: Any = answer == "--header" if doubt.about == "header" else answer
+    return replace(layout, **{doubt.about: said}), encoding
+
+
+def choose_columns(peek: reading.Peek) -> reading.Columns:
+    """The columns and the label rule, starting from what the file seems to hold."""
+    columns, guess = peek.columns, peek.guess
+    none = "none"
+    left, right = st.columns(2)
+    text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
+    label = right.selectbox(
+        "Label",
+        [none, *columns],
+        index=1 + columns.index(guess.label) if guess.label else 0,
+        format_func=lambda column: "none: nothing is labeled yet" if column == none else column,
+        key="label",
+    )
+    features = None
+    if not text and peek.numeric:
+        guessed = peek.numeric if guess.features is None else guess.features
+        features = left.multiselect("Columns of numbers", peek.numeric, guessed, key="features")
+    missing = None
+    if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
+        cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
+        missing = left.radio(
+            literal(f"Some cells hold no number ({cells}). What becomes of them?"),
+            reading.MISSING,
+            index=None,
+            format_func=lambda key: f"{key}: {reading.MISSING[key]}",
+            key="missing",
+        )
+    identity = left.selectbox("Id", [none, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
+    with right:
+        words = [str(row.get(label, "")) for row in peek.rows]
+        rule: dict[str, Any] = {}
+        if label != none:
+            each_word = label == guess.label and guess.multiclass
+            rule = label_rule(words, label, peek.several.get(label), each_word)
+            rule["unknown"] = guess.unknown if label == guess.label else ()
+    return reading.Columns(
+        tuple(text),
+        None if label == none else label,
+        None if identity == none else identity,
+        None if features is None else tuple(features),
+        missing=missing,
+        guessed_id=identity == guess.id and guess.guessed_id,
+        **rule,
+    )
+
+
+def label_rule(words: list[str], label: str, several: str | None, each_word: bool) -> dict[str, Any]:
+    """How the words of the label column become classes, as arguments of `Columns`; several: a cell that seems to hold
+    several labels. each_word: at first each word is a class."""
+    kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
+    kind = st.segmented_control("Labels mean", kinds, default=kinds[each_word], required=True, key=f"kind-{label}")
+    if kind == EACH_WORD:
+        return {"multiclass": True}
+    if kind == HEADINGS:
+        return {"positive": mesh_terms(), "headings": True}
+    positive = st.text_input(
+        "Positive label words",
+        key="positive",
+        placeholder="e.g. " + ", ".join(sorted(set(words) - {""})[:2]),
+        help="Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like.",
+    )
+    contains = st.checkbox(
+        literal(f"Cells may hold several labels ({several or 'a|b'})"), bool(several), key=f"contains-{label}"
+    )
+    return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
+
+
+def mesh_terms() -> tuple[str, ...]:
+    """The MeSH terms under a number of a tree file, none until both are given."""
+    tree = chosen_file("Where is the MeSH tree?", "lines such as Heart Diseases;C14.280", "tree-")
+    number = st.text_input("Positive at and below the tree number", placeholder="e.g. C14.280", key="number").strip()
+    if not (tree and number):
+        return ()
+    try:
+        return once("terms", tree, number, make=lambda: import_process.mesh_terms(*tree, number))
+    except PROBLEMS as error:
+        complain(error)
+        return ()
+
+
+def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
+    """What is made of a file with some settings, kept while the file stays the same."""
+    source, name = file
+    key: tuple = name, getattr(source, "file_id", None)
+    if isinstance(source, Path):
+        key = *key, source, source.stat().st_mtime_ns, source.stat().st_size
+    if st.session_state.get(what, (None,))[0] != key:
+        st.session_state[what] = key, {}
+    kept = st.session_state[what][1]
+    if settings not in kept:
+        kept[settings] = make()
+    return kept[settings]
+
+
+def attempt(work: Callable[[Callable], Any]) -> Any:
+    """Do something long under a progress bar; None, with a sentence on the page, where it fails."""
+    try:
+        with progress_bar() as bar:
+            return work(bar)
+    except PROBLEMS as error:
+        complain(without_options(str(error)))
+        return None
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], object]]:
+    """A bar while something long is done, which is told (phase, done, total)."""
+    bar = st.progress(0.0, "Reading…")
+    try:
+        yield lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…")
+    finally:
+        bar.empty()

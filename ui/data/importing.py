@@ -1,0 +1,209 @@
+"""Import a file or add items on the Data page, and list the data sets."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from oal_engine import datasets
+from oal_engine.datasets import feeds, import_process, reading
+from oal_engine.datasets.features import duplicates
+from oal_engine.datasets.features.scaling import SCALINGS, VECTOR_FEATURES
+from oal_engine.datasets.reading import details
+from oal_engine.store import Store
+
+from ..access import files_folder, served_folder
+from ..page import complain, counted, entry, literal, mail, note, one_row, owns, remove_after_asking
+from ..page import datasets as shown_datasets
+from .file_questions import AUTOMATIC, USUAL_FORMATS, File, attempt, choose_columns, chosen_file, describe, show_rows
+
+LATEST = 20  # batches that are shown beside the import
+GROUPS, LONGEST = 10, 200  # of near-duplicates that are shown, and characters of each
+NEW, MORE = "New data set", "Add to existing"
+FEATURES_HELP = {
+    "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
+    "together in these texts, so that a label also counts for texts with other words.",
+    "vectors": "Waves: cosines and sines of combinations of the columns, which separate what no plane does.",
+}
+VECTORS_HELP = (
+    "Such as embeddings, which say what each text means: items are shown as texts, and the model learns from both."
+)
+NEAR = {duplicates.KEEP: "Keep all", duplicates.ONCE: "Show once"}
+NEAR_HELP = (
+    "Nearly the same are texts that have four fifths of their words in common. Shown once, the first comes with how "
+    "often it was seen, and estimates count it as one item."
+)
+SHOW_HELP = f"The first {details.MOST} other columns are kept with the items, and exported. These are also shown."
+
+
+def beside_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.Columns, dict[str, Any]]:
+    """Columns with those of vectors beside the texts, and what else makes such vectors, as arguments of an import."""
+    more: dict[str, Any] = {}
+    with st.expander("Vectors beside the texts"):
+        note(VECTORS_HELP)
+        offered = [each for each in (*peek.lists, *peek.numeric) if each not in (columns.label, columns.id)]
+        if offered:
+            chosen = st.multiselect("Columns of numbers, or of lists of numbers", offered, key="beside")
+            columns = replace(columns, features=tuple(chosen) or None)
+        if file := vectors_file("beside-"):
+            more["vectors"] = file
+        if (folder := files_folder()) and (
+            path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
+        ):
+            try:
+                more["embed"] = served_folder(path)
+            except ValueError as error:
+                complain(error)
+    return columns, more
+
+
+def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
+    """Columns with those that are shown with each item, of all that nothing else uses."""
+    numbers = () if columns.text else columns.features or peek.numeric
+    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
+    if not (left := details.left(peek.columns, used)):
+        return columns
+    chosen = st.multiselect("Show with each item", left, details.usual(left), key="shown", help=SHOW_HELP)
+    return replace(columns, shown=tuple(chosen))
+
+
+def vectors_file(key: str) -> File | None:
+    """An uploaded file of vectors and its name, or None."""
+    nth = st.session_state.get("imports", "")
+    upload = st.file_uploader("A file of vectors, one for each row (.npy, .parquet)", key=f"{key}vectors{nth}")
+    return (upload, upload.name) if upload else None
+
+
+def import_form(store: Store) -> None:
+    """Choose a file, look at it, name its columns, import it."""
+    file = chosen_file("Where is the file?", USUAL_FORMATS)
+    if not file:
+        return
+    if not (described := describe(file)):
+        return
+    peek, reader, encoding, layout = described
+    note(reading.spoken(peek.description))
+    show_rows(peek)
+    columns, more = choose_columns(peek), dict[str, Any]()
+    if columns.text:
+        columns, more = beside_texts(peek, columns)
+        more["near_duplicates"] = st.segmented_control(
+            "Texts that are nearly the same", list(NEAR), default=duplicates.KEEP, required=True,
+            format_func=NEAR.__getitem__, key="near", help=NEAR_HELP,
+        )  # fmt: skip
+    columns = shown_with(peek, columns)
+    left, middle, right = st.columns(3)
+    title = left.text_input("Name of the data set", file[1].split(".")[0], max_chars=120, key="name")
+    scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
+    scale = middle.selectbox("Scaling", scalings, format_func=scalings.__getitem__, key="scale")
+    kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
+    kind = "texts" if columns.text else "vectors"
+    features = right.selectbox(
+        "Features",
+        kinds,
+        format_func=lambda key: kinds[key] or key,
+        key=f"features-of-{kind}",
+        help=FEATURES_HELP[kind],
+    )
+    scale_and_features = {"scale": scale, "features": features}
+    more |= {key: None if choice == AUTOMATIC else choice for key, choice in scale_and_features.items()}
+    more |= {"title": title, "owner": mail(), "layout": layout}
+    with st.container(horizontal=True):
+        sent = st.button("Import", type="primary", key="import")
+        checked = columns.label and st.button("Check the labels", key="check")
+    source, file_name = file
+    check = partial(import_process.check, source, file_name, columns, reader, encoding, layout=layout)
+    if checked and (report := attempt(lambda bar: check(bar, more.get("vectors")))):
+        note(report)
+    read = partial(import_process.import_file, store, source, file_name, columns, reader, encoding)
+    if sent and (report := attempt(lambda bar: read(progress=bar, **more))):
+        st.session_state["imported"] = f"{title}: {report}"
+        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
+        st.rerun()
+
+
+def append_form(store: Store) -> None:
+    """Choose a file, and add its items to a data set."""
+    names = {row["id"]: row["name"] for row in shown_datasets(store)}
+    which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
+    if not (file := chosen_file("Where are the new items?", USUAL_FORMATS, "more-")):
+        return
+    if not (described := describe(file, "more-")):
+        return
+    peek, reader, encoding, layout = described
+    show_rows(peek)
+    vectors = vectors_file("more-") if datasets.Dataset(store, which).beside else None
+    if st.button("Add items", key="append") and (
+        taken := attempt(lambda bar: import_process.append(store, *file, which, bar, vectors, reader, encoding, layout))
+    ):
+        st.session_state["imported"] = f"{names[which]}: {taken}"
+        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
+        st.rerun()
+
+
+def show_dataset(row: dict[str, Any]) -> None:
+    """A data set with its classes or their balance."""
+    st.html(
+        entry(
+            row["name"], row["source"], counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
+        )
+    )
+    labelled = row["positives"] + row["negatives"]
+    if kept := datasets.columns_of(row).get("details"):
+        st.text(f"With each item: {', '.join(kept)}")
+    if row["classes"]:
+        st.text(f"{len(row['classes'])} classes: {reading.counted(row['classes'], 6)}")
+    elif labelled:
+        share = row["positives"] / labelled
+        odds = f", 1 in {1 / share:.1f}" if share else ""
+        st.progress(share, f"{row['positives']:,} positive, {row['negatives']:,} negative{odds}")
+    else:
+        st.text("no labels")
+
+
+def show_batches(batches: list[dict[str, Any]]) -> None:
+    """How new the words of a data set were to its vocabulary, batch by batch, where items were added."""
+    later = [batch for batch in batches if batch["first"] and batch["words"]]
+    if not later:
+        return
+    st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
+    with st.expander("Batches"):
+        for batch in [*reversed(later[-LATEST:]), *batches[: not batches[0]["first"]]]:
+            items = f"{batch['first'] + 1:,} to {batch['first'] + batch['items']:,}"
+            new = f"{batch['new_words'] / max(1, batch['words']):.1%} new words"
+            st.text(f"{batch['added_at'][:10]}: items {items}, {new}")
+
+
+def show_near_duplicates(store: Store, row: dict[str, Any]) -> None:
+    """How many texts of a data set are nearly the same as an earlier one, and the largest groups of them."""
+    if count := store.copies(row["id"]):
+        st.text(duplicates.sentence(count, row["near_duplicates"]))
+        with st.expander("Nearly the same"):
+            for group in store.most_copied(row["id"], GROUPS):
+                st.text(f"{1 + group['copies']:,} × {' '.join(group['text'].split())[:LONGEST]}")
+
+
+def stored(store: Store) -> None:
+    """The data sets there are, each with a button that removes it."""
+    removable, gone = owns(), Counter(row["dataset"] for row in store.removed_sessions())
+    for row in shown_datasets(store):
+        with one_row(f"data-{row['id']}"):
+            with st.container():
+                show_dataset(row)
+                show_batches(store.batches(row["id"]))
+                show_near_duplicates(store, row)
+            removed = removable and st.button(
+                "Remove",
+                key=f"remove-{row['id']}",
+                disabled=row["sessions"] > 0,
+                help="A session uses it." if row["sessions"] else None,
+            )
+        if removed:
+            parts = counted(row["items"], "item")
+            if removed_sessions := gone[row["id"]]:
+                parts += f" and the {counted(removed_sessions, 'removed session')} on it"
+            remove_after_asking(
+                f"the data set {row['name']} with its {parts}", owns, partial(datasets.remove, store, row["id"])
+            )

@@ -1,0 +1,89 @@
+"""List the sessions and data sets of Home, start the demos, remove and restore sessions."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from oal_engine.datasets import demo, named_features
+from oal_engine.sessions.settings import create, needs
+from oal_engine.store import KEPT, Store
+
+from .. import page
+from ..page import annotator, counted, entry, remove_after_asking
+from ..warm_up import is_warm
+
+LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
+
+
+def start(session: int) -> None:
+    st.session_state.pop("form", None)
+    st.switch_page(LABEL, query_params={"session": str(session)})
+
+
+def try_demo(store: Store, which: str) -> None:
+    once = "" if is_warm() else " The learners are compiled, which happens once on a machine."
+    with st.spinner(f"Preparing the demo…{once}"):
+        session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
+    start(session)
+
+
+def show_session(store: Store, row: dict[str, Any]) -> None:
+    left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
+    when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
+    own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
+    left.html(entry(row["name"], *own, needs(row) or row["algorithm"], when))
+    used = row["labels"] / row["budget"]
+    kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
+    text = f"{row['labels']:,} of {row['budget']:,} labels, {kinds}"
+    middle.progress(min(1.0, used), text)
+    with right.container(horizontal=True, horizontal_alignment="right"):
+        done = row["labels"] >= row["budget"]
+        if st.button(
+            "Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"
+        ):
+            start(row["id"])
+        with st.popover("", icon=":material/more_horiz:", help="More"):
+            st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
+            if owned(store, row):
+                remove(store, row)
+
+
+def owned(store: Store, row: dict[str, Any]) -> bool:
+    return page.role(store, row["id"]) == "owner"
+
+
+def remove(store: Store, row: dict[str, Any]) -> None:
+    if st.button("Remove this session", key=f"remove-{row['id']}"):
+        answers = counted(row["labels"] + row["skipped"], "answer")
+        remove_after_asking(
+            f"the session {row['name']} with its {answers}",
+            lambda: owned(store, row),
+            partial(store.remove_session, row["id"], annotator()),
+            f"It can be restored on this page for {KEPT.days} days.",
+        )
+
+
+def show_removed(store: Store) -> None:
+    """The removed sessions of which who is here is an owner, each with a button that restores it."""
+    rows = [row for row in store.removed_sessions() if owned(store, row)]
+    if not rows:
+        return
+    with st.expander(f"Removed ({len(rows)})"):
+        for row in rows:
+            with page.one_row(f"removed-{row['id']}"):
+                until = datetime.fromisoformat(row["removed_at"]) + KEPT
+                by = [f"removed by {row['removed_by']}"] if row["removed_by"] else []
+                st.html(entry(row["name"], *by, f"can be restored until {until:%d %b %Y}"))
+                if st.button("Restore", key=f"restore-{row['id']}"):
+                    store.restore_session(row["id"], annotator())
+                    st.rerun()
+
+
+def show_dataset(row: dict[str, Any]) -> None:
+    if row["classes"]:
+        classes = f"{len(row['classes'])} classes"
+    else:
+        classes = f"{row['positives']:,} positive" if row["positives"] + row["negatives"] else "no labels"
+    st.html(entry(row["name"], counted(row["items"], "item"), classes, counted(named_features(row), "feature")))

@@ -1,0 +1,106 @@
+"""The guidelines of a session, which its owner writes, its people, and its settings."""
+
+import html
+import json
+from typing import Any
+
+import streamlit as st
+
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError, Settings, checked_tags
+from oal_engine.store import StoreError
+
+from ...home.new_session import LONGEST_GUIDELINES
+from ...metric_table import describe, table
+from ...page import capitalized, complain, mail, role, small_note
+from ..card_server import CardServer
+from ..more_labels import more_labels
+from . import people
+
+
+def show(server: CardServer) -> None:
+    """Show guidelines and settings; call it in a fragment."""
+    session = server.session
+    settings = server.settings()
+    words, owner = settings.guidelines, settings.owner
+    if words:
+        st.html(
+            '<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;'
+            f'line-height:1.5">{html.escape(words)}</div>'
+        )
+    else:
+        st.text("There are no guidelines yet.")
+    if may_edit(server):
+        with st.expander("Write the guidelines"):  # another label, when others have written, would close it
+            _edit(session, words)
+        with st.expander("Tags"):
+            _edit_tags(session, settings.tags or [])
+        if session.dataset.details:
+            with st.expander("Columns shown with each item"):
+                _show_columns(session)
+        if session.current and session.room > 0:
+            with st.expander("Add labels to the budget"):
+                more_labels(session, "add-labels-early")
+        if mail():
+            with st.expander("People"):
+                people.show(session)
+    elif owner:
+        st.text(f"Written by {owner}, who owns the session.")
+    table(("Settings", ""), _settings(session, settings), "none")
+
+
+def may_edit(server: CardServer) -> bool:
+    """Whether who is here may change a session, as an owner; Removed where it is not open to them."""
+    server.settings()
+    return role(server.session.store, server.session.id) == "owner"
+
+
+def _edit(session: Session, words: str) -> None:
+    written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
+    if st.button("Save", type="primary", key="guidelines-save"):
+        _change(session, {"guidelines": written.strip()})
+
+
+def _edit_tags(session: Session, tags: list[str]) -> None:
+    small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
+    written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
+    try:
+        chosen = checked_tags(written.splitlines())
+    except SessionError as error:
+        complain(capitalized(str(error)))
+        return
+    if st.button("Save", type="primary", key="tags-save"):
+        _change(session, {"tags": json.dumps(chosen) if chosen else None})
+
+
+def _show_columns(session: Session) -> None:
+    standing = [column for column in session.dataset.details if column in session.shown]
+    chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"details-{session.id}")
+    if chosen != standing and st.button("Save", type="primary", key="details-save"):
+        _change(session, {"shown": json.dumps(chosen)})
+
+
+def _change(session: Session, values: dict[str, Any]) -> None:
+    """Store some settings."""
+    try:
+        session.store.update_session(session.id, values)
+    except StoreError as error:
+        complain(error)
+    else:
+        st.rerun()
+
+
+def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
+    """The settings in words."""
+    checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
+    return [
+        ("Data", settings.dataset_name),
+        ("Algorithm", describe(session.strategy)),
+        ("Budget", f"{session.state.budget:,} labels"),
+        ("Random checks", checks if settings.audit else "none"),
+        ("Pace", f"over the first {settings.pace:.0%} of the stream" if settings.pace else "decided by the algorithm"),
+        ("Horizon", f"{settings.horizon:,} items"),
+        ("Order", f"shuffled by seed {settings.seed}" if settings.shuffled else f"as stored, seed {settings.seed}"),
+        ("Owner", settings.owner or "nobody"),
+        ("Engine", settings.engine),
+    ]

@@ -1,0 +1,117 @@
+"""The answers of a session in a list: newest first, to look through and to correct."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from oal_engine.sessions.insights.curves import percent
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, SessionError
+
+from ...components import item_list
+from ...page import annotator
+from ..card_server import CardServer
+from ..messages import RowEvent, RowTag, View
+
+TAGGED = "tag "  # before the tag by which answers are shown
+MEANS = (
+    "Another answer is stored with the first one. The model is retrained with your correction; the questions already "
+    "asked stay."
+)
+
+
+def show(server: CardServer) -> None:
+    """Show the history; call it in a fragment."""
+    store = partial(change, server.session)
+    item_list.show(server, "history", store, lambda view: page(server, view), RowEvent | RowTag)
+
+
+def change(session: Session, event: RowEvent | RowTag, by: str) -> None:
+    """Store the answer that was chosen in a row in place of the one that stands, or a tag of its item."""
+    if isinstance(event, RowEvent):
+        session.correct(event.id, event.row, event.action, by, highlighted=False)
+    elif asked := session.answered(event.row):
+        session.tag(event.id, asked.item, event.tag, event.given, by)
+    else:
+        raise SessionError("only an item that was answered can be tagged here.")
+
+
+def page(server: CardServer, view: View) -> dict[str, Any]:
+    """What is shown of a view: the newest answers that fit come first."""
+    session = server.session
+    unseen = session.unseen(annotator())
+    answered = [entry for entry in reversed(server.log) if entry.label is not None and entry.id not in unseen]
+    tags = tag_names(server)
+    shown = [entry for entry in answered if _fits(entry, view.show)]
+    beside = {entry.item: " ".join((entry.note, *entry.tags)) for entry in shown}
+    matches, counts = item_list.page_of(session, [entry.item for entry in shown], view, beside.__getitem__)
+    rows = [row(session, shown[k], item, view.open, tags) for k, item in matches]
+    empty = "Nothing is answered yet." if not answered else "No answer fits."
+    return {"rows": rows, "empty": empty, "shows": _shows(session, tags)} | counts
+
+
+def tag_names(server: CardServer) -> list[str]:
+    """The tags of a session, and those that items have beside these."""
+    own = server.settings().tags or []
+    return list(dict.fromkeys([*own, *(tag for entry in server.log for tag in entry.tags)]))
+
+
+def _fits(entry: Entry, show: str) -> bool:
+    if show.startswith(TAGGED):
+        return show.removeprefix(TAGGED) in entry.tags
+    if show == "corrected":
+        return entry.corrected
+    if show == "noted":
+        return bool(entry.note)
+    if show == "wrong":
+        return entry.mistake
+    if show == "audit":
+        return bool(entry.audit)
+    return show in ("all", str(entry.label))
+
+
+def _shows(session: Session, tags: list[str]) -> list[tuple[str, str]]:
+    kinds = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
+    classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
+    tagged = [(f"{TAGGED}{tag}", f"Tag: {tag}") for tag in tags]
+    return [("all", "All answers"), *classes, *kinds.items(), *tagged]
+
+
+def row(
+    session: Session, entry: Entry, item: dict[str, Any], opened: int | None, tags: Sequence[str] = ()
+) -> dict[str, Any]:
+    """An answer as a row of a list, in which it can be corrected and its item tagged."""
+    label, names = entry.label, session.names
+    kind = "quiet" if label == SKIP else "positive" if label == 1 and not session.multiclass else ""
+    chips = [(names.get(label or SKIP, "Skipped"), kind)]
+    if entry.corrected:
+        chips.append((f"was {names.get(entry.first or SKIP, 'skipped')}", "quiet"))
+    if entry.mistake:
+        chips.append((f"model: {names[entry.predicted]}", "wrong"))
+    if entry.note:
+        chips.append(("note", "quiet"))
+    by = [entry.annotator] if entry.annotator else []
+    by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
+    left = session.place.progress.left
+    if label != SKIP or not left:  # else the item may come again, and its chance tells what the model makes of it
+        by.append("random check" if entry.audit else f"{percent(entry.probability)} chance of being asked")
+    return item_list.row(session, item, entry.item, opened == entry.id) | {
+        "id": entry.id,
+        "chips": chips,
+        "when": entry.answered_at,
+        "by": " · ".join([f"question {entry.number:,}", *by]),
+        "note": entry.note,
+        "tags": [(tag, tag in entry.tags) for tag in tags],
+        "label": "Answer",
+        "actions": [(*choice, choice[0] == label) for choice in [*names.items(), (SKIP, "Skip")]],
+        "means": _means(label, left),
+    }
+
+
+def _means(label: int | None, left: int) -> str:
+    if label != SKIP:
+        return MEANS
+    if not left:
+        return "It was skipped; the budget is spent, so it can no longer be answered."
+    return f"It was skipped. Answering uses one of the {left:,} labels left; the model is retrained with it."

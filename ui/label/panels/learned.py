@@ -1,0 +1,127 @@
+"""What the model has learned: that it learns at all, the terms that moved of late, the strongest of each class."""
+
+import html
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from oal_engine.datasets import prior
+from oal_engine.kernel import learners
+from oal_engine.sessions.insights import top_terms
+from oal_engine.sessions.insights.top_terms import Moved
+from oal_engine.sessions.log import Entry
+from oal_engine.sessions.session import Session
+
+from ...page import note
+from ..card_server import CardServer
+
+BACKS = (10, 50)  # answers
+MOST = 12  # terms in a list
+STYLE = """<style>
+.oal-terms { display: grid; grid-template-columns: minmax(4.5rem, 1fr) minmax(2rem, 1fr) auto; gap: .1rem .7rem;
+  align-items: center; font-size: .92rem; font-variant-numeric: tabular-nums;  }
+.oal-terms .term { overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
+.oal-terms .figure { text-align: end; }
+.oal-terms .bar { height: .55rem; border-radius: .2rem; background: rgba(128, 128, 128, .16); }
+.oal-terms .bar i { display: block; height: 100%; border-radius: .2rem; background: #26988b; }
+.oal-terms .bar i.against { background: #d9822b; }
+</style>"""
+
+
+def show(server: CardServer) -> None:
+    """Show what was learned; call it in a fragment."""
+    session = server.session
+    proof = _proof(session, server.log)
+    if session.settings.prior:
+        proof += f" {prior.described(session.settings.prior)}"
+    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(proof)}</p>')
+    if not session.labels:
+        note("Nothing is learned yet.")
+        return
+    if heard := learners.heard(session.state.learner):
+        _heading("How much each of its learners is heard")
+        _terms([(name, share, f"{share:.0%}") for name, share in heard.items()], longest=1)
+    back = st.segmented_control(
+        "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
+        key="learned-back",
+    )  # fmt: skip
+    moved, strongest = server.lately("learned", lambda: _look(session))
+    _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
+            for move in moved[back]])  # fmt: skip
+    names = session.names
+    if session.multiclass:
+        label = st.selectbox("Strongest terms of", names, format_func=names.__getitem__, key="learned-class")
+        return _terms([(term, value, _figure(value)) for term, value in strongest[label]])
+    for column, (label, name) in zip(st.columns(2), names.items()):
+        with column:
+            _heading(f"Speaks for {name}")
+            _terms([(term, label * value, _figure(label * value)) for term, value in strongest[label]])
+
+
+def _look(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tuple[str, float]]]]:
+    """The terms that moved, by answers; and the strongest, by class."""
+    now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
+    strongest = {
+        label: [
+            (top_terms.term(session, k), value) for k, value in top_terms.strongest(now, label, MOST, common, latent)
+        ]
+        for label in session.names
+    }
+    return {back: top_terms.moved(session.earlier(back), now, MOST, common, latent) for back in BACKS}, strongest
+
+
+def _name(session: Session, move: Moved) -> str:
+    term = top_terms.term(session, move.column)
+    return term if move.label is None else f"{term} → {session.names[move.label]}"
+
+
+def _proof(session: Session, log: list[Entry]) -> str:
+    """That learning acts, in figures."""
+    place = session.place
+    labels = place.progress.labels
+    if not labels:
+        return "The model waits for its first answer."
+    last = next(entry.answered_at for entry in reversed(log) if entry.label and entry.answered_at)
+    updates = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last)}"
+    updates += f": {1000 * session.state.seconds:,.2f} ms to learn it and find the next question."
+    if session.multiclass:
+        right = sum(not entry.mistake for entry in log if entry.label)
+        return f"{updates} {right / labels:.0%} of the answers were as predicted."
+    pushed = (place.progress.pushed or 0) / max(1, place.progress.streamed)
+    share = session.labels.count(1) / labels
+    return f"{updates} {share:.0%} of the answers were {session.names[1]}, against {pushed:.1%} of the stream pushed."
+
+
+def _ago(moment: str) -> str:
+    """How long ago a stored time was."""
+    seconds = max(0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def _heading(words: str) -> None:
+    st.html(f'<b dir="auto" style="font-size:.92rem">{html.escape(words)}</b>')
+
+
+def _terms(lines: list[tuple[str, float, str]], longest: float = 0) -> None:
+    """Terms with bars as long as a figure and with words: [(term, figure, words)].
+
+    longest: the figure of a full bar (0: the largest).
+    """
+    if not lines:
+        st.text("None.")
+        return
+    most = longest or max(abs(value) for _, value, _ in lines)
+    rows = "".join(
+        f'<span class="term" dir="auto" title="{html.escape(term)}">{html.escape(term)}</span><span class="bar">'
+        f'<i class="{"against" if value < 0 else ""}" style="width:{100 * abs(value) / most:.0f}%"></i></span>'
+        f'<span class="figure">{words}</span>'
+        for term, value, words in lines
+    )
+    st.html(f'{STYLE}<div class="oal-terms">{rows}</div>')
+
+
+def _figure(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−") if value else "0"

@@ -1,0 +1,62 @@
+"""What an annotator glances at beside the card: how long the budget lasts, whether to stop, the curves, the figures."""
+
+import html
+
+import streamlit as st
+
+from oal_engine.output.plots import NAMES
+from oal_engine.sessions.insights import certainty, curves, drift, estimates, outcome
+from oal_engine.sessions.session import Session
+
+from ... import charts
+from ...metric_table import table
+from ...page import note
+from ..card_server import CardServer
+from . import spending, stopping
+
+CLOSED = (
+    "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
+    "learning until then."
+)
+
+
+def show(server: CardServer) -> None:
+    """Show the progress of a session; call it in a fragment."""
+    sentences, drawn, lines, problem = server.lately("progress", lambda: _look(server.session))
+    st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
+    if problem:
+        note(problem)
+    for chart in drawn:
+        charts.show(chart)
+    if lines:
+        table(lines[0], lines[1:])
+
+
+def _look(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None]:
+    """The sentences, the charts, the table's lines, and why there are no figures."""
+    place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
+    drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
+    values: stopping.Curve | None = None
+    if session.labelled:
+        until = "At the end" if place.progress.end else "So far"
+        lines = [(until, *NAMES.values()), *curves.metric_lines(session, place.counts)]
+        rounds, counts = session.curve()
+        values = rounds, session.evaluate(counts, "push")[metric]
+    else:
+        estimate, quarter, points = estimates.look(session)
+        problem = estimate.reason
+        if estimate.known:
+            closed, late = estimate.closed, outcome.last_quarter(quarter)
+            drawn = [*curves.estimated(session, points), *drawn]
+            lines = [("Estimated", *NAMES.values()), *curves.estimate_lines(estimate.metrics)]
+            known_rounds, ends = estimates.line(points, "push", metric)
+            values = known_rounds, ends[0]
+    theta = 0.0 if session.multiclass else session.settings.theta
+    sentences = spending.sentences(session.settings, session.state.plan, place.progress, log)
+    if late:
+        sentences.append(late)
+    if closed is not None:
+        sentences.append(CLOSED.format(closed + 1))
+    sentences += [stopping.sentence(log, theta, title, values), *outcome.differing(session)]
+    changed = drift.sentence(session)
+    return [*sentences, *certainty.sentences(session), *([changed] if changed else [])], drawn, lines, problem
