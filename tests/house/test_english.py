@@ -1,0 +1,120 @@
+"""The project writes plain English: no construction that a stranger has to decode, one word for one thing."""
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+
+import pytest
+
+from tests.harness import ROOT
+
+SOURCES = [path for name in ("oal_engine", "ui", "pages") for path in (ROOT / name).rglob("*.py")]
+SOURCES += [ROOT / "app.py", ROOT / "home.py"]
+PATHS = sorted(str(path.relative_to(ROOT)) for path in SOURCES)
+CONSTRUCTIONS = {
+    "a relative clause without a noun": r"\bwhat (?!if\b|to\b)\w+(?![^.]*\?)|\bthose (?:that|who|of|which|there)\b|\bthat which\b",
+    "so many": r"\bso many\b|\bso much\b",
+    "beside": r"\bbeside\b",
+    "the same of": r"\bthe same of\b|\bthe same (?:with|for)\b",
+    "data that stand, lie, come or are heard": r"\b(?:stands?|lies|lie|are heard|is heard|goes on|go on)\b",
+    "a negated noun": r"\b(?:is|are|was|were) (?:no|none)\b(?! longer| more)",
+    "where for if": r"(?:^|[.;,:] )(?:None|True|False|empty|0) where\b",
+    "at most, hung on": r", at most[.)]|, at least[.)]",
+}
+NOT_A_VERB = set(
+    "a an the this that these those what where when whether which who how all each every any no none some both "
+    "two in of on at by for from as with without after before until if it its is are there their numbers names "
+    "rows items labels texts words columns ids questions answers".split()
+)
+PARTICIPLES = set("kept shown made found told said known given taken gone stood heard meant".split())
+ALLOWED: dict[str, set[str]] = {}  # construction -> sentences that need it
+
+
+def prose(path):
+    """Yield (line, text) of the docstrings, the comments and the sentences of a file."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2:
+            yield node.lineno, node.value
+
+
+def found(path, construction):
+    """The places of a file that use a construction."""
+    return [
+        f"{path}:{line}: {match[0]}"
+        for line, text in prose(path)
+        for match in re.finditer(CONSTRUCTIONS[construction], text, re.IGNORECASE)
+        if match[0] not in ALLOWED.get(construction, ())
+    ]
+
+
+def functions(path):
+    """The functions and methods of a file; properties are things, and may be named as such."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not any("property" in ast.unparse(each) for each in node.decorator_list):
+                yield node
+
+
+def verbless(path):
+    """The functions of a file whose docstring does not begin with a verb."""
+    for node in functions(path):
+        first = re.match(r"[\w'-]+", ast.get_docstring(node) or "Do")
+        if (
+            not first
+            or first[0].lower() in NOT_A_VERB
+            or re.search(r"(?<!s)s$|ing$|ed$", first[0])
+            or not first[0][0].isupper()
+        ):
+            yield f"{path}:{node.lineno}: {(ast.get_docstring(node) or '').splitlines()[0]}"
+
+
+def participles(path):
+    """The parameters, functions and variables of a file that are a bare participle."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        name = (
+            node.name if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            else node.arg if isinstance(node, ast.arg)
+            else node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            else ""
+        )  # fmt: skip
+        if name.strip("_").lower() in PARTICIPLES:
+            yield f"{path}:{node.lineno}: {name}"
+
+
+@pytest.mark.parametrize("construction", CONSTRUCTIONS)
+def test_no_construction_of_the_dialect(construction):
+    """No docstring, comment or sentence uses a construction that has to be decoded."""
+    assert [] == [place for path in PATHS for place in found(path, construction)]
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    """A function says what it does, in the imperative."""
+    assert [] == [place for path in PATHS for place in verbless(path)]
+
+
+def test_names_are_nouns():
+    """No name is a bare participle, such as `kept`."""
+    assert [] == [place for path in PATHS for place in participles(path)]
+
+
+if __name__ == "__main__":  # python -m tests.house.test_english oal_engine/datasets: what is left, by file
+    import sys
+
+    rows = Counter()
+    for path in PATHS:
+        if any(path.startswith(prefix) for prefix in sys.argv[1:] or [""]):
+            places = [(name, place) for name in CONSTRUCTIONS for place in found(path, name)]
+            places += [("no verb", place) for place in verbless(path)] + [
+                ("participle", place) for place in participles(path)
+            ]
+            for name, place in places:
+                rows[name] += 1
+                print(f"{place}   [{name}]")
+    print(dict(rows))
