@@ -269,13 +269,16 @@ def choose(page, label, option):
     """Choose an option of a select box as a person does, once the page has come to rest."""
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     field, wanted = page.get_by_role("combobox", name=label), page.get_by_role("option", name=option, exact=True)
-    for last in (False, False, True):  # a page that moves, as where a part of it unfolds, closes an open list
+    for last in (False, False, True):  # a page that is drawn anew meanwhile closes an open list, or ignores the click
         field.evaluate("field => field.scrollIntoView({block: 'center'})")  # at the window's edge a list closes at once
         field.click()
         field.fill(option)  # a long list has only the options in view; typing opens one that was closed
         try:
-            return wanted.click(timeout=None if last else 5000)
-        except TimeoutError:
+            wanted.click(timeout=None if last else 5000)
+            expect(wanted).to_have_count(0, timeout=5000)
+            expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+            return expect(field).to_have_value(option, timeout=5000)
+        except (TimeoutError, AssertionError):
             if last:
                 raise
 
