@@ -1,18 +1,27 @@
-# make run starts the app, make check does the fast checks, make test all of them; each does its own set-up.
+# make run starts the app, make check runs the fast checks, make test all but the rare ones, make release these too and
+# then tags the version. Each does its own set-up.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run check test
+.PHONY: run check test release
 
 run: .venv/installed
 	$(BIN)/streamlit run app.py
 
-check: SELECTED = -m "not slow"
+check: SELECTED = not slow and not rare
+test: SELECTED = not rare
 check test: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml oal_engine ui pages home.py app.py
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(SELECTED)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "$(SELECTED)" $(OPTIONS)
+
+release: VERSION = $(shell $(BIN)/python -c "import oal_engine; print(oal_engine.__version__)")
+release: test
+	grep --quiet "^## $(VERSION) (20" CHANGELOG.md
+	$(BIN)/python -m pytest -m rare
+	$(BIN)/python benchmarks/faults.py --seeds 10000
+	git tag --annotate "v$(VERSION)" --message "OAL Studio $(VERSION)"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "OAL Studio needs Python 3.11 or newer. Say which with: make PYTHON=python3.12 run"; exit 1; }

@@ -1,3 +1,4 @@
+import os
 import sys
 
 import pytest
@@ -5,6 +6,11 @@ import pytest
 from tests.harness import ROOT, SHARED
 
 FIRST = ("kernel", "browser")  # what compiles for all that follow; then what takes longest, so that it is not the end
+
+
+def pytest_xdist_auto_num_workers():
+    """Run two workers a core: tests with a browser wait half of their time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(items):

@@ -30,7 +30,7 @@ import throughput
 from common import Shape, fitting, own_rule
 from labeling_tools import Item, Tool, ours
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rare
 CHOSEN = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
 linux = pytest.mark.skipif(not growth.STATUS.exists(), reason="the memory of a process is read from /proc")
 

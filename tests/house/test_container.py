@@ -164,7 +164,7 @@ def engine():
     return which("docker") and all(subprocess.run(call, capture_output=True).returncode == 0 for call in calls)
 
 
-@pytest.mark.slow
+@pytest.mark.rare
 @pytest.mark.skipif(not engine(), reason="needs a running Docker with Compose")
 def test_the_containers_are_built_and_run(folder):
     """compose.yaml as it stands, but for the port: the app is healthy, its user is not root and may write to the

@@ -8,7 +8,7 @@ import pytest
 from tests.harness import ROOT
 from tests.harness.documents import NAMES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rare
 
 
 def test_the_site_is_made_without_a_warning(tmp_path):
