@@ -40,11 +40,15 @@ ABSTRACTS = ROOT.parent / "shared" / "data" / "ohsumed_single23.jsonl.xz"
 HEART = reading.Columns(("text",), "label", "id", positive=("C14",))
 
 EXPLAINED = """\
-Real keys in headless Chromium, one after the other tool on the same texts, at a quick person's pace. Painted: from the
-key that gives the label (of two keys the last) to the second animation frame after the text of another item is in the
-page, for every tool alike; acknowledged: to the answer shown as saved, where the next item does not wait for that. Ours
-has its learner, its charts and its synchronous writes on, ASReview LAB refits in the background, Label Studio learns
-nothing. First item: opening the page until an item is there, with ours the session's first opening and its charts."""
+Real keys in headless Chromium, at a quick person's pace. The tools label the same texts, one tool after the other.
+
+- *Painted*: from the key that gives the label (the last one, if it needs two) to the second animation frame after the
+  text of another item is in the page; the same for every tool.
+- *Acknowledged*: from the same key to the answer shown as saved, if the next item does not wait for that.
+- *First item*: from opening the page until an item is there. Ours includes the session's first opening and its charts.
+
+Ours runs with its learner, its charts and synchronous writes. ASReview LAB refits in the background, and Label Studio
+does not learn."""
 
 # Starts the stop watch of one answer. An empty text before the next item does not count as the next item.
 STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fail) => {
@@ -258,7 +262,7 @@ def lines(result):
     if result["ratios"]:
         percentiles = " and ".join(f"{ratio:.2f} at {at}" for at, ratio in result["ratios"].items())
         met = _met(result["ratios"], AIM)
-        yield f"Our slowest over the better of the others: {percentiles} (aim: at most a third; {met})."
+        yield f"Our slowest divided by the better of the others: {percentiles} (aim: at most a third; {met})."
     ours = [tool["painted"] for tool in result["tools"] if tool["tool"] == OURS]
     slowest = {at: max(times[at] for times in ours) / bound for at, bound in BOUNDS.items()}
     bounds = " and ".join(f"{bound} ms at {at}" for at, bound in BOUNDS.items())

@@ -250,7 +250,7 @@ class Peer(NamedTuple):
 
 
 ALL = 10**9
-SGD = "the simplest of its updates, in single precision; the aim was set against its defaults."
+SGD = "its simplest update, in single precision; the aim was set for its defaults."
 STRATEGIES = ("VariableUncertainty", "RandomVariableUncertainty", "Split")
 
 PEERS = [
@@ -259,7 +259,7 @@ PEERS = [
     Peer("C loop, -ffast-math", partial(c_loop, flags=["-ffast-math"]), ALL, ALL),
     Peer("numpy loop", numpy_loop, 40_000, 40_000),
     Peer("river", river, 40_000, 40_000, 100),
-    Peer("Vowpal Wabbit", vowpal_wabbit, 40_000, 40_000, 30, "its loop is compiled too."),
+    Peer("Vowpal Wabbit", vowpal_wabbit, 40_000, 40_000, 30, "its loop is compiled, too."),
     Peer("Vowpal Wabbit --sgd", partial(vowpal_wabbit, flags=["--sgd"]), 40_000, 40_000, 30, SGD),
     Peer("CapyMOA RandVarUncertainty", capymoa, 40_000, 200),
     Peer("scikit-learn", scikit_learn, 4_000, 1_000, 2_000),

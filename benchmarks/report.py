@@ -14,19 +14,19 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def heading(host, seconds):
-    """The heading of the page, with the date, the machine and the versions of the measurement."""
+    """Return the heading of the page, with the date, the machine and the versions of the measurement."""
     versions = ", ".join(f"{name} {version}" for name, version in host["packages"].items())
     return f"""# Benchmarks
 
 Written by `python benchmarks/report.py` in {seconds:.0f} seconds on {host["date"]}: {host["processor"]},
 {host["cores"]} cores (load {host["load"]} at the start), {host["memory_gib"]} GiB, {host["system"]}, Python
-{host["python"]}, {versions}. All times but those of labeling are processor times, the best of several turns that
-ours and the others take one after the other, without compilation. Look at the ratios: the seconds differ by machine.
+{host["python"]}, {versions}. Times of labeling are clock times. All others are processor times without compilation:
+ours and the others take turns, and the best turn of each counts. Look at the ratios: the seconds differ by machine.
 """
 
 
 def labeling(quick):
-    """The labeling results on abstracts, compared with other tools, and on a long stream of many terms, ours alone."""
+    """Yield the labeling results on abstracts, with other tools, and on a long stream of many terms, without them."""
     with label_latency.chromium() as browser:
         yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
         long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}

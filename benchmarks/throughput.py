@@ -24,10 +24,10 @@ SHAPES = {
 PEER_SHAPES = tuple(SHAPES)[:2]
 ORDERS = ("stored", "permuted")
 PROTOCOL = """
-The C loops, the numpy loop, river and scikit-learn run the very same PA-I: the same questions, counts and weights.
-Vowpal Wabbit simulates its own active learning with the hinge loss; the time is that of both its threads (on sparse
-rows its clock time is about half of it). scikit-activeml and CapyMOA take dense rows only, and learn by logistic
-regression and by MOA's hinge loss. Slow peers run the first rounds only, where more is asked.
+The C loops, the numpy loop, river and scikit-learn run exactly the same PA-I: the same questions, counts and weights.
+Vowpal Wabbit simulates its own active learning with the hinge loss; its time is the sum of its two threads (on sparse
+rows its clock time is about half of it). scikit-activeml and CapyMOA take dense rows only; scikit-activeml uses
+logistic regression, CapyMOA MOA's hinge loss. Slow peers run only the first rounds, in which more is asked.
 """
 PROBE = 100  # rounds that say how many the rest can be
 OURS, PREFETCHING = "OAL Studio", "C loop, prefetching"
@@ -125,9 +125,9 @@ def aims(peers, learners):
             name: lines["stored"][name]["rounds_per_second"] / line["rounds_per_second"]
             for name, line in lines["permuted"].items()
         }
-        why = "rows at random come from memory, not from the caches"
+        why = "rows in random order come from memory, not from the caches"
         if PREFETCHING in slower:
-            why += f"; a C loop that prefetches as ours does is {number(slower[PREFETCHING])} times slower too."
+            why += f"; a C loop that prefetches like ours is {number(slower[PREFETCHING])} times slower too."
         aim("PA-I: times slower through a permutation", shape, slower[OURS], 1.7, why, least=False)
         for peer in PEERS:
             if peer.aim and peer.name in lines["stored"]:

@@ -1,4 +1,4 @@
-"""How Sphinx makes a site of the pages, as they are: python -m sphinx -E -W --keep-going -c docs . build/site"""
+"""Configure Sphinx, which makes a site of the pages: python -m sphinx -E -W --keep-going -c docs . build/site"""
 
 import re
 from pathlib import Path
@@ -15,8 +15,8 @@ html_theme = "furo"
 html_title = project
 
 
-def beside_the_pages(app, name, source):
-    """Give the first page what stands beside all pages: a list for each section of the index, docs/README.md."""
+def add_navigation(app, name, source):
+    """Add the navigation bar to the source of the first page: a list for each section of the index, docs/README.md."""
     if name != root_doc:
         return
     index = "## Overview\n[Index](README.md)\n" + (HERE / "README.md").read_text(encoding="utf-8")
@@ -27,5 +27,5 @@ def beside_the_pages(app, name, source):
 
 
 def setup(app):
-    """What Sphinx calls once."""
-    app.connect("source-read", beside_the_pages)
+    """Connect the handlers; Sphinx calls this once."""
+    app.connect("source-read", add_navigation)

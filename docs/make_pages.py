@@ -1,4 +1,4 @@
-"""Write docs/replay.html and docs/race.html, the pages that the README leads to: python -m docs.make_pages"""
+"""Write docs/replay.html and docs/race.html, to which the README links: python -m docs.make_pages"""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def replay():
-    """The page of the demo's session over tweets, each question answered as the data say."""
+    """Return the page of the demo's session over tweets, with each question answered by the label of the data."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "demo.db")
         dataset = demo.dataset(store, "tweets")
@@ -27,12 +27,12 @@ def replay():
     return page
 
 
-def clouds():
-    """The page of the race with which the Race page begins."""
+def race_of_clouds():
+    """Return the page of the first race on the Compare page."""
     return race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED)
 
 
-PAGES = {"replay.html": replay, "race.html": clouds}
+PAGES = {"replay.html": replay, "race.html": race_of_clouds}
 
 if __name__ == "__main__":
     for name, make in PAGES.items():

@@ -1,4 +1,4 @@
-"""Write docs/reference.md out of what the code declares: python -m docs.make_reference"""
+"""Write docs/reference.md from the declarations in the code: python -m docs.make_reference"""
 
 import inspect
 import re
@@ -21,8 +21,8 @@ WORDS = {int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "FILE"}
 
 HEAD = """# Reference
 
-Written by `python -m docs.make_reference` from what the code declares. Do not edit it by hand: a test compares the two.
-How to use what is listed here: [the index](README.md).
+Written by `python -m docs.make_reference` from the declarations in the code. Do not edit it by hand: a test compares
+them. For explanations and examples see [the index](README.md).
 
 - [Commands](#commands)
 - [Algorithms](#algorithms), [learners](#learners), [query rules](#query-rules)
@@ -32,12 +32,12 @@ How to use what is listed here: [the index](README.md).
 
 
 def literal(text):
-    """A text as Markdown that shows it as it is, in one line."""
+    """Return Markdown that shows a text literally, in one line."""
     return re.sub(r"([\\*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 
 def arguments(function):
-    """The arguments and options of a command: (its names on the command line, metavar, default, help)."""
+    """Yield the arguments and options of a command: (names on the command line, metavar, default, help)."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         kind, about = get_args(hints[name]) if hasattr(hints[name], "__metadata__") else (hints[name], ArgumentInfo())
@@ -48,62 +48,63 @@ def arguments(function):
         else:
             option = f"--{name.replace('_', '-')}"
             usual = (option, f"--no-{option[2:]}") if plain is bool else (option,)
-            given = () if about.default is ... else (about.default, *about.param_decls)  # the first name is kept there
-            given = tuple(each for names in given for each in names.split("/"))
+            # Typer keeps the first name of an option as its default.
+            declared_names = () if about.default is ... else (about.default, *about.param_decls)
+            own = tuple(each for names in declared_names for each in names.split("/"))
             several = " ..." if get_origin(plain) is list else ""
-            yield given or usual, f" {word}{several}" if word else "", parameter.default, about.help or ""
+            yield own or usual, f" {word}{several}" if word else "", parameter.default, about.help or ""
 
 
-def shown(default):
-    """A default as a cell of a table."""
+def default_cell(default):
+    """Return a default as a cell of a table."""
     if default is inspect.Parameter.empty:
         return "*required*"
     return "" if default is None or default is False else f"`{default}`"
 
 
 def command(name, function):
-    """The section of a command."""
-    found = list(arguments(function))
+    """Yield the section of a command."""
+    options = list(arguments(function))
     places = " ".join(
         word if default is inspect.Parameter.empty else f"[{word}]"
-        for (word, *_), _, default, _ in found
+        for (word, *_), _, default, _ in options
         if not word.startswith("-")
     )
     yield f"\n### {name}\n\n{literal(function.__doc__)}\n\n`python -m oal_engine {name} {places}`".rstrip(" `") + "`\n"
     yield "| argument or option | default | meaning |\n|---|---|---|"
-    for names, word, default, words in found:
+    for names, word, default, words in options:
         both = ", ".join(f"`{each}{word}`".replace("|", "\\|") for each in names)
-        yield f"| {both} | {shown(default)} | {literal(words)} |"
+        yield f"| {both} | {default_cell(default)} | {literal(words)} |"
 
 
 def declared(kind):
-    """A line for each parameter of a learner or rule."""
+    """Yield a line for each parameter of a learner or rule."""
     for name, spec in parameters(kind).items():
         yield f"  - `{name}` = {spec.default:g} ({literal(spec.range)}): {literal(spec.help)}"
 
 
 def reference():
-    """The whole page."""
-    lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be given several times."]
+    """Return the whole page."""
+    lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be repeated."]
     for name in cli.MODULES:
         lines += command(name, cli.imported(name))
-    lines += ["\n## Algorithms\n", "A published algorithm is a learner, a query rule and what its paper fixes.\n"]
+    lines += ["\n## Algorithms\n", "A published algorithm is a learner, a query rule and fixed parameters.\n"]
     lines += ["| name | learner | rule | fixed | paper |", "|---|---|---|---|---|"]
     for name, entry in ALGORITHMS.items():
         fixed = entry.fixed | ({} if entry.rho is None else {"rho": entry.rho})
         words = ", ".join(f"{key} = {value:g}" for key, value in fixed.items())
         alias = f" (as `{first}`)" if (first := alias_of(name)) else ""
         lines.append(f"| `{name}`{alias} | `{entry.learner}` | `{entry.rule}` | {words} | {literal(entry.paper)} |")
-    lines += ["\n## Learners\n", "Each with its parameters: default, allowed values, meaning.\n"]
+    lines += ["\n## Learners\n", "Below each learner are its parameters: default, allowed values, meaning.\n"]
     for name, kind in LEARNERS.items():
         lines += [f"- `{name}`{' (K classes)' * is_multiclass(name)}: {literal(kind.__doc__)}", *declared(kind)]
-    lines += ["\n## Query rules\n", "A rule that draws can be paced; the others answer yes or no.\n"]
+    lines += ["\n## Query rules\n", "A rule that draws at random can be paced; the others answer yes or no.\n"]
     for name, kind in QUERY_RULES.items():
         some = "" if len(partners(name)) == len(LEARNERS) else f" Learners: {', '.join(partners(name))}."
         draws = "Draws." if name in paceable() else "Yes or no."
         lines += [f"- `{name}`: {literal(kind.__doc__)} {kind.sentence} {draws}{some}", *declared(kind)]
-    lines += ["\n## Metrics\n", "Of two classes: " + ", ".join(f"`{name}`" for name in METRICS) + "."]
-    lines += ["Of K classes: `accuracy`, `macro_f1`, `macro_recall`, and `recall`, `precision`, `f1` of each class.\n"]
+    lines += ["\n## Metrics\n", "For two classes: " + ", ".join(f"`{name}`" for name in METRICS) + "."]
+    lines += ["For K classes: `accuracy`, `macro_f1`, `macro_recall`, and `recall`, `precision`, `f1` of each class.\n"]
     lines += ["## File formats\n", "| name for --reader | suffixes |", "|---|---|"]
     lines += [f"| `{name}` | {' '.join(f'`{suffix}`' for suffix in it.suffixes)} |" for name, it in READERS.items()]
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def _machine_code_cache() -> str:

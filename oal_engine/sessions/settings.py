@@ -21,6 +21,7 @@ POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
 MOST_LABELS = 10**9  # that can be added at a time
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
+EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 MOST_TAGS, LONGEST_TAG = 20, 60  # of a session, and their characters
 
 
@@ -113,8 +114,8 @@ class Settings:
 
     @property
     def exact(self) -> bool:
-        """Whether this version of the engine made the log, which must then be reproduced bit for bit."""
-        return self.engine == __version__
+        """Whether the log must be reproduced bit for bit."""
+        return self.engine in EXACT_ENGINES
 
     def plan(self, budget: int | None = None, horizon: int | None = None) -> spending.Plan | None:
         """How so many labels (None: the budget) are spent over so many rounds, or None where the rule alone decides."""

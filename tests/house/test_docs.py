@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from docs import make_pages, make_reference
+from docs import make_house, make_pages, make_reference
 from oal_engine import __version__
 from oal_engine.cli import main as cli
 from oal_engine.datasets.reading.readers import READERS
@@ -52,6 +52,11 @@ def anchors(name):
 def test_the_reference_is_up_to_date():
     """docs/reference.md equals the output of python -m docs.make_reference."""
     assert make_reference.reference() == page("docs/reference.md")
+
+
+def test_the_picture_of_the_house_is_up_to_date():
+    """docs/how-it-works.md has the wings and imports that python -m docs.make_house draws."""
+    assert make_house.written(page("docs/how-it-works.md")) == page("docs/how-it-works.md")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -158,9 +163,17 @@ def test_the_index_leads_to_every_page():
 
 
 def test_the_version_is_named():
-    """The citation and the images for a cluster have the current version."""
-    assert f"version: {__version__}\n" in page("CITATION.cff")
+    """The citation, the changelog and the images for a cluster have the current version, and the first two one date."""
+    (date,) = re.findall(rf"^## {re.escape(__version__)} \((.+)\)$", page("CHANGELOG.md"), re.MULTILINE)
+    assert f"version: {__version__}\ndate-released: {date}\n" in page("CITATION.cff")
     assert {__version__} == set(re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", page("docs/cluster.md")))
+
+
+def test_a_change_is_one_line_of_the_changelog():
+    """Each entry of a version from 0.3.0 on is one line; the documentation explains it."""
+    later = page("CHANGELOG.md").split("## 0.2.0")[0]
+    entries = re.split(r"^#.*$", later, flags=re.MULTILINE)[3:]
+    assert [] == [line for part in entries for line in part.splitlines() if line and not line.startswith("- ")]
 
 
 def test_the_readme_is_short():

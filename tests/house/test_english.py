@@ -14,7 +14,9 @@ SOURCES = [path for name in ("oal_engine", "ui", "pages") for path in (ROOT / na
 SOURCES += [ROOT / "app.py", ROOT / "home.py"]
 PATHS = sorted(str(path.relative_to(ROOT)) for path in SOURCES)
 CONSTRUCTIONS = {
-    "a relative clause without a noun": r"\bwhat (?!if\b|to\b)\w+(?![^.]*\?)|\bthose (?:that|who|of|which|there)\b|\bthat which\b",
+    "a relative clause without a noun": (
+        r"\bwhat (?!if\b|to\b)\w+(?![^.]*\?)|\bthose (?:that|who|of|which|there)\b|\bthat which\b"
+    ),
     "so many": r"\bso many\b|\bso much\b",
     "beside": r"\bbeside\b",
     "the same of": r"\bthe same of\b|\bthe same (?:with|for)\b",
@@ -56,9 +58,10 @@ def found(path, construction):
 def functions(path):
     """The functions and methods of a file; properties are things, and may be named as such."""
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if not any("property" in ast.unparse(each) for each in node.decorator_list):
-                yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+            "property" in ast.unparse(each) for each in node.decorator_list
+        ):
+            yield node
 
 
 def verbless(path):

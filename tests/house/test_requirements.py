@@ -1,0 +1,67 @@
+"""Every package that the project imports is declared, and the versions are those that are tested."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions, version
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.harness import ROOT
+
+OURS = {"oal_engine", "ui", "pages", "home", "app"}
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["dynamic"]
+DISTRIBUTIONS = packages_distributions()
+
+
+def normalized(name):
+    """Return the name of a distribution as the package index spells it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements(*files):
+    """Return the requirements of some files by name."""
+    lines = [line for file in files for line in (ROOT / file).read_text(encoding="utf-8").splitlines()]
+    return {normalized(each.name): each for each in map(Requirement, lines)}
+
+
+def imported_packages():
+    """Return the packages of others that the engine and the app import, each with a file that does."""
+    paths = [ROOT / "app.py", ROOT / "home.py"]
+    paths += [path for name in ("oal_engine", "ui", "pages") for path in (ROOT / name).rglob("*.py")]
+    packages = {}
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            packages |= {name.split(".")[0]: str(path.relative_to(ROOT)) for name in names}
+    return {name: path for name, path in packages.items() if name not in OURS | sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize(("package", "path"), sorted(imported_packages().items()))
+def test_every_imported_package_is_declared(package, path):
+    """Each package that a file imports belongs to a distribution in requirements.txt or in the file of an extra."""
+    extras = [each["file"] for each in SETTINGS["optional-dependencies"].values()]
+    declared = requirements(SETTINGS["dependencies"]["file"], *extras)
+    assert declared.keys() & {normalized(each) for each in DISTRIBUTIONS[package]}, f"{path} imports {package}"
+
+
+def test_streamlit_is_limited_to_the_minor_version_that_is_tested():
+    """The app uses private modules of Streamlit, so the next minor version is not allowed before it is tested."""
+    major, minor, *_ = map(int, version("streamlit").split("."))
+    allowed = requirements("requirements.txt")["streamlit"].specifier
+    assert allowed.contains(version("streamlit"))
+    assert not allowed.contains(f"{major}.{minor + 1}.0")
+
+
+def test_installed_packages_are_allowed():
+    """The tests run with versions that the requirements allow."""
+    wrong = {
+        name: version(name)
+        for name, each in requirements("requirements.txt").items()
+        if not each.specifier.contains(version(name))
+    }
+    assert {} == wrong
