@@ -142,7 +142,7 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
     labels = ("--label", "topics", "--positive", "mood", "--contains")
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(ROWS, 3)))
     imported = ok("import", tweets, *labels, "--name", "a", "--vectors", "v.npy", "--json")
-    assert (3, imported["features"]) == ((stored := datasets.Dataset(Store(), "a")).beside, stored.rows.columns)
+    assert (3, imported["features"]) == ((stored := datasets.Dataset(Store(), "a")).vector_width, stored.rows.columns)
     more = tweets.with_name("more.csv")
     more.write_text("title,body\nnew,happy words\nnewer,other words\n")
     np.save(tmp_path / "w.npy", np.eye(3)[:2])

@@ -15,7 +15,8 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.datasets.feeds import Taken
+from oal_engine.datasets.features import scaling
+from oal_engine.datasets.feeds import AppendCounts
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.jsonlines import JsonLinesError
@@ -76,7 +77,7 @@ def texts(store, tmp_path):
 def fed(dataset, *lines, **more):
     """Append lines as from a pipe; the counts of what was appended and skipped."""
     file = io.BytesIO(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
-    return sum(feeds.append_lines(dataset, file, **more), Taken())
+    return sum(feeds.append_lines(dataset, file, **more), AppendCounts())
 
 
 def stored(store, dataset, columns="id, text, label, y"):
@@ -94,7 +95,7 @@ def array(dataset):
 def test_lines_of_json_become_items(store, texts):
     """Ids, texts and labels are read from the columns of the import, and rows use the stored vocabulary."""
     taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
-    assert Taken(appended=2) == taken
+    assert AppendCounts(appended=2) == taken
     assert [*((i, t, w, 1 if w == "pos" else -1) for i, t, w in TEXTS), ("7", "so sad", "neg", -1),
             ("5", "a day unheardof", "", 0)] == stored(store, texts)  # fmt: skip
     reopened = Dataset(Store(store.path), "texts")
@@ -117,8 +118,8 @@ def test_the_rows_of_old_items_do_not_move(texts):
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
     """A text that was imported or appended before is dropped, also within one append and under another id."""
     again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
-    assert Taken(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
-    assert Taken(duplicates=4) == fed(texts, *again)
+    assert AppendCounts(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
+    assert AppendCounts(duplicates=4) == fed(texts, *again)
     assert ["new", "New"] == [text for _, text, *_ in stored(store, texts)][3:]
 
 
@@ -128,7 +129,7 @@ def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
     before = stored(store, texts), texts.y.tolist()
     taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
                 '{"text": "new"}')  # fmt: skip
-    assert Taken(duplicates=3, unused_labels=2) == taken
+    assert AppendCounts(duplicates=3, unused_labels=2) == taken
     assert before == (stored(store, texts), texts.y.tolist())
     assert str(taken).endswith("dropped 3 exact duplicates (2 with a label, which was not taken: "
                                "stored items keep theirs, or none)")  # fmt: skip
@@ -137,7 +138,7 @@ def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
     """An id that exists gets the item's number as a suffix, and a generated id is never one that exists."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
-    assert Taken(appended=4, renamed=1) == fed(texts, *lines)
+    assert AppendCounts(appended=4, renamed=1) == fed(texts, *lines)
     assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
 
 
@@ -169,7 +170,7 @@ def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
     )
     skipped = {"broken line": (2, 3), "empty text": (1, 6), "half a character": (1, 7)}
     taken = fed(texts, *lines)
-    assert Taken(appended=3, skipped=skipped) == taken
+    assert AppendCounts(appended=3, skipped=skipped) == taken
     assert (
         "appended 3, dropped 0 exact duplicates, 4 lines could not be read "
         "(2 broken lines (first at line 3), 1 empty text (line 6), 1 half a character (line 7))"
@@ -179,7 +180,7 @@ def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
 
 def test_plain_lines_are_texts(store, texts):
     """If the first line of a feed is not a JSON object, every line is a text."""
-    assert Taken(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
+    assert AppendCounts(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
     assert [("4", "so #happy @ann", "", 0), ("5", '{"text": "an object"}', "", 0)] == stored(store, texts)[3:]
 
 
@@ -197,7 +198,7 @@ def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix):
             lines.get(suffix) or map(str(separator).join, (("label", "text"), ("neg", "so new"), ("odd", "a day")))
         )
     )
-    assert Taken(appended=2) == sum(feeds.append_file(texts, path), Taken())
+    assert AppendCounts(appended=2) == sum(feeds.append_file(texts, path), AppendCounts())
     labels = [("", 0), ("", 0)] if suffix == "txt" else [("neg", -1), ("odd", 0)]
     assert [("so new", *labels[0]), ("a day", *labels[1])] == stored(store, texts, "text, label, y")[3:]
 
@@ -221,8 +222,8 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
     dataset = Dataset(store, datasets.add(store, "numbers", table, "x.npy"))
     more = items(X[[6, 7, 0, 8, 6]])
     more.vectors = make[new](more.vectors)
-    assert Taken(appended=3, duplicates=2) == feeds.append(dataset, more)
-    scaled = rows.as_rows(datasets.scaling.apply(table.scaling, make[old](X)))
+    assert AppendCounts(appended=3, duplicates=2) == feeds.append(dataset, more)
+    scaled = rows.as_rows(scaling.apply(table.scaling, make[old](X)))
     assert type(table.rows) is type(dataset.rows)
     assert [part.tolist() for part in scaled[:-1]] == [part.tolist() for part in dataset.rows[:-1]]
 
@@ -264,7 +265,7 @@ def test_numbers_that_do_not_fit_are_refused(store, stream):
         feeds.append(first, wide)
     with pytest.raises(reading.DataError, match="holds vectors: its feed must be lines of JSON objects"):
         fed(first, "a text")
-    assert Taken(appended=1, skipped={"non-numeric row": (1, 2)}) == fed(
+    assert AppendCounts(appended=1, skipped={"non-numeric row": (1, 2)}) == fed(
         first, json.dumps({f"f{k}": k for k in range(8)}), json.dumps({"f0": 1})
     )
 
@@ -281,7 +282,7 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
         feeds.append(first, part(stream, slice(FIRST + 50, FIRST + 90)))
     monkeypatch.undo()
     assert before.tolist() == array(Dataset(store, "first")).tolist()
-    assert Taken(appended=LATER) == later(store, stream)
+    assert AppendCounts(appended=LATER) == later(store, stream)
     assert array(Dataset(store, "whole")).tolist() == array(Dataset(store, "first")).tolist()
 
 
@@ -573,11 +574,11 @@ def test_lines_count_as_they_come(store, texts):
         lots = feeds.append_lines(texts, file)
         for number in range(3):
             pipe.write(b'{"text": "line %d"}\n' % number)
-            assert Taken(appended=1) == next(lots)
+            assert AppendCounts(appended=1) == next(lots)
             assert 4 + number == store.length(texts.id)
         pipe.write(b'{"text": "without an end"}')
         pipe.close()
-        assert [Taken(appended=1)] == list(lots)
+        assert [AppendCounts(appended=1)] == list(lots)
 
 
 def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
@@ -595,7 +596,7 @@ def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
             buffer[: len(read[-1])] = read[-1]
             return len(read[-1])
 
-    taken = sum(feeds.append_lines(texts, io.BufferedReader(Endless()), stopped=stopped), Taken())
+    taken = sum(feeds.append_lines(texts, io.BufferedReader(Endless()), stopped=stopped), AppendCounts())
     assert 2500 < len(read) < 10_000
     assert len(read) - taken.appended in (0, 1)  # the one that was being read
     assert 3 + taken.appended == store.length(texts.id)

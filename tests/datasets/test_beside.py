@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.datasets.features import beside
+from oal_engine.datasets.features import text_vectors
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
@@ -82,7 +82,7 @@ def test_rows_without_similar_wording(tmp_path, features):
 def test_a_vector_of_zeros_stays_zero():
     """A text whose vector is zero is like no other, and one that is the mean is no direction."""
     table = np.array([[3.0, 0], [0, 0], [0, 2], [-1, 0]])
-    np.testing.assert_allclose(beside.columns(beside.fit(table), table), expected(table, table), atol=1e-7)
+    np.testing.assert_allclose(text_vectors.columns(text_vectors.fit(table), table), expected(table, table), atol=1e-7)
 
 
 def as_csv(path, entries):
@@ -190,10 +190,10 @@ def test_files_that_hold_no_vectors(tmp_path):
     ):
         with pytest.raises(reading.DataError, match=re.escape(message)):
             reading.read_vectors(tmp_path / name)
-    with pytest.raises(reading.DataError, match=r"v\.npy must stand beside texts\. a\.csv has none"):
+    with pytest.raises(reading.DataError, match=r"v\.npy must belong to texts\. a\.csv has none"):
         reading.read(tmp_path / "a.csv", vectors=reading.read_vectors(tmp_path / "v.npy"))
     items = reading.read(written(tmp_path / "b.jsonl", lines()), LIST)
-    with pytest.raises(ValueError, match=r"vectors beside texts need the scaling l2\. Got none\."):
+    with pytest.raises(ValueError, match=r"vectors of texts need the scaling l2\. Got none\."):
         datasets.table(items, "none")
 
 
@@ -214,7 +214,7 @@ def test_stored_rows_are_those_of_their_texts(store, kept):
     """The stored means and projection give texts with vectors their stored rows bit for bit; without, no vector."""
     made = kept.transform(TEXTS[:40], TABLE[:40])
     assert contents(kept) == [rows.content(made, i) for i in range(40)]
-    assert (WIDTH, "text", []) == (kept.beside, kept.record["kind"], kept.feature_names)
+    assert (WIDTH, "text", []) == (kept.vector_width, kept.record["kind"], kept.feature_names)
     assert not parts(kept.transform(TEXTS[:2]), kept.latent - WIDTH)[2].any()
     Dataset(Store(store.path), "texts").check()
 
@@ -252,5 +252,5 @@ def test_later_items_without_fitting_vectors(store, kept, tmp_path):
     datasets.import_file(store, tmp_path / "a.jsonl", "plain", PLAIN)
     np.save(tmp_path / "v.npy", TABLE[40:])
     vectors = reading.read_vectors(tmp_path / "v.npy")
-    with pytest.raises(reading.DataError, match=r"the data set plain has no vectors beside its texts\. Got v\.npy\."):
+    with pytest.raises(reading.DataError, match=r"the texts of the data set plain have no vectors\. Got v\.npy\."):
         list(feeds.append_file(Dataset(store, "plain"), bare, vectors=vectors))

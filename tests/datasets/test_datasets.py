@@ -47,8 +47,11 @@ def tweets(tmp_path):
 COLUMNS = reading.Columns(text=("text",), label="label", id="id", positive=("pos",))
 
 
-def read(store, tweets, name="tweets", **settings):
-    return datasets.import_file(store, tweets, name, COLUMNS, **{"min_df": 1, "tokenizer": "tweets"} | settings)
+def read(store, tweets, name="tweets", scale=None, **settings):
+    request = datasets.ImportRequest(scale=scale)
+    return datasets.import_file(
+        store, tweets, name, COLUMNS, request, **{"min_df": 1, "tokenizer": "tweets"} | settings
+    )
 
 
 def vectors(X, y=None):
@@ -314,7 +317,7 @@ def test_an_impossible_scaling_is_refused(monkeypatch):
     """The error for an unknown name lists the scalings, and that for a too large table its size and an alternative."""
     with pytest.raises(ValueError, match=r"^scaling must be one of l2, none, standardize\+l2\. Got L3\.$"):
         scaling.fit(np.eye(2), "L3")
-    monkeypatch.setattr(scaling, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 100)
     with pytest.raises(ValueError, match=r"a table of 1,000 x 2,000 numbers: 0\.0 GiB, over the limit .* Use l2\.$"):
         scaling.fit(sparse.csr_array((1000, 2000)), "standardize+l2")
 

@@ -8,7 +8,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.reading import details
-from oal_engine.datasets.reading.details import LONGEST, MOST
+from oal_engine.datasets.reading.details import CELL_CHARACTERS, MAX_COLUMNS
 from oal_engine.store import Store
 from tests.harness.files import fails, upload
 from tests.harness.markup import EVIL, MARKUP
@@ -46,7 +46,7 @@ def kept(dataset):
 
 def test_what_nothing_else_uses_is_kept_and_what_says_what_it_is_is_shown(papers):
     """Title, year and link are shown, a score is only kept; text, label and id are no further columns."""
-    assert (KEPT, ("title", "year", "doi")) == (papers.details, papers.shown)
+    assert (KEPT, ("title", "year", "doi")) == (papers.details, papers.shown_columns)
     assert kept(papers) == [
         ["First, of two", "2019", "10.1000/x y", "0.5"],
         ["Second", "", "", ""],
@@ -60,7 +60,7 @@ def test_a_file_without_further_columns_is_as_before(store, tmp_path):
     path = tmp_path / "plain.csv"
     path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\n")
     dataset = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
-    assert ((), (), [None, None]) == (dataset.details, dataset.shown, kept(dataset))
+    assert ((), (), [None, None]) == (dataset.details, dataset.shown_columns, kept(dataset))
     assert {"text", "label", "id"} == set(dataset.columns)
 
 
@@ -74,12 +74,14 @@ def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
 
 def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
     """So many columns are kept by themselves; a column of vectors is none of them, and a long cell is cut."""
-    names = [f"m{k}" for k in range(MOST + 5)]
-    lines = [{"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (LONGEST + k)) for k in range(3)]
+    names = [f"m{k}" for k in range(MAX_COLUMNS + 5)]
+    lines = [
+        {"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (CELL_CHARACTERS + k)) for k in range(3)
+    ]
     items = reading.read(upload("\n".join(map(json.dumps, lines)), "x.jsonl"))
-    assert tuple(names[:MOST]) == items.columns.details
+    assert tuple(names[:MAX_COLUMNS]) == items.columns.details
     first, second, _ = map(json.loads, items.details)
-    assert (["w" * LONGEST] * MOST, ["w" * (LONGEST - 1) + "…"] * MOST) == (first, second)
+    assert (["w" * CELL_CHARACTERS] * MAX_COLUMNS, ["w" * (CELL_CHARACTERS - 1) + "…"] * MAX_COLUMNS) == (first, second)
 
 
 def test_every_word_of_a_cell_is_kept_as_it_is():
@@ -99,7 +101,7 @@ def test_every_word_of_a_cell_is_kept_as_it_is():
 ])  # fmt: skip
 def test_columns_are_shown_by_their_names(columns, shown):
     """What says by its name that it is a title, a year, a source, an author or a link is shown; nothing else is."""
-    assert (columns if shown == "all" else shown) == details.usual(columns)
+    assert (columns if shown == "all" else shown) == details.usually_shown(columns)
 
 
 @pytest.mark.parametrize(("column", "word", "link"), [
@@ -130,7 +132,7 @@ def test_only_addresses_of_the_web_are_links(column, word, link):
 ])  # fmt: skip
 def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
     """The title is on a line of its own; links come last, and a column whose words need it has its name."""
-    assert (title, facts, 0) == details.shown(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
+    assert (title, facts, 0) == details.heading(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
 
 
 @pytest.mark.parametrize(("text", "title", "rest"), [
@@ -142,7 +144,7 @@ def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
 ])  # fmt: skip
 def test_a_title_that_was_joined_to_a_text_is_its_first_line(text, title, rest):
     """It is of a usual length; the rest, if there is any, begins below it."""
-    above = details.headed(details.Shown("", []), text)
+    above = details.with_title_of(text, details.Heading("", []))
     assert (title, rest) == (above.title, text[above.begins :])
 
 
@@ -153,13 +155,16 @@ def test_a_text_of_title_and_abstract_begins_with_a_title(store, tmp_path):
     for name, text in (("both", ("title", "abstract")), ("other", ("abstract", "title")), ("one", ("title",))):
         columns = reading.Columns(text, "label", details=())
         dataset = Dataset(store, datasets.import_file(store, path, name, columns, min_df=1)[0])
-        assert (name == "both", ()) == (dataset.titled, dataset.details)
+        assert (name == "both", ()) == (dataset.has_titles, dataset.details)
+
+
+KEEPS = "x.csv keeps no column {} to show with its items; it keeps {}.".format
 
 
 @pytest.mark.parametrize(("columns", "sentence"), [
     ({"details": ("spam",)}, "x.csv has no column 'spam'; its columns are id, title, text, year, doi, label, score."),
-    ({"shown": ("label",)}, "x.csv keeps no column 'label' to show with its items; it keeps title, year, doi, score."),
-    ({"details": (), "shown": ("year",)}, "x.csv keeps no column 'year' to show with its items; it keeps none."),
+    ({"shown_columns": ("label",)}, KEEPS("'label'", "title, year, doi, score")),
+    ({"details": (), "shown_columns": ("year",)}, KEEPS("'year'", "none")),
 ])  # fmt: skip
 def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
     """One sentence names the column and those that there are; a label is never shown."""
@@ -185,7 +190,9 @@ def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers
     path = tmp_path / "once.csv"
     path.write_text(f"text,year\n{words},1\n{words} {words}!,2\nsomething else of other words,3\n")
     columns = reading.Columns(("text",))
-    dataset = datasets.import_file(store, path, "once", columns, near_duplicates="once", min_df=1)[0]
+    dataset = datasets.import_file(
+        store, path, "once", columns, datasets.ImportRequest(near_duplicates="once"), min_df=1
+    )[0]
     assert [["1"], ["3"]] == kept(Dataset(store, dataset))
 
 
@@ -195,6 +202,8 @@ def test_vectors_have_further_columns_too(store, tmp_path):
     lines = "".join(f"{k},{k % 3},Name {k},https://example.org/{k},{k % 2}\n" for k in range(9))
     path.write_text("a,b,title,url,label\n" + lines)
     columns = reading.Columns(label="label", features=("a", "b"))
-    dataset = Dataset(store, datasets.import_file(store, path, "table", columns, features="plain")[0])
-    assert (("title", "url"), ["a", "b"]) == (dataset.shown, dataset.feature_names)
+    dataset = Dataset(
+        store, datasets.import_file(store, path, "table", columns, datasets.ImportRequest(features="plain"))[0]
+    )
+    assert (("title", "url"), ["a", "b"]) == (dataset.shown_columns, dataset.feature_names)
     assert ["Name 8", "https://example.org/8"] == kept(dataset)[8]

@@ -72,11 +72,11 @@ def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
     dataset = kept(store, TEXTS[:2], near_duplicates=kind)
     taken = feeds.append(dataset, items(TEXTS[2:], 2))
     once = kind == duplicates.ONCE
-    assert feeds.Taken(1 if once else 3, 1, near_duplicates=2) == taken
+    assert feeds.AppendCounts(1 if once else 3, 1, near_duplicates=2) == taken
     assert [(1 + once, LONG), (1, "ok")] == groups(store, dataset)
     assert (3 if once else 5) == dataset.record["items"] == dataset.y.size
     more = items([LONG.replace("twelve", "10")], 9)
-    assert feeds.Taken(1 - once, near_duplicates=1) == feeds.append(dataset, more)
+    assert feeds.AppendCounts(1 - once, near_duplicates=1) == feeds.append(dataset, more)
     said = (
         "Left out 2 near-duplicates, counted with the first."
         if once
@@ -87,10 +87,10 @@ def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
 
 def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkeypatch):
     """An import and an append of more texts than a limit do without, unless near-duplicates are left out."""
-    monkeypatch.setattr(duplicates, "MOST", 5)
+    monkeypatch.setattr(duplicates, "MAX_TEXTS", 5)
     dataset = kept(store, TEXTS)
     assert [] == groups(store, dataset)
-    assert feeds.Taken(1) == feeds.append(dataset, items([LONG + " soon"], 9))
+    assert feeds.AppendCounts(1) == feeds.append(dataset, items([LONG + " soon"], 9))
     datasets.remove(store, dataset.id)
     assert [(2, LONG), (1, "ok")] == groups(store, kept(store, TEXTS, near_duplicates="once"))
 

@@ -6,7 +6,6 @@ import io
 import json
 import lzma
 from dataclasses import replace
-from random import Random
 
 import numpy as np
 import pyarrow
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy import sparse
 
-from oal_engine.datasets.reading import READERS, Columns, DataError, delimited, open_source, peek, read, reader_for
+from oal_engine.datasets.reading import READERS, Columns, DataError, open_source, peek, read, reader_for
 from oal_engine.datasets.reading.sources import Layout
 from tests.harness import SHARED
 from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
@@ -273,50 +272,6 @@ def test_report():
         "3 items (1 positive, 1 negative, 1 unlabelled); skipped 5: 3 broken lines (first at "
         "line 5), 1 empty text (line 6), 1 duplicate id (line 7)."
     )
-
-
-ODD_LINES = (
-    "same,one,{0}\nsame,one,{0}", '"quoted, one",yes,{}', '"two\nlines",no,{}', '"three\n\nlines",yes,{}',
-    '"say ""so""",no,{}', "a\rb,yes,{}", "", "  ,no,{}", ",no,{}", ",,", "Total,,", "short", "a,b,{},more",
-    "a,b,{},", 'open "quote,yes,{}', '"open,yes,{}',
-    'tail",no,{}', "x,yes,", "x,,{}", "x,yes,1",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        None,
-        Columns(text=("text",), label="label", id="id", positive=("yes",)),
-        Columns(text=("text", "label"), label="label", id="", details=("id",)),
-        Columns(text=("text",), label="label", id="", features=("id",)),
-    ],
-)
-@pytest.mark.parametrize("seed", range(10))
-def test_blocks_of_rows_are_read_as_rows_one_by_one(monkeypatch, seed, columns):
-    """Of lines of every kind the same is kept, skipped and said, however many of them are read at a time."""
-    random, good = Random(seed), "a text of some words,{},{}".format
-    lines = [good(random.choice(["yes", "no"]), number) for number in range(1005)]
-    lines += [
-        random.choice(ODD_LINES).format(number) if random.random() < 0.15 else good("no", number)
-        for number in range(1005, 1005 + random.randrange(120))
-    ]
-    content = "\n".join(["text,label,id", *lines, random.choice(["", '"unclosed,no,7', "last,yes,5"])])
-    known = {"yes": 1, "no": -1} if seed % 3 == 0 else None
-
-    def outcome():
-        try:
-            items = read(upload(content, "x.csv"), columns, known=known)
-        except DataError as error:
-            return str(error)
-        return {
-            key: np.asarray(value).tolist() if key in ("y", "vectors") else value for key, value in vars(items).items()
-        }
-
-    monkeypatch.setattr(delimited, "BLOCK", 7)
-    in_blocks = outcome()
-    monkeypatch.setattr(delimited._Records, "__iter__", lambda records: records._one_by_one(records.lines, None))
-    assert outcome() == in_blocks
 
 
 @pytest.mark.parametrize(

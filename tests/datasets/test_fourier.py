@@ -81,7 +81,7 @@ def test_waves_have_the_same_bits_everywhere():
         (numbers(), "l2", "fourier"),
         (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
         (numbers(), "none", "plain"),
-        (numbers(9, scaling.FEW + 1), "l2", "plain"),
+        (numbers(9, scaling.FEW_COLUMNS + 1), "l2", "plain"),
         (numbers() > 3, "l2", "plain"),
         (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
     ],
@@ -108,9 +108,9 @@ def test_impossible_waves_are_refused(monkeypatch):
         ValueError, match=r"^fourier features need rows that differ\. Got rows that are all the same\.$"
     ):
         scaling.fit(np.ones((9, 2)), "l2", "fourier")
-    monkeypatch.setattr(scaling, "USUAL_LIMIT", 10**5)
+    monkeypatch.setattr(scaling, "USUAL_MAX_BYTES", 10**5)
     assert "plain" == scaling.usual_features(numbers(), "l2")
-    monkeypatch.setattr(scaling, "DENSE_LIMIT", 10**5)
+    monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 10**5)
     with pytest.raises(ValueError, match=r"^fourier would fill a table of 200 x 4 numbers: .* Use plain\.$"):
         scaling.fit(numbers(), "l2", "fourier")
 
@@ -122,7 +122,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
     assert stored == [rows.content(waved.transform(X), k) for k in range(200)]
     assert stored[:9] == [rows.content(waved.transform(X[[k]]), 0) for k in range(9)]
     more = sparse.csr_array(np.vstack([numbers(3, seed=1), X[:2]]))
-    assert feeds.Taken(appended=3, duplicates=2) == feeds.append(waved, items_of(more, [""] * 5))
+    assert feeds.AppendCounts(appended=3, duplicates=2) == feeds.append(waved, items_of(more, [""] * 5))
     later = waved.transform(numbers(3, seed=1))
     assert [rows.content(later, k) for k in range(3)] == [rows.content(waved.rows, 200 + k) for k in range(3)]
     waved.check()
@@ -165,7 +165,7 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
 
 def test_a_model_of_columns_can_be_begun_with(waved):
     """The weights of columns that an earlier model had are those of columns here, beside waves."""
-    assert {1: 2.0} == prior.made(waved, model=("earlier", {"b": 2.0})).weights
+    assert {1: 2.0} == prior.make_prior(waved, model=("earlier", {"b": 2.0})).weights
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):

@@ -101,7 +101,7 @@ def test_a_damaged_projection_is_noticed(kept):
         Dataset(kept.store, "texts")
 
 
-@pytest.mark.parametrize(("count", "texts"), [(latent.FEWEST_TEXTS - 1, TEXTS), (30, ["one"])])
+@pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one"])])
 def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
     """With fewer than twenty texts, or two terms, rows are those of rich terms."""
     made = datasets.table(read((texts * 30)[:count]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from oal_engine.datasets.reading import DataError, peek, read, spoken
+from oal_engine.datasets.reading import DataError, layout_sentence, peek, read
 from tests.harness.files import named
 from tests.harness.shapes import SHAPES
 
@@ -32,7 +32,7 @@ def test_a_file_comes_in_right_without_an_option(shape):
     elif shape.first:
         row = items.vectors[[0]]
         assert shape.first == np.ravel(row.toarray() if sparse.issparse(row) else row).tolist()
-    assert shape.words in spoken(items.said)
+    assert shape.words in layout_sentence(items.description)
 
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if each.stops], ids=lambda shape: shape.name)

@@ -151,7 +151,7 @@ def test_unknown_tokenizer():
 
 def test_progress(monkeypatch):
     """Both passes report after so many characters and at the last text."""
-    monkeypatch.setattr(vectorizer, "CHUNK", 100_000)
+    monkeypatch.setattr(vectorizer, "CHUNK_CHARACTERS", 100_000)
     calls = []
     texts = ["same words"] * 20_001
     fit(texts, progress=lambda *call: calls.append(call)).transform(texts, progress=lambda *call: calls.append(call))
