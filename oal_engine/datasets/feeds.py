@@ -1,7 +1,7 @@
 """Append items to a stored data set: from a file, or from the lines of a feed as they arrive.
 
-The vocabulary, its document frequencies, the scaling and the projection stay those of the import, as the rows of old
-items must not change; new words share some columns. A label word means what it means in the data set, else "no label".
+The vocabulary, its document frequencies, scaling and projection of the import stay, because the rows of old items must
+not change; new words share some columns. A label word has its meaning in the data set, or else means "no label".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..kernel import rows
 from . import reading, row_files
 from .features import duplicates, numbers
 from .features.vectorizer import Vocabulary, WordSets, count
-from .reading.sources import LIMITS, FileOrPath, Layout, Limits, PhaseProgress, feed_lines
+from .reading.sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
 
 if TYPE_CHECKING:
     from ..store import Row
@@ -40,11 +40,11 @@ PAUSE_SECONDS, MAX_WAIT_SECONDS = 0.1, 0.4  # without a line, and since the firs
 
 @dataclass
 class AppendCounts:
-    """How many items were appended, and what happened to the others.
+    """Counts of appended, dropped and skipped items.
 
     duplicates: exact ones, which are dropped. renamed: appended items whose id existed. skipped: unreadable lines,
     {reason: (count, first line)}. near_duplicates: appended or left out, as the data set says. words: distinct words of
-    each appended text, summed up; new_words: those that the vocabulary lacks. unused_labels: exact duplicates with a
+    each appended text, summed up; new_words: how many the vocabulary lacks. unused_labels: exact duplicates with a
     label, in a data set that lacks labels. The labels of stored items do not change, because sessions and comparisons
     began with them.
     """
@@ -80,7 +80,7 @@ class AppendCounts:
 
 
 def report(dataset: Dataset, counts: AppendCounts) -> str:
-    """Report in sentences what was appended, the near-duplicates, and the share of new words."""
+    """Report the counts, the near-duplicates and the share of new words in sentences."""
     sentences = [f"{counts}."]
     if counts.near_duplicates:
         sentences.append(duplicates.sentence(counts.near_duplicates, dataset.record["near_duplicates"]))
@@ -90,7 +90,7 @@ def report(dataset: Dataset, counts: AppendCounts) -> str:
 
 
 def novelty(words: int, new_words: int, batches: Sequence[Row]) -> str:
-    """Report the share of new words, and that of the import, in a sentence. batches: those of the data set."""
+    """Report the share of new words, and the share at the import, in a sentence. batches: of the data set."""
     first = novelty_at_import(batches)
     before = "" if first is None else f"; {first:.1%} at the import"
     return f"{new_words / words:.1%} of the words are new to the vocabulary{before}."
@@ -240,23 +240,19 @@ def append_file(
     path: FileOrPath,
     columns: Mapping[str, Any] | None = None,
     *,
-    name: str | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
     progress: PhaseProgress | None = None,
     stopped: Event | None = None,
-    limits: Limits = LIMITS,
     vectors: reading.Vectors | None = None,
-    layout: Layout = Layout(),
+    **options: Any,
 ) -> Iterator[AppendCounts]:
     """Append the items of a file in any format, CHUNK_ITEMS at a time. Yield the counts of each chunk.
 
-    columns: {"text": (...), "label": ..., "id": ...}, which override those of the import. stopped: an event that ends
-    it after the current chunk. vectors: those of the texts, if no column has them.
+    columns: {"text": (...), "label": ..., "id": ...}, which override the columns of the import. stopped: an event that
+    ends it after the current chunk. vectors: of the texts, if no column has them. options: fields of `Opening`.
     """
     if vectors and not dataset.vector_width:
         raise reading.DataError(f"the texts of the data set {dataset.name} have no vectors. Got {vectors.name}.")
-    head = reading.peek(path, 0, name=name, reader=reader, encoding=encoding, limits=limits, layout=layout)
+    head = reading.peek(path, 0, **options)
     for doubt in head.doubts:
         raise reading.DataError(doubt.question)
     guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
@@ -275,15 +271,11 @@ def append_file(
     items = reading.read(
         path,
         _columns(dataset, {**wanted, **(columns or {})}),
-        name=name,
-        reader=reader,
-        encoding=encoding,
         progress=progress and partial(progress, "reading"),
         label_values=dataset.label_words,
-        limits=limits,
         vectors=vectors,
         width=dataset.vector_width,
-        layout=layout,
+        **options,
     )
     skipped, total = items.skipped, len(items.ids)
     for first in range(0, max(1, total), CHUNK_ITEMS):

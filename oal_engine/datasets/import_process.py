@@ -1,6 +1,6 @@
 """Preview, import and append files from the page in a separate process.
 
-So labeling goes on meanwhile, and an import cannot take more than its memory limit. The process gets the file open, and
+Labeling continues meanwhile, and an import cannot take more than its memory limit. The process gets the file open, and
 an upload has no name on the disk, so that nothing of it remains. The process ends together with its caller.
 """
 
@@ -80,7 +80,7 @@ def check(
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
 ) -> str:
-    """Read a file without storing anything. Report what it contains. vectors: a file with those of its texts."""
+    """Read a file without storing anything. Report its contents. vectors: a file with the vectors of its texts."""
     return _run("check", *file, progress, vectors, columns=asdict(columns), request=_packed(request))
 
 
@@ -93,7 +93,7 @@ def import_file(
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
 ) -> str:
-    """Import a file as the data set `title`. Report what it contains. vectors: a file with those of its texts."""
+    """Import a file as the data set `title`. Report its contents. vectors: a file with the vectors of its texts."""
     return _run(
         "import", *file, progress, vectors, database=str(store.path.resolve()), title=title, columns=asdict(columns),
         request=_packed(request),
@@ -108,7 +108,7 @@ def append(
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
 ) -> str:
-    """Append the items of a file to a data set. Report what was appended. vectors: a file with those of its texts."""
+    """Append the items of a file to a data set. Return the report. vectors: a file with the vectors of its texts."""
     return _run(
         "append", *file, progress, vectors, database=str(store.path.resolve()), dataset=dataset,
         request=_packed(request),

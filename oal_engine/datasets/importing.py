@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class ImportRequest:
     """How a file is read, and how its items become a data set.
 
-    vectors: those of the texts, from a file of their own. embedding: makes such vectors; a path is its folder. scale,
-    features: None takes those that suit the items. near_duplicates: one of duplicates.KINDS. owner: the e-mail address
-    of the only person who may see the data set ("": everybody).
+    vectors: of the texts, from a separate file. embedding: makes such vectors; a path is its folder. scale, features:
+    None takes values that suit the items. near_duplicates: one of duplicates.KINDS. owner: the e-mail address of the
+    only person who may see the data set ("": everybody).
     """
 
     reader: str | None = None
@@ -62,7 +62,7 @@ def add(
 ) -> int:
     """Store a table as a data set, all or nothing. Return its id.
 
-    source: the file. columns: those that later files are read with. owner: as in `ImportRequest`.
+    source: the file. columns: with which later files are read. owner: as in `ImportRequest`.
     """
     name = name.strip()
     if not name:
@@ -136,7 +136,7 @@ def import_file(
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:
-    """Report in sentences what was imported and skipped, and the number of near-duplicates."""
+    """Report the imported and skipped items and the near-duplicates in sentences."""
     count, kind = store.copies(dataset), store.dataset(dataset)["near_duplicates"]
     return f"{items.report()} {duplicates.sentence(count, kind)}" if count else items.report()
 

@@ -65,7 +65,7 @@ def make_prior(
     """Make a prior, or None without any source.
 
     words, items: words and ids of items of the rare class. model: its name, and its weights by term or column.
-    scores: by id, higher in the rare class. DataError names what the data set lacks.
+    scores: by id, higher in the rare class. DataError: the data set lacks one of them.
     """
     words, items = (tuple(dict.fromkeys(filter(None, map(str.strip, names)))) for names in (words, items))
     if not (words or items or model or scores):
@@ -88,7 +88,7 @@ def make_prior(
 
 
 def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide words into those of the vocabulary and unknown ones."""
+    """Divide words into words of the vocabulary and unknown ones."""
     if data.vocabulary is None:
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
     vocabulary_words = tuple(word for word in words if data.vocabulary.knows(word))

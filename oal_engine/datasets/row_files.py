@@ -72,7 +72,7 @@ def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
 
 
 def checksums(arrays: Mapping[str, np.ndarray], before: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Compute the CRC-32 of each array by name, continuing those of `before` for arrays that were appended."""
+    """Compute the CRC-32 of each array by name, continuing the sums of `before` for arrays that were appended."""
     before = before or {}
     return {name: zlib.crc32(np.ascontiguousarray(array).data, before.get(name, 0)) for name, array in arrays.items()}
 

@@ -190,7 +190,7 @@ class Dataset:
         return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
     def check(self) -> None:
-        """Read all rows, and raise DataError if a file differs from what was written."""
+        """Read all rows, and raise DataError if the content of a file has changed since it was written."""
         with self._readable():
             row_files.check_columns(self.rows)
             checksums = row_files.checksums(self._arrays())
@@ -201,7 +201,7 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of rows, labels and class names, the same for the same data under any name."""
+        """A digest of rows, labels and class names, which does not depend on the name of the data set."""
         return fingerprint(self.rows, self.y, self.classes)
 
     @property
@@ -229,7 +229,7 @@ class Dataset:
         )
 
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
-        """Return terms outside the vocabulary by their hash columns: those of `items` and of all earlier calls."""
+        """Return terms outside the vocabulary by hash column, for `items` and the items of all earlier calls."""
         unread = [item for item in items if item not in self._items_with_terms]
         if unread and self.vocabulary and self.vocabulary.shared:
             for row in self.store.items(self.id, unread, texts=True).values():
@@ -309,7 +309,7 @@ class Dataset:
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
         """Turn new texts or vectors into rows, through the stored vocabulary, scaling and projection.
 
-        vectors: those of the texts (None: those that the embedding makes, or zeros).
+        vectors: of the texts (None: made by the embedding, or zeros).
         """
         if self.vocabulary:
             return self.read(cast(Sequence[str], items), vectors)[0]

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from scipy import sparse
 
 from oal_engine.datasets.reading import READERS, Columns, DataError, open_source, peek, read, reader_for
-from oal_engine.datasets.reading.sources import Layout
+from oal_engine.datasets.reading.sources import Layout, Opening
 from tests.harness import SHARED
 from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
 
@@ -391,7 +391,7 @@ def test_right_encoding():
 )
 def test_reader_for(name, content, reader):
     """The suffix without the compression decides, else the content; a reader that is named takes precedence."""
-    with open_source(upload(content, name), None) as source:
+    with open_source(upload(content, name), Opening()) as source:
         assert reader == reader_for(source)
         assert "txt" == reader_for(source, "txt")
 

@@ -62,7 +62,7 @@ def test_ohsumed(end, before):
 def test_ohsumed_is_streamed():
     """The first record is parsed before a tenth of the file has been read."""
     file = upload(OHSUMED * 1000, "x.ohsumed")
-    with open_source(file, None) as source:
+    with open_source(file, Opening()) as source:
         line, cells = next(iter(READERS["ohsumed"].parse(source).rows))
         assert (line, cells[1]) == (1, "87000001")
         assert file.tell() < len(file.getvalue()) / 10

@@ -14,7 +14,7 @@ NAME = "numbers.npy"
 
 
 class Numbers(NamedTuple):
-    """The unscaled numbers of a data set of vectors: all of dense rows, or those stored in sparse rows, row by row.
+    """The unscaled numbers of a data set of vectors: all of dense rows, or the stored ones of sparse rows, row by row.
 
     values: None if a version that did not store them imported the data. names: of the columns.
     """
@@ -24,8 +24,8 @@ class Numbers(NamedTuple):
     names: list[str]
 
     def of_item(self, position: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns of an item and their numbers: all of a dense table, or those stored in a sparse row.
-        Without stored numbers, return those of the row."""
+        """Return the columns of an item and their numbers: all of a dense table, or the stored ones of a sparse row.
+        Without stored numbers, return the scaled numbers of the row."""
         if self.values is None:
             return rows.nonzero(self.rows, position)
         if isinstance(self.rows, SparseRows):

@@ -26,7 +26,7 @@ TEXT_FEATURES = {
 class FeatureTable:
     """The rows and labels that a stream runs over, with the items and the fitted features behind them.
 
-    y: -1, 0 = unknown, +1, or 1..K of `classes`. word_counts: words of the texts, and those that would be new if their
+    y: -1, 0 = unknown, +1, or 1..K of `classes`. word_counts: words of the texts, and words that would be new if their
     text had been appended later. words: None if near-duplicates are not searched for. copies: the number of
     near-duplicates of each text, if these were left out.
     """

@@ -120,7 +120,7 @@ class Vocabulary:
         return WordSets(numbers[order][counts.indices], counts.indptr.astype(np.int64))
 
     def word_counts(self, texts: TermCounts) -> tuple[int, int]:
-        """Count the words of its own texts, and those that would be new if their text had been appended later."""
+        """Count the words of its own texts, and the words that would be new if their text had been appended later."""
         words, numbers = self._words(texts.terms)
         counts = np.bincount(texts.counts.indices, minlength=len(texts.terms))[words]
         return int(counts.sum()), int(counts[numbers >> 32 <= self.settings["min_df"]].sum())
@@ -291,7 +291,7 @@ def _count_matrix(numbers: np.ndarray, sizes: np.ndarray | list[int]) -> sparse.
 
 
 def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> sparse.csr_array:
-    """Move the columns of counts to other places, summing those with the same place; -1 drops a column."""
+    """Move the columns of counts to other places, summing columns with the same place; -1 drops a column."""
     places = columns[counts.indices]
     has_place = places >= 0
     before = np.zeros(has_place.size + 1, counts.indptr.dtype)
@@ -314,7 +314,7 @@ def _terms(text: str, settings: dict[str, Any]) -> list[str]:
 
 
 def _logs(numbers: np.ndarray) -> np.ndarray:
-    """Return natural logarithms, rounded correctly: those of numpy differ in the last bit by machine."""
+    """Return natural logarithms, rounded correctly: numpy differs in the last bit by machine."""
     distinct, places = np.unique(numbers, return_inverse=True)
     return np.array([exact_log(number) for number in distinct.tolist()])[places]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 class Columns:
     """The role of each column, and the label words that are positive.
 
-    text: joined by a newline. label, id: None if there is no such column.
-    features: columns of numbers (None: every numeric column, if there is no text). Next to a text a cell may hold a
+    text: joined by a newline. label, id: None without such a column.
+    features: columns of numbers (None: every numeric column of a file without texts). Next to a text a cell may hold a
         list, such as [0.5, -1]; all of them together are the vector of the text.
     positive: label words of the positive class.
     contains: a cell such as `exercise|food` is a set, cut at | ; and , and positive if one of its words is. An empty
@@ -21,7 +21,7 @@ class Columns:
     fills: the numbers for such cells in later files.
     guessed_id: if the ids repeat, items take their line numbers instead.
     details: further columns that are stored with the items (None: the first unused ones).
-    shown_columns: those that are shown with an item (None: chosen by their names).
+    shown_columns: details that are shown with an item (None: chosen by their names).
     """
 
     text: tuple[str, ...] = ()

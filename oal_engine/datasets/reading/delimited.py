@@ -75,7 +75,7 @@ def _sample(lines: Iterator[str], limit: int) -> list[str]:
 def _dialect(
     source: Source, lines: Sequence[str], quoted: bool | None, reader: str
 ) -> tuple[Dialect, tuple[Doubt, ...]]:
-    """Detect how the cells of `lines` are delimited and quoted, and what is doubtful about that."""
+    """Detect how the cells of `lines` are delimited and quoted. Return also the doubts."""
     doubts: tuple[Doubt, ...] = ()
     delimiter = delimiter_of(source.layout.delimiter)
     if delimiter is None and reader == "tsv" and any("\t" in line for line in lines):
@@ -112,7 +112,7 @@ def delimiter_of(word: str | None) -> str | None:
 
 
 def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
-    """Return the delimiters that cut `lines` into a table, the likeliest first; several if none stands out."""
+    """Return the delimiters that cut `lines` into a table, the likeliest first; several if none is clearly best."""
     shares: dict[str, float] = {}
     tables: dict[str, list[list[str]]] = {}
     for delimiter in DELIMITERS:
@@ -388,7 +388,7 @@ def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
 
 
 def _is_header(first: list[str], rest: list[list[str]]) -> tuple[bool, str]:
-    """Tell whether the first row names the columns, and what is doubtful about that ("": nothing)."""
+    """Tell whether the first row names the columns. Return also the doubt about that ("": none)."""
     columns = [(cell, below) for cell, *below in zip(first, *rest)]
     if any(not is_number(cell) and below and all(map(is_number, below)) for cell, below in columns):
         return True, ""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from .items import (
 from .parsed import BROKEN, Cells, Line, ParsedFile, is_whole
 from .preview import cell_words, description, first_columns, parse
 from .readers import READERS, live_source, record
-from .sources import LIMITS, DataError, FileOrPath, Layout, Limits, Progress, Source
+from .sources import DataError, FileOrPath, Opening, Progress, Source
 
 VECTORS = "vectors"  # the column for vectors from a file of their own
 
@@ -45,26 +45,23 @@ def open_items(
     path: FileOrPath,
     columns: Columns,
     *,
-    reader: str | None = None,
-    encoding: str = "utf-8",
     progress: Progress | None = None,
-    limits: Limits = LIMITS,
     vectors: Vectors | None = None,
     width: int = 0,
-    layout: Layout = Layout(),
+    **options: Any,
 ) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Item | str, int]]]]:
     """Stream the items of a file. Yield the parsed file, its detail columns, and for each row the line number, the item
     or the reason to skip it, and its place among the vectors.
 
     path: a file, or an open binary pipe, whose rows are yielded as they arrive. Without text and feature columns the
     text columns are guessed from the first rows. width: how many numbers each text has, in the features or in `vectors`
-    of another file.
+    of another file. options: fields of `Opening`.
     """
     source_context: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
     if isinstance(path, str | Path):
-        source_context = parse(path, None, reader, encoding, limits, progress, layout=layout)
+        source_context = parse(path, Opening(**options), progress)
     else:
-        source_context = nullcontext(_parse_pipe(path, reader, encoding, limits, layout))
+        source_context = nullcontext(_parse_pipe(path, Opening(name="the standard input", **options)))
     with source_context as (source, _, parsed, words):
         if parsed.vectors is not None:
             columns = Columns(id="id" if "id" in parsed.columns else None, features=())
@@ -81,11 +78,9 @@ def open_items(
         yield parsed, detail_columns, _items(parsed, ItemBuilder(parsed.columns, columns, source.name, width=width))
 
 
-def _parse_pipe(
-    binary: BinaryIO, reader: str | None, encoding: str, limits: Limits, layout: Layout
-) -> tuple[Source, str, ParsedFile, Words]:
+def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:
     """Parse a pipe as `parse` does a file, but look only at its first good row."""
-    reader, source = live_source(binary, "the standard input", reader, encoding, limits, layout)
+    reader, source = live_source(binary, opening)
     parsed = READERS[reader].parse(source)
     rows, first = iter(parsed.rows), []
     for row in rows:
@@ -107,25 +102,22 @@ def read(
     path: FileOrPath,
     columns: Columns | None = None,
     *,
-    name: str | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
     progress: Progress | None = None,
     label_values: dict[str, int] | None = None,
-    limits: Limits = LIMITS,
     vectors: Vectors | None = None,
     width: int = 0,
-    layout: Layout = Layout(),
+    **options: Any,
 ) -> Items:
-    """Read the items of a file: a path, or an open binary file and its name.
+    """Read the items of a file: a path, or an open binary file.
 
-    columns: None takes those that `peek` guesses. progress: called with (bytes done, bytes in all).
-    label_values: what label words mean in the data set that the items are appended to. Then there may be no items, an
-        id may be "" or repeat, and other words mean "no label". None for an import.
+    columns: None takes the guess of `peek`. progress: called with (bytes done, bytes in all).
+    label_values: the meaning of label words in the data set that the items are appended to. Then there may be no items,
+        an id may be "" or repeat, and other words mean "no label". None for an import.
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
+    options: fields of `Opening`.
     """
-    with parse(path, name, reader, encoding, limits, progress, layout=layout) as (source, reader, parsed, words):
+    with parse(path, Opening(**options), progress) as (source, reader, parsed, words):
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
         if vectors:
@@ -139,7 +131,7 @@ def read(
         if parsed.vectors is not None and label_values is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())
-        items = collect_items(parsed, complete, source.name, label_values, limits, width)
+        items = collect_items(parsed, complete, source.name, label_values, source.limits, width)
         if label_values is None:
             refuse_unreadable(items, source, reader)
         wanted = replace(
@@ -154,9 +146,12 @@ def read(
         return replace(items, columns=wanted, description=described)
 
 
-def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = LIMITS) -> Vectors:
-    """Read vectors for the texts of another file from a .npy file, or from the columns of a Parquet file."""
-    with parse(path, name, None, "utf-8", limits) as (source, reader, parsed, _):
+def read_vectors(path: FileOrPath, **options: Any) -> Vectors:
+    """Read vectors for the texts of another file from a .npy file, or from the columns of a Parquet file.
+
+    options: fields of `Opening`.
+    """
+    with parse(path, Opening(**options)) as (source, reader, parsed, _):
         if reader not in ("npy", "parquet"):
             raise DataError(f"vectors must be a .npy or Parquet file. Got {source.name}.")
         dense = iter(() if parsed.vectors is None else parsed.vectors)

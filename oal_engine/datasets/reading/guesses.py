@@ -47,7 +47,7 @@ def _mostly_numbers(cells: Sequence[str]) -> bool:
 
 
 def gaps_of(cells: Sequence[str]) -> str:
-    """List the words of a column of numbers that are not numbers ("" if there are none)."""
+    """List the words of a column of numbers that are not numbers ("" for none)."""
     odd = Counter(cell.strip() for cell in cells if not is_number(cell) or isnan(float(cell)))
     return counted({repr(cell): count for cell, count in odd.items()}, 3) if odd else ""
 

@@ -42,7 +42,7 @@ MISSING = {
     "zero": "takes 0",
     "skip": "leaves the rows out",
     "drop": "leaves the columns out",
-}  # what is done about cells of feature columns without a number
+}  # the treatment of cells of feature columns without a number
 
 
 class Item(NamedTuple):
@@ -95,7 +95,7 @@ class Items:
         return dict(zip(self.classes, np.bincount(self.y, minlength=len(self.classes) + 1)[1:].tolist()))
 
     def report(self) -> str:
-        """Summarize in a sentence what was read and what was skipped."""
+        """Summarize the read and skipped lines in a sentence."""
         items, unknown = plural(len(self.ids), "item"), (self.y == 0).sum()
         if self.classes:
             unlabelled = f" ({unknown:,} unlabelled)" if unknown else ""
@@ -107,7 +107,7 @@ class Items:
 
 
 def refuse_unreadable(items: Items, source: Source, reader: str) -> None:
-    """Raise DataError if so many lines are unreadable that the file probably has another format."""
+    """Raise DataError if the share of unreadable lines suggests that the file has another format."""
     unreadable = {reason: counts for reason, counts in items.skipped.items() if reason in UNREADABLE}
     n_unreadable = sum(count for count, _ in unreadable.values())
     n_lines = len(items.ids) + sum(count for count, _ in items.skipped.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,18 +17,7 @@ from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, 
 from .labels import are_clear
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
-from .sources import (
-    LIMITS,
-    SAMPLE_ROWS,
-    DataError,
-    FileOrPath,
-    Layout,
-    Limits,
-    NotDecoded,
-    Progress,
-    Source,
-    open_source,
-)
+from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
 LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header")  # the parts of the detected layout, in this order
 
@@ -73,19 +63,15 @@ class Peek(NamedTuple):
 
 @contextmanager
 def parse(
-    path: FileOrPath,
-    name: str | None,
-    reader: str | None,
-    encoding: str,
-    limits: Limits,
-    progress: Progress | None = None,
-    limit: int | None = None,
-    layout: Layout = Layout(),
+    path: FileOrPath, opening: Opening, progress: Progress | None = None, limit: int | None = None
 ) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
-    """Open a file. Yield it with the name of its reader, its rows, and the words of the first rows by column."""
-    check_reader(reader)
-    with open_source(path, name, encoding, limit, progress, limits, layout) as source:
-        reader = reader_for(source, reader)
+    """Open a file. Yield it with the name of its reader, its rows, and the words of the first rows by column.
+
+    limit: of the lines to read (None: all).
+    """
+    check_reader(opening.reader)
+    with open_source(path, opening, limit, progress) as source:
+        reader = reader_for(source, opening.reader)
         parsed = exported(source, READERS[reader].parse(source))
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
@@ -111,31 +97,23 @@ def cell_words(cells: Cells | str) -> list[str] | str:
         return BROKEN
 
 
-def peek(
-    path: FileOrPath,
-    rows: int = 20,
-    *,
-    name: str | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
-    limits: Limits = LIMITS,
-    layout: Layout = Layout(),
-) -> Peek:
-    """Read the first rows of a file (a path, or an open binary file and its name), and guess its columns."""
-    options: dict[str, Any] = {"name": name, "reader": reader, "limits": limits, "layout": layout}
+def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
+    """Read the first rows of a file (a path, or an open binary file), and guess its columns.
+
+    options: fields of `Opening`.
+    """
+    opening = Opening(**options)
     try:
-        return _peek(path, rows, encoding=encoding, **options)
+        return _peek(path, rows, opening)
     except NotDecoded as error:
         if error.encoding is None:
             raise
-        head = _peek(path, rows, encoding=error.encoding, **options)
+        head = _peek(path, rows, replace(opening, encoding=error.encoding))
         return head._replace(doubts=(Doubt("encoding", str(error), (error.encoding,)), *head.doubts))
 
 
-def _peek(
-    path: FileOrPath, rows: int, name: str | None, reader: str | None, encoding: str, limits: Limits, layout: Layout
-) -> Peek:
-    with parse(path, name, reader, encoding, limits, None, SAMPLE_ROWS, layout) as (_, reader, parsed, words):
+def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
+    with parse(path, opening, limit=SAMPLE_ROWS) as (_, reader, parsed, words):
         numeric = numeric_columns(words)
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:

@@ -26,14 +26,11 @@ from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_w
 from .sources import (
     CHUNK_LINES,
     COMPRESSIONS,
-    LIMITS,
     DataError,
     FileOrPath,
-    Layout,
-    Limits,
+    Opening,
     Source,
     marked_encoding,
-    name_of,
     open_source,
     text_of,
 )
@@ -61,25 +58,19 @@ TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
 
-def live_source(
-    binary: BinaryIO,
-    name: str,
-    reader: str | None = None,
-    encoding: str = "utf-8",
-    limits: Limits = LIMITS,
-    layout: Layout = Layout(),
-) -> tuple[str, Source]:
+def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
     """Return the reader for a pipe, as requested or recognized by the first line, and a source that yields each line as
     it arrives. A format that cannot be streamed is read whole first."""
-    if reader:
-        check_reader(reader)
-    else:
-        reader = _recognised(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
+    check_reader(opening.reader)
+    name, encoding, limits = opening.name or "", opening.encoding, opening.limits
+    reader = opening.reader
+    if reader is None:
+        reader = _recognized(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
     if reader in BINARY:
         content = binary.read(limits.size + 1)
         limits.check("size", len(content), name)
         binary = io.BytesIO(content)
-    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, layout)
+    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout)
 
 
 # ---- Readers: from a source to a parsed file
@@ -223,18 +214,18 @@ def _tagged(record: list[str]) -> list[str] | str:
     return cells if cells[0].isdigit() else BROKEN
 
 
-def mesh_terms(tree: FileOrPath, number: str, *, name: str | None = None, limits: Limits = LIMITS) -> tuple[str, ...]:
+def mesh_terms(tree: FileOrPath, number: str, **options: Any) -> tuple[str, ...]:
     """Return the descriptors at a MeSH tree number or below it, in the order of the file.
 
-    tree: a path, or an open file and its name, with lines `descriptor;tree number`.
+    tree: a path or an open file with lines `descriptor;tree number`. options: fields of `Opening`.
     """
     above = number.strip(" .").upper() + "."
-    with open_source(tree, name, limits=limits) as source:
+    with open_source(tree, Opening(**options)) as source:
         entries = (line.strip().rpartition(";") for line in source.lines())
         terms = dict.fromkeys(term for term, _, place in entries if term and f"{place}.".startswith(above))
     if not terms:
         raise DataError(
-            f"{name_of(tree, name)} has no tree number {number!r}: its lines must be such as Heart Diseases;C14.280."
+            f"{source.name} has no tree number {number!r}: its lines must be such as Heart Diseases;C14.280."
         )
     return tuple(terms)
 
@@ -419,7 +410,7 @@ def reader_for(source: Source, reader: str | None = None) -> str:
         refusals.check(head, source.name)
     if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
         return by_suffix
-    return _recognised(head, source.name, source.encoding)
+    return _recognized(head, source.name, source.encoding)
 
 
 def _is_binary(head: bytes) -> bool:
@@ -427,12 +418,12 @@ def _is_binary(head: bytes) -> bool:
 
 
 def check_reader(reader: str | None) -> None:
-    """Raise DataError if there is no such reader."""
+    """Raise DataError for an unknown reader."""
     if reader is not None and reader not in READERS:
         raise DataError(f"There is no reader {reader!r}; choose from {', '.join(READERS)}.")
 
 
-def _recognised(head: bytes, name: str, encoding: str) -> str:
+def _recognized(head: bytes, name: str, encoding: str) -> str:
     """Return the first reader that recognizes the first bytes of a file."""
     if encoding == "utf-8":
         encoding = marked_encoding(head) or "utf-8-sig"

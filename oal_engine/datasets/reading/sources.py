@@ -107,6 +107,17 @@ def allow_more(limit: str) -> str:
     return f"on the command line --limit {limit}=NUMBER allows more"
 
 
+@dataclass(frozen=True)
+class Opening:
+    """How a file is opened. name: of an open file in messages. reader: the format (None: detected)."""
+
+    name: str | None = None
+    reader: str | None = None
+    encoding: str = "utf-8"
+    limits: Limits = LIMITS
+    layout: Layout = DETECTED
+
+
 class Source(NamedTuple):
     """An open, decompressed file. `limit` is the number of lines to read (None: all), `ahead` how many rows may be read
     before the first is yielded, and `tick` reports progress."""
@@ -268,16 +279,10 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_source(
-    path: FileOrPath,
-    name: str | None,
-    encoding: str = "utf-8",
-    limit: int | None = None,
-    progress: Progress | None = None,
-    limits: Limits = LIMITS,
-    layout: Layout = Layout(),
+    path: FileOrPath, opening: Opening, limit: int | None = None, progress: Progress | None = None
 ) -> Iterator[Source]:
-    """Open a path, or an open binary file and its name, decompressed."""
-    name = name_of(path, name)
+    """Open a path, or an open binary file, decompressed. limit: of the lines to read (None: all)."""
+    name, limits = name_of(path, opening.name), opening.limits
     decompress = COMPRESSIONS.get(Path(name).suffix.lower())
     try:
         with open_file(path) if isinstance(path, str | Path) else nullcontext(path) as raw:
@@ -288,8 +293,8 @@ def open_source(
                 if decompress:
                     binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
-                source = Source(binary, name, encoding, limit, tick, limits=limits, layout=layout)
-                if encoding == "utf-8" and (marked := marked_encoding(source.head())):
+                source = Source(binary, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
+                if opening.encoding == "utf-8" and (marked := marked_encoding(source.head())):
                     source = source._replace(encoding=marked)
                 yield source
     except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
