@@ -309,7 +309,7 @@ def test_missing_columns():
     ("content", "words"),
     [
         ("", "x.csv has no row that the csv reader can read."),
-        ("id,text\n", "x.csv has no row"),
+        ("id,text\n", "x.csv has no items below its header."),
         ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
     ],
 )

@@ -138,9 +138,11 @@ def test_the_most_frequent_terms_are_kept():
 
 @pytest.mark.parametrize("texts", [["one", "two"], ["!", "?"]])
 def test_no_terms(texts):
-    """Texts that share no term are refused with the number that they would have to share."""
-    with pytest.raises(ValueError, match="No term occurs in at least 2 of the 2 texts"):
+    """Texts that share no term are refused, and so are too few texts."""
+    with pytest.raises(ValueError, match=r"^No term occurs in at least 2 of the 2 texts\.$"):
         fit(texts)
+    with pytest.raises(ValueError, match=r"^The file has only 1 text; at least 2 are needed\.$"):
+        fit(texts[:1])
 
 
 def test_unknown_tokenizer():
