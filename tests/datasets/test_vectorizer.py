@@ -48,13 +48,10 @@ def test_a_row_does_not_depend_on_its_neighbours(texts):
     assert [known.transform([text]).toarray()[0].tobytes() for text in texts] == [row.tobytes() for row in together]
 
 
-@pytest.mark.parametrize(
-    ("tokenizer", "tokens"),
-    [
-        ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
-        ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
-    ],
-)
+@pytest.mark.parametrize(("tokenizer", "tokens"), [
+    ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
+    ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
+])  # fmt: skip
 def test_tokens(tokenizer, tokens):
     """Words keep their apostrophes; tweets also keep hashtags, mentions, hyphens, and an emoji with all its parts."""
     text = "I'm #Happy at @Bob_1 's self-made café! 👩🏽‍🚀 🇩🇪❤️ -- 4ever"
