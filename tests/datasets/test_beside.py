@@ -78,23 +78,19 @@ def test_a_vector_of_zeros_stays_zero():
     np.testing.assert_allclose(text_vectors.columns(text_vectors.fit(table), table), expected(table, table), atol=1e-7)
 
 
-def as_csv(path, entries):
-    path.write_text("id,text,label,v\n" + "".join(f'{e["id"]},{e["text"]},{e["label"]},"{e["v"]}"\n' for e in entries))
-    return path, LIST, None
+def as_csv(path, entries, columns=LIST, names="v", cells='"{}"'.format):
+    lines = (f"{e['id']},{e['text']},{e['label']},{cells(e['v'])}" for e in entries)
+    path.write_text("\n".join([f"id,text,label,{names}", *lines]))
+    return path, columns, None
 
 
 def as_numpy_words(path, entries):
-    cells = (f'{e["id"]},{e["text"]},{e["label"]},"{" ".join(map(str, e["v"]))}"' for e in entries)
-    path.write_text("id,text,label,v\n" + "".join(re.sub(r'"(.*)"', r'"[\1]"', cell) + "\n" for cell in cells))
-    return path, LIST, None
+    return as_csv(path, entries, cells=lambda v: f'"[{" ".join(map(str, v))}]"')
 
 
 def as_columns(path, entries):
-    path.write_text(
-        "id,text,label,a,b,c,d\n"
-        + "".join(f"{e['id']},{e['text']},{e['label']},{','.join(map(str, e['v']))}\n" for e in entries)
-    )
-    return path, reading.Columns(("text",), "label", "id", ("a", "b", "c", "d")), None
+    columns = reading.Columns(("text",), "label", "id", ("a", "b", "c", "d"))
+    return as_csv(path, entries, columns, "a,b,c,d", lambda v: ",".join(map(str, v)))
 
 
 def as_parquet(path, entries):

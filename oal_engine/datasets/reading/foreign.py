@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -78,10 +77,9 @@ def _words(error: Exception) -> str:
 @foreign
 def npy(source: Source) -> ParsedFile:
     """Read an array of numpy."""
-    binary = source.whole()
-    start = binary.tell()
-    _check_header(source, binary, binary.seek(0, io.SEEK_END))
-    binary.seek(start)
+    binary, size = source.whole()
+    _check_header(source, binary, size)
+    binary.seek(0)
     return vectors_of(source, np.lib.format.read_array(binary, allow_pickle=False))
 
 
@@ -99,8 +97,7 @@ def _check_header(source: Source, array: IO[bytes], size: int) -> None:
 @foreign
 def npz(source: Source) -> ParsedFile:
     """Read an archive of arrays: X, perhaps with labels y and ids, or a sparse matrix of scipy."""
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
         archive = cast(ZipFile, arrays.zip)
         if not any(member.endswith(".npy") for member in archive.namelist()):
@@ -180,8 +177,7 @@ def parquet(source: Source) -> ParsedFile:
     import pyarrow
     from pyarrow import parquet as files
 
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     metadata = files.read_metadata(binary)
     source.limits.check("columns", metadata.num_columns, source.name)
     source.limits.check("items", metadata.num_rows, source.name)
@@ -216,8 +212,7 @@ def arrow(source: Source) -> ParsedFile:
     import pyarrow
     from pyarrow import feather
 
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     binary.seek(0)
     if source.head().startswith(b"FEA1"):  # the first version of Feather
         table = feather.read_table(binary, memory_map=False)
@@ -244,8 +239,7 @@ def xlsx(source: Source) -> ParsedFile:
     """Read a sheet of an Excel workbook: the named one, or the only one with rows."""
     from openpyxl import load_workbook
 
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     with ZipFile(binary) as archive:
         _check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
         if damaged := archive.testzip():  # its real size may differ from the declared one

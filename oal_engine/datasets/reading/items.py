@@ -302,43 +302,43 @@ def collect_items(
     label_values and width: as in `file.read`.
     """
     is_import, names = label_values is None, list(columns.features or ())
-    rows = _Collector(is_import and bool(columns.id), columns.guessed_id, bool(columns.text) or not is_import)
+    collected = _Collector(is_import and bool(columns.id), columns.guessed_id, bool(columns.text) or not is_import)
     missing = _MissingNumbers(columns.fills, is_import and columns.missing != "skip")
     build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing)
     row = 0
     for line, cells in parsed.rows:
-        rows.add(line, build(line, cells), row)
+        collected.add(line, build(line, cells), row)
         row += not isinstance(cells, str)
-        if len(rows.ids) > limits.items:
-            limits.check("items", len(rows.ids), name)
-    if not rows.ids and is_import:
-        raise DataError(f"{name} holds no item that can be imported{_skips(rows.skipped)}.")
-    classes = classes_of(rows.words, columns, name) if columns.multiclass else ()
-    y_of = meanings(rows.words, columns, classes, name) if label_values is None else label_values
-    if columns.guessed_id and not rows.unique_ids and is_import:
+        if len(collected.ids) > limits.items:
+            limits.check("items", len(collected.ids), name)
+    if not collected.ids and is_import:
+        raise DataError(f"{name} holds no item that can be imported{_skips(collected.skipped)}.")
+    classes = classes_of(collected.words, columns, name) if columns.multiclass else ()
+    y_of = meanings(collected.words, columns, classes, name) if label_values is None else label_values
+    if columns.guessed_id and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
-        rows.ids = [str(line) for line in rows.lines]
+        collected.ids = [str(line) for line in collected.lines]
     vectors = parsed.vectors
     if vectors is not None:
         names = [str(number) for number in range(parsed.first, parsed.first + vectors.shape[1])]
-        vectors = vectors if len(rows.rows) == vectors.shape[0] else vectors[rows.rows]
+        vectors = vectors if len(collected.rows) == vectors.shape[0] else vectors[collected.rows]
     elif names:
-        size = len(rows.numbers) // len(rows.rows) if rows.rows else width or len(names)
-        vectors = np.frombuffer(rows.numbers).reshape(len(rows.rows), size)
+        size = len(collected.numbers) // len(collected.rows) if collected.rows else width or len(names)
+        vectors = np.frombuffer(collected.numbers).reshape(len(collected.rows), size)
         if is_import and not columns.text:
             vectors, columns = missing.solve(vectors, columns, name)
             names = list(columns.features or ())
     return Items(
-        rows.ids,
-        rows.texts if columns.text else None,
+        collected.ids,
+        collected.texts if columns.text else None,
         vectors,
         names,
-        rows.labels,
-        np.array([y_of.get(label, 0) for label in rows.labels], np.int8),
-        rows.skipped,
+        collected.labels,
+        np.array([y_of.get(label, 0) for label in collected.labels], np.int8),
+        collected.skipped,
         classes,
         columns,
-        details=rows.details if columns.details else None,
+        details=collected.details if columns.details else None,
     )
 
 

@@ -187,9 +187,10 @@ class Source(NamedTuple):
         self.binary.seek(0)
         return head
 
-    def whole(self) -> BinaryIO:
-        """Return the file in a form that is seekable."""
-        return self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
+    def whole(self) -> tuple[BinaryIO, int]:
+        """Return the file in a seekable form, and its size in bytes."""
+        binary = self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
+        return binary, binary.seek(0, io.SEEK_END)
 
 
 def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
