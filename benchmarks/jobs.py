@@ -117,7 +117,7 @@ def written(path, some, positive, first=0):
 
 def import_texts(path, database):
     store = Store(database)
-    dataset, _ = datasets.import_file(store, path, "texts", COLUMNS, features="words")
+    dataset, _ = datasets.import_file(store, path, "texts", COLUMNS, datasets.ImportRequest(features="words"))
     return sum(file.stat().st_size for file in datasets.Dataset(store, dataset).folder.iterdir()) / 2**20
 
 

@@ -65,18 +65,18 @@ def known(data, way, words, seed):
     """What is known in one of the ways, and the rows of the items that it is taken from."""
     if way == "scores":
         noisy = np.random.default_rng(seed).normal(size=data.y.size) + DISTANCE * (data.y > 0)
-        return prior.made(data, scores=dict(zip(data.items.ids, noisy.tolist()))), []
+        return prior.make_prior(data, scores=dict(zip(data.items.ids, noisy.tolist()))), []
     if way == "model":  # of a session with 300 labels on one half of the items; the other half measures
         half, (learner, rule) = stream.shuffled(data.y.size, seed)[::2], AUTO.build(data.rows.columns)
         plan = spending.plan(AUTO.rule, 300, half.size)
         stream.replay(data.rows, data.y, half, learner, rule, stream.objective(), seed=seed, plan=plan)
-        return prior.made(data, model=("half", dict(zip(data.vocabulary.terms, learner.w.tolist())))), half
+        return prior.make_prior(data, model=("half", dict(zip(data.vocabulary.terms, learner.w.tolist())))), half
     count, _, kind = way.partition(" ")
     if kind.startswith("word"):
-        return prior.made(data, words[: int(count)]), []
+        return prior.make_prior(data, words[: int(count)]), []
     positives = np.flatnonzero(data.y > 0)
     drawn = positives[stream.shuffled(positives.size, seed)[: int(count) if kind else 0]]
-    return prior.made(data, items=[data.items.ids[row] for row in drawn]), drawn
+    return prior.make_prior(data, items=[data.items.ids[row] for row in drawn]), drawn
 
 
 def measure(quick, orders, first):

@@ -17,7 +17,7 @@ from .. import datasets
 from ..datasets import feeds
 from ..datasets.features import duplicates
 from ..datasets.reading import details as kept
-from ..datasets.reading import reasons, spoken
+from ..datasets.reading import layout_sentence, reasons
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
@@ -40,7 +40,7 @@ def import_(
         list[str] | None,
         Option(
             help=f"A further column that is kept with the items and exported; repeatable, empty for none (default: the "
-            f"first {kept.MOST} that nothing else uses)."
+            f"first {kept.MAX_COLUMNS} that nothing else uses)."
         ),
     ] = None,
     show: Annotated[
@@ -54,20 +54,23 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Import a file of texts or vectors as a data set."""
-    columns = replace(importing.columns(file, reading), details=_named(details), shown=_named(show))
+    columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
+    request = datasets.ImportRequest(
+        vectors=reading.vectors(importing.vectors), embedding=importing.embed, scale=importing.scale,
+        features=importing.features, near_duplicates=near_duplicates, **reading.arguments,
+    )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
-            store, file, name, columns, importing.scale, progress, vectors=reading.vectors(importing.vectors),
-            near_duplicates=near_duplicates, **importing.vectorizer, **reading.arguments,
-        )  # fmt: skip
+            store, file, name, columns, request, progress, **given(tokenizer=importing.tokenizer)
+        )
     if as_json:
         stored, copies = store.dataset(dataset), store.copies(dataset)
-        more = {"near_duplicates": copies, "read": items.said, "skipped": _skipped(items.skipped)}
+        more = {"near_duplicates": copies, "read": items.description, "skipped": _skipped(items.skipped)}
         print(json.dumps({key: stored[key] for key in DATASET} | more))
     else:
-        print(spoken(items.said))
+        print(layout_sentence(items.description))
         print(f"{name}: {datasets.report(store, dataset, items)}")
 
 
@@ -96,7 +99,7 @@ def append(
     datasets.sweep(store)
     dataset = datasets.Dataset(store, name)
     columns = given(text=text, label=label, id=identity)
-    taken = feeds.Taken()
+    counts = feeds.AppendCounts()
     with progress_bar() as progress, _stoppable() as stopped:
         if file == "-":
             if vectors:
@@ -109,14 +112,14 @@ def append(
                 dataset, file, columns, progress=progress, stopped=stopped, vectors=beside, **reading.arguments
             )
         for lot in lots:
-            taken += lot
+            counts += lot
             if file == "-" and lot.skipped:
                 print(f"skipped {reasons(lot.skipped)}", file=sys.stderr, flush=True)
     if as_json:
-        more = {"items": dataset.record["items"], "new_at_import": feeds.imported(store.batches(dataset.id))}
-        print(json.dumps(asdict(taken) | {"skipped": _skipped(taken.skipped)} | more))
+        more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(store.batches(dataset.id))}
+        print(json.dumps(asdict(counts) | {"skipped": _skipped(counts.skipped)} | more))
     else:
-        print(f"{name}: {feeds.report(dataset, taken)}")
+        print(f"{name}: {feeds.report(dataset, counts)}")
 
 
 @contextmanager

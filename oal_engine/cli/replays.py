@@ -78,7 +78,7 @@ def replay(
         data, positive = _stored(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
     learned = _weights(seed_model) if seed_model else None
-    known = prior.made(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
+    known = prior.make_prior(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
     if known and known.unknown:
         print(f"Not in the data: {', '.join(known.unknown)}.", file=sys.stderr)
     if running.budget is not None and (words := capped_words(running.budget, data.y.size)):

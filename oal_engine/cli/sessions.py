@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from ..datasets import Dataset
 from ..datasets.features import embeddings
-from ..datasets.reading import VECTORS, Columns, open_entries, reasons
+from ..datasets.reading import VECTORS, Columns, open_items, reasons
 from ..output import tables
 from ..output.jsonlines import JsonLinesError
 from ..sessions import look_back, model
@@ -81,7 +81,7 @@ def predict(
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file
-        with open_entries(
+        with open_items(
             source, columns, progress=bar, vectors=reading.vectors(vectors), width=learned.width, **reading.arguments
         ) as opened:
             tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target)

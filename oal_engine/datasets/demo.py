@@ -1,4 +1,4 @@
-"""The embedded demo streams: synthetic texts, written by this project, with their stored vocabularies."""
+"""The demo streams of this repository: synthetic texts with stored vocabularies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = places.DATA
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo stream: its file and columns, and the settings of the session that shows it well."""
+    """A demo stream: its file and columns, and the settings of a session that suits it."""
 
     name: str
     file: str
@@ -75,18 +75,18 @@ DEMOS = {
 
 
 def read_vocabulary(demo: Demo) -> vectorizer.Vocabulary:
-    """The stored vocabulary of a demo."""
-    kept = json.loads(demo.vocabulary_file.read_text(encoding="utf-8"))
-    terms, counts = zip(*kept["terms"])
-    return vectorizer.Vocabulary(list(terms), np.array(counts, dtype=np.int64), kept["documents"], kept["settings"])
+    """Read the stored vocabulary of a demo."""
+    stored = json.loads(demo.vocabulary_file.read_text(encoding="utf-8"))
+    terms, counts = zip(*stored["terms"])
+    return vectorizer.Vocabulary(list(terms), np.array(counts, np.int64), stored["documents"], stored["settings"])
 
 
 def dataset(store: Store, which: str, progress: PhaseProgress | None = None) -> int:
-    """The id of a demo's data set, imported at its first use."""
+    """Return the id of a demo's data set, which is imported at its first use."""
     demo = DEMOS[which]
     stored = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
     if stored:
         return stored["id"]
     items = reading.read(FOLDER / demo.file, demo.columns)
-    made = table.table(items, progress=progress, vocabulary=read_vocabulary(demo))
-    return importing.add(store, demo.name, made, demo.file, demo.columns)
+    features = table.table(items, progress=progress, vocabulary=read_vocabulary(demo))
+    return importing.add(store, demo.name, features, demo.file, demo.columns)

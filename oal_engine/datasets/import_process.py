@@ -1,7 +1,7 @@
-"""Files that come through the page: looked at, imported and appended in a process of their own.
+"""Preview, import and append files from the page in a separate process.
 
-Whoever labels does not wait for it, and it may take so much memory and no more. The file is handed over open and an
-upload has no name on the disk, so that nothing is left of it; the process ends with whoever waits for it.
+Labeling continues meanwhile, and an import cannot take more than its memory limit. The process gets the file open, and
+an upload has no name on the disk, so that nothing of it remains. The process ends together with its caller.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from threading import BoundedSemaphore, Thread
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
-from . import reading
-from .features import duplicates
+from . import importing, reading
+from .importing import ImportRequest
 from .reading import readers, sources
 from .reading.parsed import Doubt
 from .reading.sources import FileOrPath, Layout, PhaseProgress
@@ -30,21 +31,22 @@ from .reading.sources import FileOrPath, Layout, PhaseProgress
 if TYPE_CHECKING:
     from ..store import Store
 
-NamedFile: TypeAlias = tuple[FileOrPath, str]  # something to read, and its name
+NamedFile: TypeAlias = tuple[FileOrPath, str]  # a path or an open file, and its name
 
-MEMORY = 4 * 2**30  # bytes that the process may map; the environment's OAL_IMPORT_MEMORY overrides it
-NICE = 10  # whoever labels goes first
-PAUSE = 0.2  # seconds without a word, after which progress is told again: a page that was left ends by it
-# So many files are read at once for this server, and so many looked at; others wait.
-READ, LOOKED_AT = BoundedSemaphore(2), BoundedSemaphore(4)
-PREVIEW, WIDEST, LONGEST = 20, 100, 500  # rows, columns and characters of a cell that are shown
-# Threads reserve much memory.
-ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
+MEMORY_BYTES = 4 * 2**30  # that the process may map, unless the environment sets OAL_IMPORT_MEMORY
+NICE = 10  # labeling has priority
+PAUSE_SECONDS = (
+    0.2  # without a message, until progress is reported again, which lets an abandoned page stop its process
+)
+READ_SLOTS, PREVIEW_SLOTS = BoundedSemaphore(2), BoundedSemaphore(4)  # files that this server reads at once
+PREVIEW_ROWS, PREVIEW_COLUMNS, CELL_CHARACTERS = 20, 100, 500
+# Each thread of a library reserves much memory.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
 
 
 @contextmanager
-def opened(source: FileOrPath) -> Iterator[BinaryIO]:
-    """A path, or an upload, as an open file that a process can be given."""
+def _open(source: FileOrPath) -> Iterator[BinaryIO]:
+    """Open a path, or copy an upload to a file that a process can inherit."""
     if isinstance(source, str | Path):
         with sources.open_file(source) as file:
             yield file
@@ -59,101 +61,83 @@ def opened(source: FileOrPath) -> Iterator[BinaryIO]:
 def peek(
     source: FileOrPath, name: str, reader: str | None = None, encoding: str = "utf-8", layout: Layout = Layout()
 ) -> reading.Peek:
-    """The first rows of a file, each cell cut, and a guess of its columns; as `reading.peek`."""
-    head = _run("peek", source, name=name, reader=reader, encoding=encoding, layout=asdict(layout))
-    kept = {key: tuple(head[key]) for key in ("numeric", "lists")}
+    """Read the first rows of a file as `reading.peek`, each cell cut to CELL_CHARACTERS."""
+    head = _run("peek", source, name, reader=reader, encoding=encoding, layout=asdict(layout))
+    tuples = {key: tuple(head[key]) for key in ("numeric", "lists")}
     doubts = tuple(Doubt(about, question, tuple(answers)) for about, question, answers in head["doubts"])
-    return reading.Peek(**head | kept | {"guess": _columns(head["guess"]), "doubts": doubts})
+    return reading.Peek(**head | tuples | {"guess": _columns(head["guess"]), "doubts": doubts})
 
 
 def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
-    """The terms of a MeSH tree at a number or below it; as `readers.mesh_terms`."""
-    return tuple(_run("mesh", source, name=name, number=number))
+    """Return the terms of a MeSH tree at a number or below it, as `readers.mesh_terms`."""
+    return tuple(_run("mesh", source, name, number=number))
 
 
 def check(
-    source: FileOrPath,
-    name: str,
+    file: NamedFile,
     columns: reading.Columns,
-    reader: str | None,
-    encoding: str,
+    request: ImportRequest,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
-    layout: Layout = Layout(),
 ) -> str:
-    """A sentence on what a file holds, with the vectors of another beside it, of which nothing is kept."""
-    return _run(
-        "check", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding,
-        layout=asdict(layout),
-    )  # fmt: skip
+    """Read a file without storing anything. Report its contents. vectors: a file with the vectors of its texts."""
+    return _run("check", *file, progress, vectors, columns=asdict(columns), request=_packed(request))
 
 
 def import_file(
     store: Store,
-    source: FileOrPath,
-    name: str,
-    columns: reading.Columns,
-    reader: str | None,
-    encoding: str,
+    file: NamedFile,
     title: str,
-    scale: str | None,
-    features: str | None,
+    columns: reading.Columns,
+    request: ImportRequest,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
-    embed: Path | None = None,
-    near_duplicates: str = duplicates.KEEP,
-    owner: str = "",
-    layout: Layout = Layout(),
 ) -> str:
-    """Keep a file as a data set of an owner, with vectors beside its texts from another file or from the embedding in a
-    folder; a sentence on what it holds."""
+    """Import a file as the data set `title`. Report its contents. vectors: a file with the vectors of its texts."""
     return _run(
-        "import", source, progress, vectors, name=name, columns=asdict(columns), reader=reader, encoding=encoding,
-        layout=asdict(layout), title=title, scale=scale, features=features, database=str(store.path.resolve()),
-        embed=embed and str(embed), near_duplicates=near_duplicates, owner=owner,
+        "import", *file, progress, vectors, database=str(store.path.resolve()), title=title, columns=asdict(columns),
+        request=_packed(request),
     )  # fmt: skip
 
 
 def append(
     store: Store,
-    source: FileOrPath,
-    name: str,
+    file: NamedFile,
     dataset: int,
+    request: ImportRequest,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
-    layout: Layout = Layout(),
 ) -> str:
-    """Append the items of a file to a data set, with the vectors of another; a sentence on what became of them."""
+    """Append the items of a file to a data set. Return the report. vectors: a file with the vectors of its texts."""
     return _run(
-        "append", source, progress, vectors, name=name, dataset=dataset, database=str(store.path.resolve()),
-        reader=reader, encoding=encoding, layout=asdict(layout),
+        "append", *file, progress, vectors, database=str(store.path.resolve()), dataset=dataset,
+        request=_packed(request),
     )  # fmt: skip
 
 
 def _run(
     work: str,
     source: FileOrPath,
+    name: str,
     progress: PhaseProgress | None = None,
     vectors: NamedFile | None = None,
     **settings: Any,
 ) -> Any:
-    """What a process of its own makes of a file, and of one with vectors; progress is a function of (phase, done,
-    total), and where it raises, the process ends."""
+    """Do one of WORK in a process, and return its result. If `progress` raises an error, the process ends."""
     answer: dict[str, Any] = {}
     done = "reading", 0, 1
+    settings["name"] = name
     with (
-        _turn(READ if progress else LOOKED_AT, progress),
-        opened(source) as file,
-        opened(vectors[0]) if vectors else nullcontext() as beside,
+        _slot(READ_SLOTS if progress else PREVIEW_SLOTS, progress),
+        _open(source) as file,
+        _open(vectors[0]) if vectors else nullcontext() as vectors_file,
     ):
-        if vectors and beside:
-            settings["vectors"] = beside.fileno(), vectors[1]
-        handed = [each.fileno() for each in (file, beside) if each]
+        if vectors and vectors_file:
+            settings["vectors"] = vectors_file.fileno(), vectors[1]
+        inherited = [each.fileno() for each in (file, vectors_file) if each]
         process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, str(file.fileno())], cwd=Path(__file__).parents[2],
-            env=os.environ | ALONE, pass_fds=handed, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | ONE_THREAD, pass_fds=inherited, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         with process:
             try:
@@ -163,7 +147,7 @@ def _run(
                 Thread(target=_put, args=(cast(IO[str], process.stdout), lines), daemon=True).start()
                 while not answer:
                     with suppress(Empty):
-                        if not (line := lines.get(timeout=PAUSE)):
+                        if not (line := lines.get(timeout=PAUSE_SECONDS)):
                             break
                         answer = json.loads(line)
                         done = answer.pop("progress", done)
@@ -171,21 +155,21 @@ def _run(
                         progress(*done)
             finally:
                 process.kill()
-    if "made" not in answer:
-        raise reading.DataError(answer.get("error") or _lost(settings["name"], process.returncode))
-    return answer["made"]
+    if "result" not in answer:
+        raise reading.DataError(answer.get("error") or _crashed(name, process.returncode))
+    return answer["result"]
 
 
 @contextmanager
-def _turn(places: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[None]:
-    """Wait for one of so many places, and hold it; while it waits progress is told, and may raise to give up."""
-    while not places.acquire(timeout=PAUSE):
+def _slot(slots: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[None]:
+    """Wait for a free slot, and hold it. `progress` is called while it waits, and may raise an error to give up."""
+    while not slots.acquire(timeout=PAUSE_SECONDS):
         if progress:
             progress("waiting", 0, 1)
     try:
         yield
     finally:
-        places.release()
+        slots.release()
 
 
 def _put(output: IO[str], lines: Queue[str]) -> None:
@@ -201,133 +185,88 @@ def _too_large(name: str) -> str:
     )
 
 
-def _lost(name: str, code: int | None) -> str:
-    """What is said where the process exited unexpectedly: libraries end it so where they get no memory."""
+def _crashed(name: str, code: int | None) -> str:
+    """Return the message for a process that exited unexpectedly, as libraries cause if they get no memory."""
     return (
-        f"The process that read {name} exited unexpectedly (exit code {code}), perhaps for want of memory: "
-        f"it may take {_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY); what the server prints may say more."
+        f"The process that read {name} exited unexpectedly (exit code {code}), probably out of memory: its limit is "
+        f"{_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY). See the server log."
     )
 
 
 def _memory() -> int:
-    return int(os.environ.get("OAL_IMPORT_MEMORY", MEMORY))
+    return int(os.environ.get("OAL_IMPORT_MEMORY", MEMORY_BYTES))
+
+
+def _packed(request: ImportRequest) -> dict[str, Any]:
+    """Prepare a request for JSON."""
+    return asdict(request) | {"embedding": request.embedding and str(request.embedding)}
+
+
+# In the process. `settings` are the keyword arguments of `_run`, after JSON
+
+
+def _request(settings: Mapping[str, Any]) -> ImportRequest:
+    """Rebuild the request, and read the file with vectors if there is one."""
+    values = dict(settings["request"])
+    values |= {"layout": Layout(**values["layout"]), "limits": sources.Limits(**values["limits"])}
+    values["embedding"] = values["embedding"] and Path(values["embedding"])
+    if "vectors" in settings:
+        number, name = settings["vectors"]
+        with open(number, "rb") as file:
+            values["vectors"] = reading.read_vectors(file, name=name)
+    return ImportRequest(**values)
 
 
 def _columns(columns: Mapping[str, Any]) -> reading.Columns:
-    """Columns as they were before they went through JSON."""
+    """Rebuild columns from JSON, which has lists for tuples."""
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in columns.items()}
     return reading.Columns(**values)
 
 
-# In the process. What is heavy is imported where it is needed: a preview is quick
-
-
-def _peek(
-    file: BinaryIO, progress: PhaseProgress, name: str, reader: str | None, encoding: str, layout: Mapping[str, Any]
-) -> dict[str, Any]:
-    head = reading.peek(file, PREVIEW, name=name, reader=reader, encoding=encoding, layout=Layout(**layout))
-    rows = [{column: row[column][:LONGEST] for column in list(row)[:WIDEST]} for row in head.rows]
+def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> dict[str, Any]:
+    head = reading.peek(file, PREVIEW_ROWS, **settings | {"layout": Layout(**settings["layout"])})
+    rows = [{column: row[column][:CELL_CHARACTERS] for column in list(row)[:PREVIEW_COLUMNS]} for row in head.rows]
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
-def _mesh(file: BinaryIO, progress: PhaseProgress, name: str, number: str) -> tuple[str, ...]:
-    return readers.mesh_terms(file, number, name=name)
+def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[str, ...]:
+    return readers.mesh_terms(file, settings["number"], name=settings["name"])
 
 
-def _items(
-    file: BinaryIO,
-    progress: PhaseProgress,
-    name: str,
-    columns: Mapping[str, Any],
-    reader: str | None,
-    encoding: str,
-    layout: Mapping[str, Any],
-    vectors: tuple[int, str] | None = None,
-) -> reading.Items:
-    return reading.read(
-        file,
-        _columns(columns),
-        name=name,
-        reader=reader,
-        encoding=encoding,
-        layout=Layout(**layout),
-        progress=lambda done, total: progress("reading", done, total),
-        vectors=_vectors(vectors),
-    )
+def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
+    columns, options = _columns(settings["columns"]), _request(settings).reading
+    items = reading.read(file, columns, name=settings["name"], progress=partial(progress, "reading"), **options)
+    return f"{items.report()} {reading.layout_sentence(items.description)}"
 
 
-def _vectors(handed: tuple[int, str] | None) -> reading.Vectors | None:
-    """The vectors of an open file, by its number and its name."""
-    if handed is None:
-        return None
-    number, name = handed
-    with open(number, "rb") as file:
-        return reading.read_vectors(file, name=name)
-
-
-def _check(file: BinaryIO, progress: PhaseProgress, **settings: Any) -> str:
-    items = _items(file, progress, **settings)
-    return f"{items.report()} {reading.spoken(items.said)}"
-
-
-def _import(
-    file: BinaryIO,
-    progress: PhaseProgress,
-    database: str,
-    title: str,
-    scale: str | None,
-    features: str | None,
-    embed: str | None,
-    near_duplicates: str,
-    owner: str,
-    **settings: Any,
-) -> str:
+def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     from ..store import Store
-    from . import importing
-    from .features import embeddings, table
 
-    embedding = embeddings.read(embed) if embed else None
-    items = _items(file, progress, **settings)
-    made = table.file_table(items, scale, progress, features, embedding, near_duplicates=near_duplicates)
-    store = Store(database)
-    dataset = importing.add(store, title, made, settings["name"], items.columns, owner)
-    return f"{importing.report(store, dataset, made.items)} {reading.spoken(items.said)}"
+    store, columns = Store(settings["database"]), _columns(settings["columns"])
+    dataset, items = importing.import_file(
+        store, file, settings["title"], columns, _request(settings), progress, file_name=settings["name"]
+    )
+    return f"{importing.report(store, dataset, items)} {reading.layout_sentence(items.description)}"
 
 
-def _append(
-    file: BinaryIO,
-    progress: PhaseProgress,
-    database: str,
-    name: str,
-    dataset: int,
-    reader: str | None,
-    encoding: str,
-    layout: Mapping[str, Any],
-    vectors: tuple[int, str] | None = None,
-) -> str:
+def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     from ..store import Store
     from . import feeds, stored
 
-    grown = stored.Dataset(Store(database), dataset)
-    lots = feeds.append_file(
-        grown, file, name=name, reader=reader, encoding=encoding, layout=Layout(**layout), progress=progress,
-        vectors=_vectors(vectors),
-    )  # fmt: skip
-    return feeds.report(grown, sum(lots, feeds.Taken()))
+    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _request(settings).reading
+    chunks = feeds.append_file(data, file, name=settings["name"], progress=progress, **options)
+    return feeds.report(data, sum(chunks, feeds.AppendCounts()))
 
 
-WORK: dict[str, Callable[..., Any]] = {
-    "peek": _peek,
-    "mesh": _mesh,
-    "check": _check,
-    "import": _import,
-    "append": _append,
-}
+WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
+    "peek": _peek, "mesh": _mesh, "check": _check, "import": _import, "append": _append,
+}  # fmt: skip
 
 
 def main(number: int) -> None:
-    """Do what the first line of standard input says with the open file of a number; the result is a line of JSON."""
-    out, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print is no word of ours
+    """Do the work that the first line of standard input names, with the open file `number`. Print the progress and the
+    result as lines of JSON."""
+    out, sys.stdout = sys.stdout, sys.stderr  # keeps library output out of our protocol on stdout
 
     def say(**message: Any) -> None:
         print(json.dumps(message), file=out, flush=True)
@@ -338,7 +277,7 @@ def main(number: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_memory(), _memory()))
     try:
         with open(number, "rb") as file:
-            say(made=WORK[work](file, lambda *done: say(progress=done), **settings))
+            say(result=WORK[work](file, lambda *done: say(progress=done), settings))
     except MemoryError:
         say(error=_too_large(settings["name"]))
     except (ValueError, OSError) as error:
@@ -346,7 +285,7 @@ def main(number: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """End the process when its standard input ends."""
+    """End the process when its standard input ends, as its parent has ended."""
     while os.read(0, 1):
         pass
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Import a file as a data set, remove data sets, sweep up interrupted imports."""
+"""Import a file as a data set, remove data sets, clean up after interrupted imports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -18,106 +19,124 @@ from ..kernel.rows import Matrix
 from . import reading, row_files
 from .features import duplicates, embeddings, numbers
 from .features.table import FeatureTable, file_table, phase_progress
-from .reading.sources import LIMITS, Layout, Limits, PhaseProgress
+from .reading.sources import DETECTED, LIMITS, FileOrPath, Layout, Limits, PhaseProgress, name_of
 from .stored import stored_arrays
 
 if TYPE_CHECKING:
     from ..store import Store
 
 
+@dataclass(frozen=True)
+class ImportRequest:
+    """How a file is read, and how its items become a data set.
+
+    vectors: of the texts, from a separate file. embedding: makes such vectors; a path is its folder. scale, features:
+    None takes values that suit the items. near_duplicates: one of duplicates.KINDS. owner: the e-mail address of the
+    only person who may see the data set ("": everybody).
+    """
+
+    reader: str | None = None
+    encoding: str = "utf-8"
+    layout: Layout = DETECTED
+    limits: Limits = LIMITS
+    vectors: reading.Vectors | None = None
+    embedding: embeddings.Embedding | Path | None = None
+    scale: str | None = None
+    features: str | None = None
+    near_duplicates: str = duplicates.KEEP
+    owner: str = ""
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of functions that read files."""
+        return {name: getattr(self, name) for name in ("reader", "encoding", "layout", "limits", "vectors")}
+
+
 def add(
     store: Store,
     name: str,
-    made: FeatureTable,
+    table: FeatureTable,
     source: str | Path,
     columns: reading.Columns | None = None,
     owner: str = "",
 ) -> int:
-    """Keep a table under a name, all or nothing, the columns that it was read from, and the e-mail address of who may
-    see it ("": everybody); the id of the data set."""
+    """Store a table as a data set, all or nothing. Return its id.
+
+    source: the file. columns: with which later files are read. owner: as in `ImportRequest`.
+    """
     name = name.strip()
     if not name:
         raise reading.DataError("a data set needs a name.")
     if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
         raise reading.DataError(f"a data set named {name} exists already. Choose another name.")
-    folder, items = store.folder / token_hex(8), made.items
-    own = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), made.rows)
-    vocabulary, arrays = made.vocabulary, stored_arrays(made.rows, made.y, made.projection, own, made.embedding)
-    kind = duplicates.KEEP if made.copies is None else duplicates.ONCE
+    folder, items, vocabulary = store.folder / token_hex(8), table.items, table.vocabulary
+    file_numbers = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), table.rows)
+    arrays = stored_arrays(table.rows, table.y, table.projection, file_numbers, table.embedding)
     record = {
         "name": name,
         "kind": "vectors" if vocabulary is None else "text",
         "source": Path(source).name,
-        "items": rows.length(made.rows),
-        "features": made.rows.columns,
-        "positives": 0 if made.classes else int((made.y > 0).sum()),
-        "negatives": int((made.y < 0).sum()),
+        "items": rows.length(table.rows),
+        "features": table.rows.columns,
+        "positives": 0 if table.classes else int((table.y > 0).sum()),
+        "negatives": int((table.y < 0).sum()),
         "positive": " or ".join(columns.positive) if columns else "",
-        "columns": json.dumps(_kept_columns(columns, items.columns)) if columns else None,
-        "classes": json.dumps(items.counts()) if made.classes else None,
-        "scaling": json.dumps(made.scaling),
+        "columns": json.dumps(_stored_columns(columns, items.columns)) if columns else None,
+        "classes": json.dumps(items.counts()) if table.classes else None,
+        "scaling": json.dumps(table.scaling),
         "vectorizer": None if vocabulary is None else json.dumps(vocabulary.settings),
         "documents": None if vocabulary is None else vocabulary.documents,
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
         "checksums": json.dumps(row_files.checksums(arrays)),
-        "near_duplicates": kind,
+        "near_duplicates": duplicates.KEEP if table.copies is None else duplicates.ONCE,
         "owner": owner,
     }
     texts = items.texts if items.texts is not None else [None] * len(items.ids)
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
     with import_in_progress(folder, store.path.name):
-        row_files.save(made.rows, folder)
-        for part in arrays.keys() - rows.arrays(made.rows).keys():
+        row_files.save(table.rows, folder)
+        for part in arrays.keys() - rows.arrays(table.rows).keys():
             np.save(folder / f"{part}.npy", arrays[part].ravel())
-        firsts = duplicates.stored(made.words, made.copies) if made.words else ()
+        firsts = duplicates.stored(table.words, table.copies) if table.words else ()
         return store.add_dataset(
-            record, zip(items.ids, texts, items.labels, map(int, made.y)), terms, made.word_counts, firsts,
+            record, zip(items.ids, texts, items.labels, map(int, table.y)), terms, table.word_counts, firsts,
             items.details or (),
         )  # fmt: skip
 
 
-def _kept_columns(columns: reading.Columns, read_from: reading.Columns) -> dict[str, Any]:
-    """The columns that later items are read from, and those that are kept with the items, as stored."""
-    kept: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
-    kept |= {"features": columns.features} if columns.text and columns.features else {}
-    kept |= {"missing": read_from.missing, "fills": read_from.fills} if read_from.missing else {}
-    return kept | ({"details": read_from.details, "shown": read_from.shown} if read_from.details else {})
+def _stored_columns(columns: reading.Columns, read_from: reading.Columns) -> dict[str, Any]:
+    """Return the columns that later files are read with and the detail columns, as stored."""
+    stored: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
+    stored |= {"features": columns.features} if columns.text and columns.features else {}
+    stored |= {"missing": read_from.missing, "fills": read_from.fills} if read_from.missing else {}
+    return stored | ({"details": read_from.details, "shown": read_from.shown_columns} if read_from.details else {})
 
 
 def import_file(
     store: Store,
-    path: str | Path,
+    path: FileOrPath,
     name: str,
     columns: reading.Columns | None = None,
-    scale: str | None = None,
+    request: ImportRequest = ImportRequest(),
     progress: PhaseProgress | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
-    limits: Limits = LIMITS,
-    features: str | None = None,
-    vectors: reading.Vectors | None = None,
-    embedding: embeddings.Embedding | None = None,
-    layout: Layout = Layout(),
+    file_name: str | None = None,
     **settings: Any,
 ) -> tuple[int, reading.Items]:
-    """Read, vectorise, scale and keep a file; the id of the data set and the items as read."""
-    items = reading.read(
-        path,
-        columns,
-        reader=reader,
-        encoding=encoding,
-        layout=layout,
-        progress=phase_progress(progress, "reading"),
-        limits=limits,
-        vectors=vectors,
+    """Import a file as the data set `name`. Return its id and the items.
+
+    columns: None takes the guessed ones. file_name: of an open file. settings: of the vectorizer, such as min_df.
+    """
+    embedding = embeddings.read(request.embedding) if isinstance(request.embedding, Path) else request.embedding
+    items = reading.read(path, columns, name=file_name, progress=phase_progress(progress, "reading"), **request.reading)
+    table = file_table(
+        items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates, **settings
     )
-    made = file_table(items, scale, progress, features, embedding, **settings)
-    return add(store, name, made, path, items.columns), made.items
+    return add(store, name, table, name_of(path, file_name), items.columns, request.owner), table.items
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:
-    """What was imported and skipped, and how many texts are nearly the same as others, in sentences."""
+    """Report the imported and skipped items and the near-duplicates in sentences."""
     count, kind = store.copies(dataset), store.dataset(dataset)["near_duplicates"]
     return f"{items.report()} {duplicates.sentence(count, kind)}" if count else items.report()
 
@@ -130,13 +149,13 @@ def remove(store: Store, dataset: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-MARK = "importing"
+MARK = "importing"  # the file in a folder of rows whose import is not finished
 
 
 @contextmanager
 def import_in_progress(folder: Path, database: str) -> Iterator[None]:
-    """Make a folder of rows for a database of this name; it is removed if what follows fails, or by `sweep` if the
-    process is killed: until all of it is kept, a mark lies in it, which the process holds locked."""
+    """Make a folder of rows for a database of this name. It is removed if the body fails, or by `sweep` if the process
+    is killed: until the import is finished, the folder has a mark file that the process holds locked."""
     folder.mkdir(parents=True)
     with (folder / MARK).open("x", encoding="utf-8") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -151,11 +170,11 @@ def import_in_progress(folder: Path, database: str) -> Iterator[None]:
 
 
 def sweep(store: Store) -> None:
-    """Remove the rows that imports into this database left when they were killed: at the start of whoever writes."""
+    """Remove the rows of imports into this database that were killed. Every writing process calls this first."""
     for path in store.folder.glob(f"*/{MARK}"):
         with suppress(FileNotFoundError, BlockingIOError), path.open(encoding="utf-8") as mark:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock of a process goes when it is killed
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock of a killed process is released
             if mark.read() == store.path.name:
                 folder = path.parent
-                known = any(row["folder"] == folder.name for row in store.datasets())
-                path.unlink() if known else shutil.rmtree(folder)
+                is_stored = any(row["folder"] == folder.name for row in store.datasets())
+                path.unlink() if is_stored else shutil.rmtree(folder)

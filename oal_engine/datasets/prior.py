@@ -1,4 +1,4 @@
-"""What is known of the rare class before the first answer, as weights that a learner begins with."""
+"""Prior knowledge of the rare class, as weights that a learner begins with."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from ..kernel import rows, stream
 from ..kernel.rows import Rows
 from .features.table import FeatureTable
-from .reading.readers import some
+from .reading.parsed import name_list
 from .reading.sources import DataError
 from .stored import Dataset
 
-TRUST = {"words": 6.0, "items": 3.0, "scores": 6.0}  # length of the weights of each; that of rows is 1
-MOST_COLUMNS = 10_000  # that a model may bring: those of its largest weights
+TRUST = {"words": 6.0, "items": 3.0, "scores": 6.0}  # length of the weight vector of each source; rows have length 1
+MAX_WEIGHTS = 10_000  # that are kept, the largest
 
 
 @dataclass(frozen=True)
 class Prior:
-    """The words, the ids of items, the name of the model and the number of scores that a learner begins with, the words
-    that the data does not know, and the weights made of all of them, by column."""
+    """The weights that a learner begins with, by column, and their sources: words, ids of items, the name of a model,
+    the number of scores. `unknown` are words that do not occur in the data."""
 
     words: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Prior:
 
     @property
     def source(self) -> dict[str, Any]:
-        """What the weights were made of, ready for JSON."""
+        """The sources of the weights, ready for JSON."""
         return {
             "words": [*self.words],
             "items": [*self.items],
@@ -44,7 +44,7 @@ class Prior:
 
 
 def described(source: Mapping[str, Any]) -> str:
-    """What a session began with (`Prior.source`), in sentences."""
+    """Describe `Prior.source` in sentences."""
     parts = [
         f"the word{'s' * (len(source['words']) > 1)} {', '.join(source['words'])}" if source["words"] else "",
         f"the item{'s' * (len(source['items']) > 1)} {', '.join(source['items'])}" if source["items"] else "",
@@ -55,75 +55,77 @@ def described(source: Mapping[str, Any]) -> str:
     return f"The model began with {' and '.join(filter(None, parts))}.{unknown}"
 
 
-def made(
+def make_prior(
     data: Dataset | FeatureTable,
     words: Sequence[str] = (),
     items: Sequence[str] = (),
     model: tuple[str, Mapping[str, float]] | None = None,
     scores: Mapping[str, float] | None = None,
 ) -> Prior | None:
-    """The prior of words and of ids of items that are of the rare class, of the name and the weights of a model by term
-    or column, and of scores by id that are higher in the rare class; None where nothing is given. DataError names what
-    the data set does not have."""
-    words, items = (tuple(dict.fromkeys(filter(None, map(str.strip, given)))) for given in (words, items))
+    """Make a prior, or None without any source.
+
+    words, items: words and ids of items of the rare class. model: its name, and its weights by term or column.
+    scores: by id, higher in the rare class. DataError: the data set lacks one of them.
+    """
+    words, items = (tuple(dict.fromkeys(filter(None, map(str.strip, names)))) for names in (words, items))
     if not (words or items or model or scores):
         return None
     total, unknown = np.zeros(data.rows.columns), tuple[str, ...]()
     if words:
         words, unknown = divided(data, words)
         if not words:
-            raise DataError(f"seed words must be words that the data knows. Got {some(unknown, 5)}.")
-        total += TRUST["words"] * _mean(data.transform(words), range(len(words)))
+            raise DataError(f"seed words must occur in the data. Got {name_list(unknown, 5)}.")
+        total += TRUST["words"] * _mean_direction(data.transform(words), range(len(words)))
     if items:
-        total += TRUST["items"] * _mean(data.rows, _positions(data, items))
+        total += TRUST["items"] * _mean_direction(data.rows, _positions(data, items))
     if model:
-        total += _of_model(data, *model)
+        total += _model_weights(data, *model)
     if scores:
-        total += TRUST["scores"] * _of_scores(data, scores)
-    largest = np.argsort(-np.abs(total), kind="stable")[:MOST_COLUMNS]
+        total += TRUST["scores"] * _score_direction(data, scores)
+    largest = np.argsort(-np.abs(total), kind="stable")[:MAX_WEIGHTS]
     weights = {int(column): float(total[column]) for column in np.sort(largest) if total[column]}
     return Prior(words, items, model and model[0], len(scores or ()), unknown, weights)
 
 
 def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words that the vocabulary knows, and those that it does not."""
+    """Divide words into words of the vocabulary and unknown ones."""
     if data.vocabulary is None:
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
-    known = tuple(word for word in words if data.vocabulary.knows(word))
-    return known, tuple(word for word in words if word not in known)
+    vocabulary_words = tuple(word for word in words if data.vocabulary.knows(word))
+    return vocabulary_words, tuple(word for word in words if word not in vocabulary_words)
 
 
 def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:
     positions = data.positions(ids)
     missing = [id for id in ids if id not in positions]
     if missing:
-        raise DataError(f"seed items must be ids of items. Got {some(missing, 5)}.")
+        raise DataError(f"seed items must be existing item ids. Got {name_list(missing, 5)}.")
     return [positions[id] for id in ids]
 
 
-def _of_model(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, float]) -> np.ndarray:
-    """The weights of a model in the columns of the same names."""
+def _model_weights(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, float]) -> np.ndarray:
+    """Move the weights of a model to the columns of the same names."""
     features = data.vocabulary.terms if data.vocabulary else data.feature_names
-    weights = np.zeros(data.rows.columns)  # those of columns without a name stay 0
+    weights = np.zeros(data.rows.columns)  # columns without a name have weight 0
     weights[: len(features)] = [by_feature.get(feature, 0.0) for feature in features]
     if not weights.any():
         raise DataError(f"the model of {name} has no feature that the data has.")
     return weights
 
 
-def _of_scores(data: Dataset | FeatureTable, scores: Mapping[str, float]) -> np.ndarray:
-    """The direction in which scores grow: the sum of the rows that have one, each times its distance from the mean."""
+def _score_direction(data: Dataset | FeatureTable, scores: Mapping[str, float]) -> np.ndarray:
+    """Compute the direction in which scores grow: the sum of rows, each times its score less the mean score."""
     positions = data.positions(scores.keys())
     if len(positions) < len(scores):
         missing = [id for id in scores if id not in positions]
-        raise DataError(f"seed scores must be of ids of items. Got {some(missing, 5)}.")
+        raise DataError(f"seed scores must be by existing item ids. Got {name_list(missing, 5)}.")
     total, values = np.zeros(data.rows.columns), np.array([scores[id] for id in positions])
     stream.add_rows(data.rows, np.array([*positions.values()], np.int64), values - values.mean(), total)
     return _unit(total)
 
 
-def _mean(table: Rows, positions: Sequence[int]) -> np.ndarray:
-    """The direction of the mean of some rows, in which each counts the same."""
+def _mean_direction(table: Rows, positions: Sequence[int]) -> np.ndarray:
+    """Compute the direction of the mean of rows at unit length."""
     total = np.zeros(table.columns)
     for position in positions:
         columns, values = rows.nonzero(table, position)
@@ -132,5 +134,5 @@ def _mean(table: Rows, positions: Sequence[int]) -> np.ndarray:
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
-    length = np.sqrt((vector * vector).sum())  # the dot product of a norm has other bits on other processors
+    length = np.sqrt((vector * vector).sum())  # a BLAS norm has other bits on other processors
     return vector / length if length else vector

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,12 +26,8 @@ from ..kernel.rows import (
     sparse_rows,
 )
 
-if TYPE_CHECKING:
-    pass
-
-
 HEADER = re.compile(r"\{'descr': '([<|=][a-z]\d+)', 'fortran_order': False, 'shape': \(\d+,\), \}\s*\n$")
-KIND_FILE = "rows.json"  # the file that says of which kind saved rows are
+KIND_FILE = "rows.json"  # names the kind of the saved rows
 
 
 def save(rows: Rows, folder: Path | str) -> None:
@@ -46,13 +42,13 @@ def save(rows: Rows, folder: Path | str) -> None:
 
 
 def load(folder: Path | str, items: int) -> Rows:
-    """Map the first rows that were saved into memory: opens in milliseconds, read-only, shared between processes."""
+    """Map the first `items` saved rows into memory: in milliseconds, read-only, shared between processes."""
     folder = Path(folder)
     saved = json.loads((folder / KIND_FILE).read_text())
     if saved["kind"] == "dense":
         return dense_rows(mapped(folder / "values.npy", np.float64, items * saved["columns"]), saved["columns"])
     indptr = mapped(folder / "indptr.npy", np.int64, items + 1)
-    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():  # compiled loops follow it blindly
+    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():  # compiled loops do not check it
         raise ValueError("indptr.npy is damaged: its numbers must begin with 0 and never fall")
     indices, values = (
         mapped(folder / name, dtype, int(indptr[-1]))
@@ -66,7 +62,7 @@ def load(folder: Path | str, items: int) -> Rows:
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
-    """Write rows of the same kind behind the first that were saved; the arrays that were written, by name."""
+    """Write rows of the same kind behind the first `items` saved ones. Return the written arrays by name."""
     saved, written = load(folder, items), arrays(more)
     if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]
@@ -76,13 +72,13 @@ def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
 
 
 def checksums(arrays: Mapping[str, np.ndarray], before: Mapping[str, int] | None = None) -> dict[str, int]:
-    """The CRC-32 of each array, by name; where they are written behind others, it goes on from those of `before`."""
+    """Compute the CRC-32 of each array by name, continuing the sums of `before` for arrays that were appended."""
     before = before or {}
     return {name: zlib.crc32(np.ascontiguousarray(array).data, before.get(name, 0)) for name, array in arrays.items()}
 
 
 def mapped(path: Path | str, dtype: DTypeLike, size: int) -> np.ndarray:
-    """The first numbers of a .npy file, mapped into memory; there may be more than its header tells of."""
+    """Map the first `size` numbers of a .npy file into memory; there may be more than its header declares."""
     with open(path, "rb") as file:
         start = _start(file, dtype)
         check_length(path, start + size * np.dtype(dtype).itemsize)
@@ -90,22 +86,22 @@ def mapped(path: Path | str, dtype: DTypeLike, size: int) -> np.ndarray:
 
 
 def extent(array: np.ndarray) -> tuple[str, int]:
-    """The file that an array is mapped from, and how long it must be."""
-    held: Any = array
-    while not isinstance(held, np.memmap):
-        held = held.base
-    return str(held.filename), held.offset + held.nbytes
+    """Return the file that an array is mapped from, and the length in bytes that it must have."""
+    base: Any = array
+    while not isinstance(base, np.memmap):
+        base = base.base
+    return str(base.filename), base.offset + base.nbytes
 
 
 def check_length(path: Path | str, size: int) -> None:
-    """Refuse a file that is shorter than what is mapped from it: to read behind its end would end the process."""
-    bytes_there = os.stat(path).st_size
-    if bytes_there < size:
-        raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {bytes_there:,}")
+    """Refuse a file of fewer than `size` bytes: reading a mapping beyond its end kills the process."""
+    actual = os.stat(path).st_size
+    if actual < size:
+        raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {actual:,}")
 
 
 def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
-    """Write an array behind the first numbers of a .npy file, and wait until it is on the disk."""
+    """Write an array behind the first `size` numbers of a .npy file, and wait until it is on the disk."""
     with open(path, "r+b") as file:
         file.seek(_start(file, array.dtype) + size * array.itemsize)
         file.write(np.ascontiguousarray(array).data)
@@ -114,9 +110,9 @@ def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
 
 
 def _start(file: BinaryIO, dtype: DTypeLike) -> int:
-    """Where the numbers of an open .npy file begin, which must be of this kind."""
+    """Return the offset of the numbers in an open .npy file, which must have this type."""
     np.lib.format.read_magic(file)
-    # numpy's own reader evaluates the header with `ast`, which fails now and then in threads of Python 3.11.
+    # The reader of numpy evaluates the header with `ast`, which sometimes fails in threads of Python 3.11.
     header = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
     stored = HEADER.match(header)
     if not stored or stored[1] != np.dtype(dtype).str:
@@ -126,7 +122,7 @@ def _start(file: BinaryIO, dtype: DTypeLike) -> int:
 
 
 def check_columns(rows: Rows) -> None:
-    """Refuse sparse rows that name a column which is not there: compiled loops follow every index blindly."""
+    """Refuse sparse rows with a column number out of range, which compiled loops would not notice."""
     if isinstance(rows, MixedRows):
         check_columns(rows.sparse_part())
     elif isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:

@@ -33,7 +33,7 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
     shown = data.name if positive is None else f"{data.name}={positive}"
-    known = prior.made(data, spec.seed_words, spec.seed_items)
+    known = prior.make_prior(data, spec.seed_words, spec.seed_items)
     weights = tuple(known.weights.items()) if known else ()
     return RowSource(
         shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights
@@ -102,5 +102,6 @@ def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
         }
         guess = replace(reading.peek(path).guess, **columns)
         features = values.get("features") or ("words" if guess.text else "plain")  # as the papers have it
-        datasets.import_file(store, path, name, guess, values.get("scale"), features=features)
+        request = datasets.ImportRequest(scale=values.get("scale"), features=features)
+        datasets.import_file(store, path, name, guess, request)
     return name

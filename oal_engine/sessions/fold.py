@@ -234,7 +234,7 @@ class Run:
     def shown(self) -> Collection[str]:
         """The columns that are shown with each item, as they are chosen now."""
         chosen = self.store.shown(self.settings.id) if self.dataset.details else None
-        return self.dataset.shown if chosen is None else chosen
+        return self.dataset.shown_columns if chosen is None else chosen
 
     # The fold
 

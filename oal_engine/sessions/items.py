@@ -146,15 +146,15 @@ def _marks(weights: Iterable[float]) -> list[Any]:
     return [True if k in strongest else 0 for k in range(len(sizes))]
 
 
-def above_text(run: Run, position: int, text: str | None) -> details.Shown:
+def above_text(run: Run, position: int, text: str | None) -> details.Heading:
     """What stands above the text of an item: its title, which may be the first line of the text, and other columns of
     its file."""
     dataset = run.dataset
     words = run.store.details(dataset.id, [position]).get(position, []) if dataset.details else []
-    above = details.shown(dataset.details, words, run.shown)
-    if above.title or not (text and dataset.titled):
+    above = details.heading(dataset.details, words, run.shown)
+    if above.title or not (text and dataset.has_titles):
         return above
-    return details.headed(above, text)
+    return details.with_title_of(text, above)
 
 
 def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:

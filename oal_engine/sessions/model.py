@@ -29,7 +29,7 @@ from ..datasets.features import fourier, latent, scaling, vectorizer
 from ..datasets.features.embeddings import Embedding
 from ..datasets.features.numbers import packed_row
 from ..datasets.reading import details
-from ..datasets.reading.readers import some
+from ..datasets.reading.parsed import name_list
 from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
@@ -140,7 +140,9 @@ class Model:
         """The columns of the model out of a matrix with numbered columns; columns that a sparse one lacks are zeros."""
         wanted, is_sparse = len(self.names), bool(sparse.issparse(matrix))
         if self.names != [str(k) for k in range(1, wanted + 1)]:
-            raise DataError(f"the model needs the columns {some(self.names, 5)}; those of the file have only numbers.")
+            raise DataError(
+                f"the model needs the columns {name_list(self.names, 5)}; those of the file have only numbers."
+            )
         if is_sparse:
             matrix.resize(matrix.shape[0], wanted)
         elif matrix.shape[1] < wanted:
@@ -210,7 +212,7 @@ def of_session(session: Session) -> Model:
     if embedding:
         head["beside"] = {"embedding": embedding.source, "tokens": embedding.counts.tolist()}
     elif given:
-        head["beside"] = {"columns": [*dataset.beside_columns], "width": dataset.beside}
+        head["beside"] = {"columns": [*dataset.vector_columns], "width": dataset.vector_width}
     arrays = {key: np.array(values) for key, values in numbers.items()}
     return Model(head, list(names), arrays, weights, projection, np.array(given["means"]) if given else None, embedding)
 
@@ -232,7 +234,7 @@ def predicted(
     model: Model, table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
     skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = CHUNK,
 ) -> OutputTable:  # fmt: skip
-    """The predictions of entries as `formats.open_entries` gives them, so many worked on at a time, with their texts or
+    """The predictions of entries as `reading.open_items` gives them, so many worked on at a time, with their texts or
     numbers where these are wanted and the cells of the other columns; why some are skipped is counted in `skipped`,
     {reason: (count, first line)}."""
     if model.text and table.vectors is not None:
@@ -354,7 +356,7 @@ CALIBRATION = {
     "hit": words(20), "reason": or_none(words(200)),
 }  # fmt: skip
 SIMILAR: dict[str, Check] = {
-    "similar_means": lambda value: isinstance(value, list) and 0 < len(value) <= latent.MOST
+    "similar_means": lambda value: isinstance(value, list) and 0 < len(value) <= latent.MAX_DIRECTIONS
     and all(number(each) and abs(each) < 2 for each in value),
     "similar_weights": lambda value: isinstance(value, list),
 }  # fmt: skip

@@ -215,7 +215,7 @@ def create(
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     known = own.prior
     if own.seed_words or own.seed_items:
-        known = prior.made(Dataset(store, data["id"]), own.seed_words, own.seed_items)
+        known = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items)
     if known and chosen.multiclass:
         raise SessionError("seed words and items are for a positive and a negative class. Got several classes.")
     values = vars(own) | vars(own.weights) | names | {

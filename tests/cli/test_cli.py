@@ -111,7 +111,7 @@ def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
     ):
         ok("import", "a.csv", "--name", name, *options)
         stored = datasets.Dataset(Store(), name)
-        assert (kept, shown) == (stored.details, stored.shown)
+        assert (kept, shown) == (stored.details, stored.shown_columns)
     message = "a.csv keeps no column 'label' to show with its items; it keeps year, grade, url."
     assert (1, "", f"error: {message}\n") == run("import", "a.csv", "--name", "x", "--show", "label")
 
@@ -142,7 +142,7 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
     labels = ("--label", "topics", "--positive", "mood", "--contains")
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(ROWS, 3)))
     imported = ok("import", tweets, *labels, "--name", "a", "--vectors", "v.npy", "--json")
-    assert (3, imported["features"]) == ((stored := datasets.Dataset(Store(), "a")).beside, stored.rows.columns)
+    assert (3, imported["features"]) == ((stored := datasets.Dataset(Store(), "a")).vector_width, stored.rows.columns)
     more = tweets.with_name("more.csv")
     more.write_text("title,body\nnew,happy words\nnewer,other words\n")
     np.save(tmp_path / "w.npy", np.eye(3)[:2])

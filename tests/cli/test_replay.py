@@ -312,7 +312,7 @@ def test_replay_begins_with_words_and_items(run, ok, tweets):
     assert "prior" not in plain
     assert figures(plain["runs"][0]) != figures(result["runs"][0])
     code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-words", "sad,glum")
-    assert (1, "error: seed words must be words that the data knows. Got sad, glum.\n") == (code, err)
+    assert (1, "error: seed words must occur in the data. Got sad, glum.\n") == (code, err)
 
 
 def test_replay_begins_with_scores(ok, run, tweets, tmp_path):

@@ -1,4 +1,4 @@
-"""Items appended to a data set are stored once, reach open sessions, and sessions over them are rebuilt bit for bit."""
+"""Appended items are stored once and reach open sessions, and sessions over them are rebuilt bit for bit."""
 
 import io
 import json
@@ -15,7 +15,8 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.datasets.feeds import Taken
+from oal_engine.datasets.features import scaling
+from oal_engine.datasets.feeds import AppendCounts
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.jsonlines import JsonLinesError
@@ -39,13 +40,6 @@ def part(items, some):
     return reading.Items(
         items.ids[some], None, items.vectors[some], items.feature_names, words, items.y[some], {}
     )  # fmt: skip
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -74,9 +68,9 @@ def texts(store, tmp_path):
 
 
 def fed(dataset, *lines, **more):
-    """Append lines as from a pipe; the counts of what was appended and skipped."""
+    """Append lines as from a pipe, and return the counts."""
     file = io.BytesIO(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
-    return sum(feeds.append_lines(dataset, file, **more), Taken())
+    return sum(feeds.append_lines(dataset, file, **more), AppendCounts())
 
 
 def stored(store, dataset, columns="id, text, label, y"):
@@ -92,43 +86,37 @@ def array(dataset):
 
 
 def test_lines_of_json_become_items(store, texts):
-    """Ids, texts and labels are read from the columns of the import, and rows use the stored vocabulary."""
+    """Ids, texts and labels come from the columns of the import, rows from the stored vocabulary; old rows stay."""
+    before = array(texts)
     taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
-    assert Taken(appended=2) == taken
+    assert AppendCounts(appended=2) == taken
     assert [*((i, t, w, 1 if w == "pos" else -1) for i, t, w in TEXTS), ("7", "so sad", "neg", -1),
             ("5", "a day unheardof", "", 0)] == stored(store, texts)  # fmt: skip
     reopened = Dataset(Store(store.path), "texts")
     assert (5, 2, 2) == tuple(reopened.record[key] for key in ("items", "positives", "negatives"))
     assert array(reopened)[3:].tolist() == array(texts)[3:].tolist()
-    assert (
-        texts.transform(["so sad"]).values.tolist() == reopened.rows.values[slice(*reopened.rows.indptr[3:5])].tolist()
-    )
+    assert before.tolist() == array(texts)[:3].tolist()
+    first, end = reopened.rows.indptr[3:5]
+    assert texts.transform(["so sad"]).values.tolist() == reopened.rows.values[first:end].tolist()
     assert [1, -1, 1, -1, 0] == reopened.y.tolist()
     assert 3 == reopened.vocabulary.documents
-
-
-def test_the_rows_of_old_items_do_not_move(texts):
-    """Appending changes no row of an earlier item."""
-    before = array(texts)
-    fed(texts, *(f"today {k} unheardof" for k in range(20)))
-    assert before.tolist() == array(texts)[:3].tolist()
 
 
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
     """A text that was imported or appended before is dropped, also within one append and under another id."""
     again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
-    assert Taken(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
-    assert Taken(duplicates=4) == fed(texts, *again)
+    assert AppendCounts(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
+    assert AppendCounts(duplicates=4) == fed(texts, *again)
     assert ["new", "New"] == [text for _, text, *_ in stored(store, texts)][3:]
 
 
 def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
-    """Items that are there keep their label, or have none as before, and how many labels were not taken is said."""
+    """Stored items keep their label, or none, and the report counts the labels that were not used."""
     fed(texts, '{"text": "new"}')
     before = stored(store, texts), texts.y.tolist()
     taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
                 '{"text": "new"}')  # fmt: skip
-    assert Taken(duplicates=3, unused_labels=2) == taken
+    assert AppendCounts(duplicates=3, unused_labels=2) == taken
     assert before == (stored(store, texts), texts.y.tolist())
     assert str(taken).endswith("dropped 3 exact duplicates (2 with a label, which was not taken: "
                                "stored items keep theirs, or none)")  # fmt: skip
@@ -137,18 +125,18 @@ def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
     """An id that exists gets the item's number as a suffix, and a generated id is never one that exists."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
-    assert Taken(appended=4, renamed=1) == fed(texts, *lines)
+    assert AppendCounts(appended=4, renamed=1) == fed(texts, *lines)
     assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
 
 
 def test_new_words_are_counted_by_batch(store, texts):
-    """The share of the words that the vocabulary lacks is kept with each batch, without the texts that are dropped; at
-    the import a word is new that no other text holds. What a feed brings is one batch of up to 1,000 items."""
+    """Each batch stores its number of words outside the vocabulary, without dropped texts. At the import a word is new
+    if no other text has it. A feed makes batches of about 1,000 items."""
     expected = "0.0% of the words are new to the vocabulary; 9.1% at the import."
     assert expected == feeds.report(texts, fed(texts, "so #happy day", "so #happy today")).partition(". ")[2]
     lines = [f"Zebra zebra {k} day" for k in range(1002)]
     taken = fed(texts, *lines, "new " + TEXTS[0][1])
-    assert (1002 * 3 + 4, 1002 + 992 + 1) == (taken.words, taken.new_words)  # a digit is no news
+    assert (1002 * 3 + 4, 1002 + 992 + 1) == (taken.words, taken.new_words)  # a digit does not count as new
     first, second, *rest = (tuple(batch.values())[:-1] for batch in store.batches(texts.id))
     assert ([(0, 3, 11, 1), (3, 1, 3, 0)], 4) == ([first, second], rest[0][0])
     assert [1003, taken.words, taken.new_words] == np.sum(rest, axis=0)[1:].tolist()
@@ -157,19 +145,10 @@ def test_new_words_are_counted_by_batch(store, texts):
 
 def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
     """A feed continues after broken JSON, a missing text, bytes that are not UTF-8 or an unpaired surrogate."""
-    lines = (
-        '{"text": "one"}',
-        "",
-        "broken {",
-        '{"text": "two"}',
-        b"\xff\n",
-        '{"x": 1}',
-        '{"text": "\\ud800"}',
-        '{"text": "3"}',
-    )
+    lines = ['{"text": "one"}', "", "broken {", '{"text": "two"}', b"\xff\n", '{"x": 1}', '{"text": "\\ud800"}']
     skipped = {"broken line": (2, 3), "empty text": (1, 6), "half a character": (1, 7)}
-    taken = fed(texts, *lines)
-    assert Taken(appended=3, skipped=skipped) == taken
+    taken = fed(texts, *lines, '{"text": "3"}')
+    assert AppendCounts(appended=3, skipped=skipped) == taken
     assert (
         "appended 3, dropped 0 exact duplicates, 4 lines could not be read "
         "(2 broken lines (first at line 3), 1 empty text (line 6), 1 half a character (line 7))"
@@ -179,25 +158,21 @@ def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
 
 def test_plain_lines_are_texts(store, texts):
     """If the first line of a feed is not a JSON object, every line is a text."""
-    assert Taken(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
+    assert AppendCounts(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
     assert [("4", "so #happy @ann", "", 0), ("5", '{"text": "an object"}', "", 0)] == stored(store, texts)[3:]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "txt"])
-def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix):
+@pytest.mark.parametrize(("suffix", "content"), [
+    ("csv", "label,text\nneg,so new\nodd,a day\n"),
+    ("tsv", "label\ttext\nneg\tso new\nodd\ta day\n"),
+    ("jsonl", '{"label": "neg", "text": "so new"}\n{"label": "odd", "text": "a day"}\n'),
+    ("txt", "so new\na day\n"),
+])  # fmt: skip
+def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, content):
     """Columns are matched by name; a file of plain lines has only texts."""
     path = tmp_path / f"more.{suffix}"
-    separator = {"csv": ",", "tsv": "\t"}.get(suffix)
-    lines = {
-        "jsonl": ['{"label": "neg", "text": "so new"}', '{"label": "odd", "text": "a day"}'],
-        "txt": ["so new", "a day"],
-    }
-    path.write_text(
-        "\n".join(
-            lines.get(suffix) or map(str(separator).join, (("label", "text"), ("neg", "so new"), ("odd", "a day")))
-        )
-    )
-    assert Taken(appended=2) == sum(feeds.append_file(texts, path), Taken())
+    path.write_text(content)
+    assert AppendCounts(appended=2) == sum(feeds.append_file(texts, path), AppendCounts())
     labels = [("", 0), ("", 0)] if suffix == "txt" else [("neg", -1), ("odd", 0)]
     assert [("so new", *labels[0]), ("a day", *labels[1])] == stored(store, texts, "text, label, y")[3:]
 
@@ -221,14 +196,14 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
     dataset = Dataset(store, datasets.add(store, "numbers", table, "x.npy"))
     more = items(X[[6, 7, 0, 8, 6]])
     more.vectors = make[new](more.vectors)
-    assert Taken(appended=3, duplicates=2) == feeds.append(dataset, more)
-    scaled = rows.as_rows(datasets.scaling.apply(table.scaling, make[old](X)))
+    assert AppendCounts(appended=3, duplicates=2) == feeds.append(dataset, more)
+    scaled = rows.as_rows(scaling.apply(table.scaling, make[old](X)))
     assert type(table.rows) is type(dataset.rows)
     assert [part.tolist() for part in scaled[:-1]] == [part.tolist() for part in dataset.rows[:-1]]
 
 
 def test_classes_keep_their_names_and_are_counted(store, tmp_path):
-    """A word that names a class is counted for it; another word is no label and adds no class."""
+    """A word that names a class is counted for it; another word means no label and adds no class."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
     columns = reading.Columns(("text",), "kind", multiclass=True)
@@ -238,20 +213,17 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     assert [2, 0] == dataset.y[9:].tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "named", "sentence"),
-    [
-        ("more.csv", "words,label\nso new,pos\n", {}, "more.csv has no column 'text'; its columns are words, label."),
-        ("more.csv", "text,x\nso new,1\n", {"label": "kind"}, "more.csv has no column 'kind'; its columns"),
-        ("more.svm", "1 1:2 3:4\n", {}, "the data set texts holds text: only such can be appended."),
-        ("more.csv", "", {}, "more.csv has no row that the csv reader can read."),
-    ],
-)  # fmt: skip
-def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, named, sentence):
+@pytest.mark.parametrize(("name", "content", "columns", "sentence"), [
+    ("more.csv", "words,label\nso new,pos\n", {}, "more.csv has no column 'text'; its columns are words, label."),
+    ("more.csv", "text,x\nso new,1\n", {"label": "kind"}, "more.csv has no column 'kind'; its columns"),
+    ("more.svm", "1 1:2 3:4\n", {}, "the data set texts holds text: only such can be appended."),
+    ("more.csv", "", {}, "more.csv has no row that the csv reader can read."),
+])  # fmt: skip
+def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, columns, sentence):
     """A file without the needed columns or rows is refused with their names, and nothing changes."""
     (tmp_path / name).write_text(content)
     with pytest.raises(reading.DataError) as error:
-        list(feeds.append_file(texts, tmp_path / name, named))
+        list(feeds.append_file(texts, tmp_path / name, columns))
     assert sentence in str(error.value)
     assert 3 == store.length(texts.id)
 
@@ -264,7 +236,7 @@ def test_numbers_that_do_not_fit_are_refused(store, stream):
         feeds.append(first, wide)
     with pytest.raises(reading.DataError, match="holds vectors: its feed must be lines of JSON objects"):
         fed(first, "a text")
-    assert Taken(appended=1, skipped={"non-numeric row": (1, 2)}) == fed(
+    assert AppendCounts(appended=1, skipped={"non-numeric row": (1, 2)}) == fed(
         first, json.dumps({f"f{k}": k for k in range(8)}), json.dumps({"f0": 1})
     )
 
@@ -276,28 +248,27 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
     """Rows that were written but not committed are invisible, and the next append overwrites them."""
     first = Dataset(store, "first")
     before = array(first)
+
+    def interrupted(*_):  # everything is written, and nothing is committed
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(store, "put_batch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         feeds.append(first, part(stream, slice(FIRST + 50, FIRST + 90)))
     monkeypatch.undo()
     assert before.tolist() == array(Dataset(store, "first")).tolist()
-    assert Taken(appended=LATER) == later(store, stream)
+    assert AppendCounts(appended=LATER) == later(store, stream)
     assert array(Dataset(store, "whole")).tolist() == array(Dataset(store, "first")).tolist()
 
 
-def interrupted(*_):
-    """Fail when everything is written and nothing is committed."""
-    raise KeyboardInterrupt
-
-
 def test_an_open_data_set_stays_as_it_was(store, stream):
-    """An append does not change mapped rows, and a refresh maps all of them."""
+    """An append does not change mapped rows; a refresh maps all of them, and then the fingerprint covers them."""
     first = Dataset(store, "first")
-    bits_before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size
+    before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size, first.fingerprint
     later(store, stream)
-    assert bits_before == (array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size)
+    assert before == (array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size, first.fingerprint)
     first.refresh()
-    assert Dataset(store, "whole").fingerprint == first.fingerprint
+    assert Dataset(store, "whole").fingerprint == first.fingerprint != before[-1]
     assert Dataset(store, "first", FIRST).rows.indptr.size == FIRST + 1
 
 
@@ -325,14 +296,15 @@ def test_two_appends_at_once_wait_for_each_other(store, stream):
     assert stream.y[ids].tolist() == dataset.y.tolist()
 
 
-def test_a_comparison_of_a_grown_data_set_is_another_one(store, stream):
-    """The fingerprint of a data set covers its appended items."""
-    before = Dataset(store, "first").fingerprint
-    later(store, stream, FIRST, FIRST + 1)
-    assert before != Dataset(store, "first").fingerprint == Dataset(store, "whole", FIRST + 1).fingerprint
-
-
 # Sessions
+
+
+@pytest.fixture
+def ended(store, stream):
+    """A session over the first items that has reached their end, with labels left."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    return opened
 
 
 def grown_up(store, opened, stream):
@@ -369,15 +341,13 @@ def test_in_order_it_equals_a_session_over_the_whole(store, stream):
     assert (opened.digest(), opened.labels) == (whole.digest(), whole.labels)
 
 
-def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream):
+def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream, ended):
     """A session at its end asks and stores its next question when items are appended."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    assert ("stream", FIRST) == (opened.place.progress.end, opened.place.progress.stream)
+    assert ("stream", FIRST) == (ended.place.progress.end, ended.place.progress.stream)
     later(store, stream)
-    opened.refresh()
-    assert opened.place.asked.item >= FIRST
-    assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
+    ended.refresh()
+    assert ended.place.asked.item >= FIRST
+    assert ended.place.asked.id == store.answers(ended.id)[-1]["id"]
 
 
 def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(store, stream):
@@ -402,11 +372,8 @@ def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
     label_until_the_end(opened)
     later(store, stream)
     opened.refresh()
-    assert ("budget", FIRST + LATER, FIRST + LATER) == (
-        opened.place.progress.end,
-        opened.place.progress.streamed,
-        int(opened.counts.sum()),
-    )
+    progress = opened.place.progress
+    assert ("budget", FIRST + LATER, FIRST + LATER) == (progress.end, progress.streamed, int(opened.counts.sum()))
 
 
 def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
@@ -427,23 +394,21 @@ def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
         assert verify(store, opened.id).verified
 
 
-def test_undo_goes_back_over_the_border(store, stream):
+def test_undo_goes_back_over_the_border(store, stream, ended):
     """Answers to appended items and to those before them can be undone and given again."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    count = len(opened._ids)
+    count = len(ended._ids)
     later(store, stream)
-    opened.refresh()
+    ended.refresh()
     for _ in range(3):
-        say(opened, truth(opened))
+        say(ended, truth(ended))
     for _ in range(6):
-        take_back(opened)
-    assert count - 3 == len(opened._ids)
-    assert opened.digest() == Session(store, opened.id).digest()
-    label_until_the_end(opened)
+        take_back(ended)
+    assert count - 3 == len(ended._ids)
+    assert ended.digest() == Session(store, ended.id).digest()
+    label_until_the_end(ended)
     whole = begin(store, "whole", budget=200)
     label_until_the_end(whole)
-    assert opened.digest() == whole.digest()
+    assert ended.digest() == whole.digest()
 
 
 def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
@@ -471,46 +436,40 @@ def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
     assert opened.digest() == Session(store, opened.id).digest()
 
 
-def test_an_append_keeps_the_digest_of_the_end(store, stream):
-    """The digest stored at the end of a stream is that of the state before the event that says it grew: it still holds,
-    in an open session, in a reopened one and in the report."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    end = store.events(opened.id)[-1]["number"]
-    store.put_digest(opened.id, end, opened.digest())
-    before = store.digests(opened.id)
+def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
+    """The digest stored at the end of a stream stays valid when the stream grows: in an open session, in a reopened one
+    and in the report."""
+    end = store.events(ended.id)[-1]["number"]
+    store.put_digest(ended.id, end, ended.digest())
+    before = store.digests(ended.id)
     later(store, stream)
-    opened.refresh()
-    assert ("grown", end + 1) == (store.events(opened.id)[-1]["kind"], store.events(opened.id)[-1]["number"])
-    assert before == store.digests(opened.id)
-    assert opened.digest() == Session(store, opened.id).digest() != before[end]
-    report = verify(store, opened.id)
+    ended.refresh()
+    assert ("grown", end + 1) == (store.events(ended.id)[-1]["kind"], store.events(ended.id)[-1]["number"])
+    assert before == store.digests(ended.id)
+    assert ended.digest() == Session(store, ended.id).digest() != before[end]
+    report = verify(store, ended.id)
     assert (True, len(before)) == (report.verified, report.digests)
 
 
-def test_a_refused_answer_leaves_a_grown_session_whole(store, stream):
+def test_a_refused_answer_leaves_a_grown_session_whole(store, stream, ended):
     """An outdated answer just after an append changes nothing, and the next question is stored."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
     later(store, stream)
     with pytest.raises(ValueError, match="answered already"):
-        opened.answer("stale", opened.previous, POSITIVE)
-    assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
-    say(opened, truth(opened))
-    assert opened.digest() == Session(store, opened.id).digest()
+        ended.answer("stale", ended.previous, POSITIVE)
+    assert ended.place.asked.id == store.answers(ended.id)[-1]["id"]
+    say(ended, truth(ended))
+    assert ended.digest() == Session(store, ended.id).digest()
 
 
-def test_another_process_answers_what_was_appended(store, stream):
+def test_another_process_answers_what_was_appended(store, stream, ended):
     """An open session refreshes to the answers that another process gave to appended items."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    other = Session(Store(store.path), opened.id)
+    other = Session(Store(store.path), ended.id)
     later(store, stream)
     other.refresh()
     for _ in range(4):
         say(other, truth(other))
-    opened.refresh()
-    assert (opened.place, opened.digest()) == (other.place, other.digest())
+    ended.refresh()
+    assert (ended.place, ended.digest()) == (other.place, other.digest())
 
 
 def test_a_replay_shows_both_parts(store, stream):
@@ -527,13 +486,11 @@ def test_a_replay_shows_both_parts(store, stream):
     assert [entry.round + 1 for entry in trace.log] == [round for round, *_ in again.asked]
 
 
-def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
-    """The log of a session that was not opened since an append verifies."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
+def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, ended):
+    """The log of a session that was not ended since an append verifies."""
     later(store, stream)
-    assert verify(store, opened.id).verified
-    assert len(opened._ids) == Trace(store, opened.id).steps
+    assert verify(store, ended.id).verified
+    assert len(ended._ids) == Trace(store, ended.id).steps
 
 
 @pytest.mark.parametrize("there", [0, 60, LATER])
@@ -573,11 +530,11 @@ def test_lines_count_as_they_come(store, texts):
         lots = feeds.append_lines(texts, file)
         for number in range(3):
             pipe.write(b'{"text": "line %d"}\n' % number)
-            assert Taken(appended=1) == next(lots)
+            assert AppendCounts(appended=1) == next(lots)
             assert 4 + number == store.length(texts.id)
         pipe.write(b'{"text": "without an end"}')
         pipe.close()
-        assert [Taken(appended=1)] == list(lots)
+        assert [AppendCounts(appended=1)] == list(lots)
 
 
 def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
@@ -595,7 +552,7 @@ def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
             buffer[: len(read[-1])] = read[-1]
             return len(read[-1])
 
-    taken = sum(feeds.append_lines(texts, io.BufferedReader(Endless()), stopped=stopped), Taken())
+    taken = sum(feeds.append_lines(texts, io.BufferedReader(Endless()), stopped=stopped), AppendCounts())
     assert 2500 < len(read) < 10_000
     assert len(read) - taken.appended in (0, 1)  # the one that was being read
     assert 3 + taken.appended == store.length(texts.id)

@@ -1,4 +1,4 @@
-"""Vectors beside texts: part of the rows as they are told, never shifted, and the same for items that come later."""
+"""Vectors of texts become part of the rows by their formula, stay with their text, and work for later items."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.datasets.features import beside
+from oal_engine.datasets.features import text_vectors
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
@@ -21,13 +21,6 @@ TEXTS, WIDTH = topics(60), 4
 TABLE = np.random.default_rng(1).normal(2, 3, (60, WIDTH)).round(3)
 LIST = reading.Columns(("text",), "label", "id", ("v",))
 PLAIN = reading.Columns(("text",), "label", "id")
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
 
 
 def lines(first=0, last=60, **more):
@@ -72,7 +65,7 @@ def test_rows_hold_terms_wording_and_vectors(tmp_path):
 
 @pytest.mark.parametrize("features", ["rich", "words"])
 def test_rows_without_similar_wording(tmp_path, features):
-    """Beside terms alone the vector has a fifth of the squared length."""
+    """Without similar wording the vector also has a fifth of the squared length."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
     terms, _, given = parts(made.rows, 0)
     np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
@@ -80,28 +73,24 @@ def test_rows_without_similar_wording(tmp_path, features):
 
 
 def test_a_vector_of_zeros_stays_zero():
-    """A text whose vector is zero is like no other, and one that is the mean is no direction."""
+    """A vector of zeros stays zero, and the mean itself becomes zero."""
     table = np.array([[3.0, 0], [0, 0], [0, 2], [-1, 0]])
-    np.testing.assert_allclose(beside.columns(beside.fit(table), table), expected(table, table), atol=1e-7)
+    np.testing.assert_allclose(text_vectors.columns(text_vectors.fit(table), table), expected(table, table), atol=1e-7)
 
 
-def as_csv(path, entries):
-    path.write_text("id,text,label,v\n" + "".join(f'{e["id"]},{e["text"]},{e["label"]},"{e["v"]}"\n' for e in entries))
-    return path, LIST, None
+def as_csv(path, entries, columns=LIST, names="v", cells='"{}"'.format):
+    lines = (f"{e['id']},{e['text']},{e['label']},{cells(e['v'])}" for e in entries)
+    path.write_text("\n".join([f"id,text,label,{names}", *lines]))
+    return path, columns, None
 
 
 def as_numpy_words(path, entries):
-    cells = (f'{e["id"]},{e["text"]},{e["label"]},"{" ".join(map(str, e["v"]))}"' for e in entries)
-    path.write_text("id,text,label,v\n" + "".join(re.sub(r'"(.*)"', r'"[\1]"', cell) + "\n" for cell in cells))
-    return path, LIST, None
+    return as_csv(path, entries, cells=lambda v: f'"[{" ".join(map(str, v))}]"')
 
 
 def as_columns(path, entries):
-    path.write_text(
-        "id,text,label,a,b,c,d\n"
-        + "".join(f"{e['id']},{e['text']},{e['label']},{','.join(map(str, e['v']))}\n" for e in entries)
-    )
-    return path, reading.Columns(("text",), "label", "id", ("a", "b", "c", "d")), None
+    columns = reading.Columns(("text",), "label", "id", ("a", "b", "c", "d"))
+    return as_csv(path, entries, columns, "a,b,c,d", lambda v: ",".join(map(str, v)))
 
 
 def as_parquet(path, entries):
@@ -169,16 +158,16 @@ def test_lists_that_are_no_vector_are_skipped(tmp_path):
 
 @pytest.mark.parametrize("rows_of_file", [59, 61])
 def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
-    """Where there are more or fewer vectors than rows, both counts are told."""
+    """The error for a wrong number of vectors has both counts."""
     np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
     vectors = reading.read_vectors(tmp_path / "v.npy")
-    message = "v.npy must have one vector for each of the 60 rows of a.jsonl, also for those that are skipped. Got "
+    message = "v.npy must have one vector for each of the 60 rows of a.jsonl, including skipped rows. Got "
     with pytest.raises(reading.DataError, match=f"{re.escape(message)}{rows_of_file}"):
         reading.read(written(tmp_path / "a.jsonl", lines()), PLAIN, vectors=vectors)
 
 
 def test_files_that_hold_no_vectors(tmp_path):
-    """Pickles, tables of more dimensions, other formats, and vectors beside vectors are refused."""
+    """Pickles, tables of more dimensions, other formats, and vectors for a file without texts are refused."""
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     np.save(tmp_path / "d.npy", np.ones((2, 2, 2)))
     np.save(tmp_path / "v.npy", np.ones((1, 2)))
@@ -190,10 +179,10 @@ def test_files_that_hold_no_vectors(tmp_path):
     ):
         with pytest.raises(reading.DataError, match=re.escape(message)):
             reading.read_vectors(tmp_path / name)
-    with pytest.raises(reading.DataError, match=r"v\.npy must stand beside texts\. a\.csv has none"):
+    with pytest.raises(reading.DataError, match=r"v\.npy must belong to texts\. a\.csv has none"):
         reading.read(tmp_path / "a.csv", vectors=reading.read_vectors(tmp_path / "v.npy"))
     items = reading.read(written(tmp_path / "b.jsonl", lines()), LIST)
-    with pytest.raises(ValueError, match=r"vectors beside texts need the scaling l2\. Got none\."):
+    with pytest.raises(ValueError, match=r"vectors of texts need the scaling l2\. Got none\."):
         datasets.table(items, "none")
 
 
@@ -214,7 +203,7 @@ def test_stored_rows_are_those_of_their_texts(store, kept):
     """The stored means and projection give texts with vectors their stored rows bit for bit; without, no vector."""
     made = kept.transform(TEXTS[:40], TABLE[:40])
     assert contents(kept) == [rows.content(made, i) for i in range(40)]
-    assert (WIDTH, "text", []) == (kept.beside, kept.record["kind"], kept.feature_names)
+    assert (WIDTH, "text", []) == (kept.vector_width, kept.record["kind"], kept.feature_names)
     assert not parts(kept.transform(TEXTS[:2]), kept.latent - WIDTH)[2].any()
     Dataset(Store(store.path), "texts").check()
 
@@ -252,5 +241,5 @@ def test_later_items_without_fitting_vectors(store, kept, tmp_path):
     datasets.import_file(store, tmp_path / "a.jsonl", "plain", PLAIN)
     np.save(tmp_path / "v.npy", TABLE[40:])
     vectors = reading.read_vectors(tmp_path / "v.npy")
-    with pytest.raises(reading.DataError, match=r"the data set plain has no vectors beside its texts\. Got v\.npy\."):
+    with pytest.raises(reading.DataError, match=r"the texts of the data set plain have no vectors\. Got v\.npy\."):
         list(feeds.append_file(Dataset(store, "plain"), bare, vectors=vectors))

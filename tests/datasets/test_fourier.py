@@ -1,4 +1,4 @@
-"""Waves over combinations of columns: as the formula says, the same bits everywhere, and the same for later rows."""
+"""Waves over combinations of columns follow their formula, with the same bits everywhere and for later rows."""
 
 import hashlib
 import json
@@ -13,7 +13,6 @@ from oal_engine.datasets.features import fourier, scaling
 from oal_engine.kernel import rows
 from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.items import Items
-from oal_engine.store import Store
 from tests.harness.sessions import begin, say, truth
 
 
@@ -26,11 +25,6 @@ def items_of(X, ids=None):
     y = np.where(np.arange(n) % 5, -1, 1).astype(np.int8)
     ids = ids or [f"i{k}" for k in range(n)]
     return reading.Items(ids, None, X, list("abcdefgh")[: X.shape[1]], ["word"] * n, y, {})
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "studio.db")
 
 
 @pytest.fixture
@@ -75,17 +69,14 @@ def test_waves_have_the_same_bits_everywhere():
     assert "abd988adae891d1f" == hashlib.sha256(waves.tobytes()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize(
-    ("X", "scale", "expected"),
-    [
-        (numbers(), "l2", "fourier"),
-        (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
-        (numbers(), "none", "plain"),
-        (numbers(9, scaling.FEW + 1), "l2", "plain"),
-        (numbers() > 3, "l2", "plain"),
-        (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
-    ],
-)
+@pytest.mark.parametrize(("X", "scale", "expected"), [
+    (numbers(), "l2", "fourier"),
+    (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
+    (numbers(), "none", "plain"),
+    (numbers(9, scaling.FEW_COLUMNS + 1), "l2", "plain"),
+    (numbers() > 3, "l2", "plain"),
+    (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
+])  # fmt: skip
 def test_waves_are_usual_where_they_help(X, scale, expected):
     """A few columns that are scaled and hold more than zeros and ones get waves."""
     assert expected == scaling.usual_features(X, scale)
@@ -96,21 +87,21 @@ def test_waves_are_usual_where_they_help(X, scale, expected):
     [(None, None, "standardize+l2"), ("plain", None, "l2"), ("fourier", "l2", "l2"), (None, "none", "none")],
 )
 def test_the_scaling_suits_the_features(features, scale, expected):
-    """Unless a scaling is named, waves stand beside standardised columns, and columns alone are made of unit length."""
+    """Unless a scaling is named, waves come with standardized columns, and columns alone get unit length."""
     assert expected == datasets.file_table(items_of(numbers()), scale, features=features).scaling["name"]
 
 
 def test_impossible_waves_are_refused(monkeypatch):
-    """The error says what is allowed: another name, rows that differ, a smaller table."""
+    """An unknown name, equal rows and a too large table are refused, with the allowed alternative."""
     with pytest.raises(ValueError, match=r"^features must be one of plain, fourier\. Got wavy\.$"):
         scaling.fit(numbers(), "l2", "wavy")
     with pytest.raises(
         ValueError, match=r"^fourier features need rows that differ\. Got rows that are all the same\.$"
     ):
         scaling.fit(np.ones((9, 2)), "l2", "fourier")
-    monkeypatch.setattr(scaling, "USUAL_LIMIT", 10**5)
+    monkeypatch.setattr(scaling, "USUAL_MAX_BYTES", 10**5)
     assert "plain" == scaling.usual_features(numbers(), "l2")
-    monkeypatch.setattr(scaling, "DENSE_LIMIT", 10**5)
+    monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 10**5)
     with pytest.raises(ValueError, match=r"^fourier would fill a table of 200 x 4 numbers: .* Use plain\.$"):
         scaling.fit(numbers(), "l2", "fourier")
 
@@ -122,7 +113,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
     assert stored == [rows.content(waved.transform(X), k) for k in range(200)]
     assert stored[:9] == [rows.content(waved.transform(X[[k]]), 0) for k in range(9)]
     more = sparse.csr_array(np.vstack([numbers(3, seed=1), X[:2]]))
-    assert feeds.Taken(appended=3, duplicates=2) == feeds.append(waved, items_of(more, [""] * 5))
+    assert feeds.AppendCounts(appended=3, duplicates=2) == feeds.append(waved, items_of(more, [""] * 5))
     later = waved.transform(numbers(3, seed=1))
     assert [rows.content(later, k) for k in range(3)] == [rows.content(waved.rows, 200 + k) for k in range(3)]
     waved.check()
@@ -131,7 +122,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
 
 
 def test_waves_are_one_line_beside_the_columns(store, waved):
-    """What was learned, and what an answer moved, names columns, and all waves together once."""
+    """Strongest and moved terms list the columns by name, and all waves together as one."""
     opened = begin(store, "waved")
     before = opened.place.weights.copy()
     while len(opened.labels) < 20:
@@ -151,7 +142,7 @@ def test_waves_are_one_line_beside_the_columns(store, waved):
 
 
 def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
-    """The card has the numbers of the file, and what the waves of the item add to its score together."""
+    """The card has the numbers of the file, and the sum that the waves add to the score."""
     opened = begin(store, "waved")
     for _ in range(20):
         say(opened, truth(opened))
@@ -164,8 +155,8 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
 
 
 def test_a_model_of_columns_can_be_begun_with(waved):
-    """The weights of columns that an earlier model had are those of columns here, beside waves."""
-    assert {1: 2.0} == prior.made(waved, model=("earlier", {"b": 2.0})).weights
+    """A prior takes the weights of an earlier model for columns of the same names."""
+    assert {1: 2.0} == prior.make_prior(waved, model=("earlier", {"b": 2.0})).weights
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):

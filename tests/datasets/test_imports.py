@@ -6,14 +6,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from threading import BoundedSemaphore
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import import_process, reading
-from oal_engine.store import Store
+from oal_engine.datasets import ImportRequest, import_process, reading
 from tests.harness import ROOT
 from tests.harness.examples import write_embedding
 from tests.harness.files import named
@@ -21,17 +21,18 @@ from tests.harness.files import named
 COLUMNS = reading.Columns(("text",), "label", None, (), positive=("pos",))
 
 
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
-
-
 def lines(count):
     return "text,label\n" + "".join(
         f"words of text {k} kind{k % 5},{'pos' if k % 3 else 'neg'}\n" for k in range(count)
     )
+
+
+def upload(count):
+    return named(lines(count), "x.csv"), "x.csv"
+
+
+def ignore(phase, done, total):
+    """Ignore the progress of an import."""
 
 
 def children():
@@ -51,26 +52,16 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     read = (
         "Read as csv (encoding utf-8, delimiter comma, header yes); texts in text; labels in label; lines are numbered."
     )
+    request = ImportRequest(scale="l2", features="rich+latent")
     assert f"30 items (20 positive, 10 negative). {read}" == import_process.import_file(
-        store, path, "x.csv", COLUMNS, None, "utf-8", "a path", "l2", "rich+latent", lambda *each: calls.append(each)
+        store, (path, "x.csv"), "a path", COLUMNS, request, lambda *each: calls.append(each)
     )
     assert ["reading", "vocabulary", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
-    import_process.import_file(
-        store,
-        named(lines(30), "x.csv"),
-        "x.csv",
-        COLUMNS,
-        "csv",
-        "utf-8",
-        "an upload",
-        "l2",
-        None,
-        lambda *each: None,
-    )
+    import_process.import_file(store, upload(30), "an upload", COLUMNS, ImportRequest(reader="csv"), ignore)
     first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
-    taken = import_process.append(store, named(lines(40), "x.csv"), "x.csv", first["id"], lambda *each: None)
+    taken = import_process.append(store, upload(40), first["id"], ImportRequest(), ignore)
     new = "20.0% of the words are new to the vocabulary; 13.3% at the import."
     assert f"appended 10, dropped 30 exact duplicates. {new}" == taken
 
@@ -80,30 +71,32 @@ def test_vectors_come_beside_an_upload(store):
     """An upload of texts and one of vectors become a data set, are checked, and are appended."""
     vectors = io.BytesIO()
     np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
-    more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
-    checked = import_process.check(*more, lambda *each: None, (vectors, "v.npy"))
+    checked = import_process.check(upload(30), COLUMNS, ImportRequest(), ignore, (vectors, "v.npy"))
     assert checked.startswith("30 items (20 positive, 10 negative). Read as csv; texts in text; 1 column of numbers;")
-    report = import_process.import_file(store, *more, "texts", "l2", None, lambda *each: None, (vectors, "v.npy"))
-    assert (checked, 3) == (report, datasets.Dataset(store, "texts").beside)
+    report = import_process.import_file(
+        store, upload(30), "texts", COLUMNS, ImportRequest(), ignore, (vectors, "v.npy")
+    )
+    assert (checked, 3) == (report, datasets.Dataset(store, "texts").vector_width)
     np.save(short := io.BytesIO(), np.eye(3))
     file = named("text,label\nnew words,pos\nnew kind1,pos\nnew text,neg\n", "y.csv")
-    taken = import_process.append(store, file, "y.csv", 1, lambda *each: None, (short, "w.npy"))
+    taken = import_process.append(store, (file, "y.csv"), 1, ImportRequest(), ignore, (short, "w.npy"))
     assert taken.startswith("appended 3, dropped 0 exact duplicates. ")
     with pytest.raises(reading.DataError, match=r"w\.npy must have one vector for each of the 30 rows of x\.csv"):
-        import_process.check(*more, lambda *each: None, (short, "w.npy"))
+        import_process.check(upload(30), COLUMNS, ImportRequest(), ignore, (short, "w.npy"))
 
 
 @pytest.mark.slow
 def test_an_embedding_comes_from_a_folder(store, tmp_path):
-    """The process makes vectors of texts with the embedding in a folder, and says what is missing there."""
+    """The process makes vectors of texts with the embedding in a folder, and reports a missing file."""
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
     write_embedding(tmp_path / "tiny")
-    more = named(lines(30), "x.csv"), "x.csv", COLUMNS, None, "utf-8"
-    import_process.import_file(store, *more, "texts", "l2", None, lambda *each: None, embed=tmp_path / "tiny")
+    request = ImportRequest(embedding=tmp_path / "tiny")
+    import_process.import_file(store, upload(30), "texts", COLUMNS, request, ignore)
     assert "tiny" == datasets.Dataset(store, "texts").embedding.name
     (tmp_path / "none").mkdir()
+    request = ImportRequest(embedding=tmp_path / "none")
     with pytest.raises(reading.DataError, match=r"^none must have one file \*\.safetensors, or model\.safetensors\."):
-        import_process.import_file(store, *more, "other", "l2", None, lambda *each: None, embed=tmp_path / "none")
+        import_process.import_file(store, upload(30), "other", COLUMNS, request, ignore)
 
 
 def test_a_preview_is_that_of_the_formats():
@@ -143,16 +136,14 @@ def test_an_import_that_needs_too_much_memory_is_refused(store, monkeypatch, tmp
     monkeypatch.setenv("OAL_IMPORT_MEMORY", str(2**30))
     np.save(tmp_path / "x.npy", np.ones((10**6, 100), np.int8))
     columns = reading.Columns(features=())
-    with pytest.raises(
-        reading.DataError,
-        match=r"^x.npy needs more memory than (there is|the 1\.0 GiB .* OAL_IMPORT_MEMORY \(bytes\))\.$",
-    ):
-        import_process.check(tmp_path / "x.npy", "x.npy", columns, "npy", "utf-8", lambda *each: None)
+    message = r"^x.npy (does not fit in memory|needs more memory than the 1\.0 GiB .* OAL_IMPORT_MEMORY \(bytes\))\.$"
+    with pytest.raises(reading.DataError, match=message):
+        import_process.check((tmp_path / "x.npy", "x.npy"), columns, ImportRequest(), ignore)
     assert [] == children()
 
 
 class Left(Exception):
-    """Stands for the exception that Streamlit raises when a user leaves a page."""
+    """The exception that Streamlit raises when a user leaves a page."""
 
 
 def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, monkeypatch):
@@ -167,9 +158,7 @@ def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, m
             raise Left
 
     with pytest.raises(Left):
-        import_process.import_file(
-            store, named(lines(300_000), "x.csv"), "x.csv", COLUMNS, None, "utf-8", "left", "l2", "words", leave
-        )
+        import_process.import_file(store, upload(300_000), "left", COLUMNS, ImportRequest(features="words"), leave)
     assert [(1, [])] == observed
     assert [] == children()
     assert [] == store.datasets()
@@ -177,12 +166,12 @@ def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, m
 
 PARENT = """
 import io, os, sys
-from oal_engine.datasets import formats, imports
+from oal_engine.datasets import ImportRequest, import_process, reading
 from oal_engine.store import Store
 file = io.BytesIO(b"text,label\\n" + b"".join(b"words of text %d,%d\\n" % (k, k % 2) for k in range(300_000)))
 columns = reading.Columns(("text",), "label", None, ())
-import_process.import_file(Store(sys.argv[1]), file, "x.csv", columns, None, "utf-8", "x", "l2", "words",
-                    lambda *progress: print(*progress, flush=True))
+import_process.import_file(Store(sys.argv[1]), (file, "x.csv"), "x", columns, ImportRequest(features="words"),
+                           lambda *progress: print(*progress, flush=True))
 """
 
 
@@ -204,10 +193,9 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 
 def test_few_files_are_read_at_once(monkeypatch):
-    """While as many files are read as may be, another waits for its turn, says so, and ends where its page is left."""
-    monkeypatch.setattr(import_process, "READ", BoundedSemaphore(1))
-    arguments = "x.csv", COLUMNS, None, "utf-8"
-    told = []
+    """While all slots are taken, another import waits, reports that, and ends if its page is left."""
+    monkeypatch.setattr(import_process, "READ_SLOTS", BoundedSemaphore(1))
+    check, told = partial(import_process.check, upload(3), COLUMNS, ImportRequest()), []
 
     def leave(*progress):
         told.append((*progress, children()))
@@ -216,19 +204,19 @@ def test_few_files_are_read_at_once(monkeypatch):
     def other(phase, *_):
         if phase == "reading" and not told:
             with pytest.raises(Left):
-                import_process.check(named(lines(3), "x.csv"), *arguments, leave)
+                check(leave)
 
-    assert import_process.check(named(lines(3), "x.csv"), *arguments, other).startswith("3 items")
+    assert check(other).startswith("3 items")
     [(*waiting, running)] = told
     assert (["waiting", 0, 1], 1) == (waiting, len(running))
-    assert import_process.check(named(lines(3), "x.csv"), *arguments, lambda *_: None).startswith("3 items")
+    assert check(ignore).startswith("3 items")
 
 
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
-    """A damaged Parquet file, over which pyarrow ends the process, ends the one that reads it and no other."""
+    """A damaged Parquet file on which pyarrow crashes ends only the process that reads it."""
     path = ROOT / "tests/datasets/ends_pyarrow.parquet"
     with pytest.raises(reading.DataError) as refused:
-        import_process.check(path, path.name, COLUMNS, None, "utf-8", lambda *_: None)
+        import_process.check((path, path.name), COLUMNS, ImportRequest(), ignore)
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
     assert [] == children()

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from oal_engine.datasets.reading import READERS, Columns, DataError, peek, read
-from oal_engine.datasets.reading.readers import mesh_terms, open_source
+from oal_engine.datasets.reading.readers import mesh_terms
+from oal_engine.datasets.reading.sources import Opening, open_source
 from tests.harness.files import LABELLED, OHSUMED, PACK, fails, upload
 
 TREE = """\
@@ -62,24 +63,21 @@ def test_ohsumed(end, before):
 def test_ohsumed_is_streamed():
     """The first record is parsed before a tenth of the file has been read."""
     file = upload(OHSUMED * 1000, "x.ohsumed")
-    with open_source(file, None) as source:
+    with open_source(file, Opening()) as source:
         line, cells = next(iter(READERS["ohsumed"].parse(source).rows))
         assert (line, cells[1]) == (1, "87000001")
         assert file.tell() < len(file.getvalue()) / 10
 
 
-@pytest.mark.parametrize(
-    ("label", "y"),
-    [
-        ("Heart Diseases", 1),
-        ("Human; *heart diseases/TH/*DI.", 1),
-        ("Human;Arrhythmias, Cardiac/*.", 1),
-        ("Heart Arrest, Induced", -1),
-        ("Arrhythmias; Cardiac", -1),
-        ("Heart Diseases, Other", -1),
-        ("", -1),
-    ],
-)
+@pytest.mark.parametrize(("label", "y"), [
+    ("Heart Diseases", 1),
+    ("Human; *heart diseases/TH/*DI.", 1),
+    ("Human;Arrhythmias, Cardiac/*.", 1),
+    ("Heart Arrest, Induced", -1),
+    ("Arrhythmias; Cardiac", -1),
+    ("Heart Diseases, Other", -1),
+    ("", -1),
+])  # fmt: skip
 def test_headings(label, y):
     """A heading must match whole, ignoring qualifiers, stars, final dot and case; an item without any is negative."""
     content = json.dumps({"text": "x", "label": label}) + '\n{"text": "y", "label": "Heart Arrest"}\n'

@@ -1,4 +1,4 @@
-"""What is known beforehand becomes one vector of weights over the columns of a data set."""
+"""Prior knowledge becomes one vector of weights over the columns of a data set."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import prior, reading
 from oal_engine.datasets.reading.sources import DataError
+from oal_engine.kernel import rows as kernel_rows
 from oal_engine.store import Store
 
 TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and a dog", "the cat opens the gym"]
@@ -35,60 +36,63 @@ def by_term(data, known):
 
 def test_each_word_counts_the_same(data):
     """The weights of words, however rare, are equal, and together of the length of their trust."""
-    known = prior.made(data, [" gym ", "Cat", "gym", ""])
+    known = prior.make_prior(data, [" gym ", "Cat", "gym", ""])
     assert ("gym", "Cat") == known.words
     assert by_term(data, known) == pytest.approx(dict.fromkeys(["gym", "cat"], prior.TRUST["words"] / np.sqrt(2)))
 
 
 def test_words_that_no_item_has_are_named(data):
     """Unknown words are kept apart from known ones, and refused by name where no word is known."""
-    known = prior.made(data, ["gym", "swim", "run"])
+    known = prior.make_prior(data, ["gym", "swim", "run"])
     assert (("gym",), ("swim", "run")) == (known.words, known.unknown)
     assert "The model began with the word gym. Not in the data: swim, run." == prior.described(known.source)
-    with pytest.raises(DataError, match=r"^seed words must be words that the data knows\. Got swim, run\.$"):
-        prior.made(data, ["swim", "run"])
+    with pytest.raises(DataError, match=r"^seed words must occur in the data\. Got swim, run\.$"):
+        prior.make_prior(data, ["swim", "run"])
 
 
 def test_items_bring_their_rows(data):
-    """The weights of one item are its row, those of several the mean of their rows in the same length."""
-    row = datasets.rows.nonzero(data.rows, 1)
+    """The weights of one item are its row; of several items, the mean of their rows at the same length."""
+    row = kernel_rows.nonzero(data.rows, 1)
     assert dict(zip(*row)) == pytest.approx(
-        {column: weight / prior.TRUST["items"] for column, weight in prior.made(data, items=["i1"]).weights.items()}
+        {
+            column: weight / prior.TRUST["items"]
+            for column, weight in prior.make_prior(data, items=["i1"]).weights.items()
+        }
     )
-    both = prior.made(data, items=["i1", "i3", "i1"])
+    both = prior.make_prior(data, items=["i1", "i3", "i1"])
     assert ("i1", "i3") == both.items
     assert prior.TRUST["items"] == pytest.approx(np.linalg.norm([*both.weights.values()]))
-    with pytest.raises(DataError, match=r"^seed items must be ids of items\. Got i9, j\.$"):
-        prior.made(data, items=["i1", "i9", "j"])
+    with pytest.raises(DataError, match=r"^seed items must be existing item ids\. Got i9, j\.$"):
+        prior.make_prior(data, items=["i1", "i9", "j"])
 
 
 def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
     """The weights of a model are taken as they are in the columns of the same names, the largest at most."""
     names = {"gym": 2.0, "cat": -1.0, "swim": 9.0}
-    assert {"gym": 2.0, "cat": -1.0} == by_term(data, prior.made(data, model=("sports", names)))
-    monkeypatch.setattr(prior, "MOST_COLUMNS", 1)
-    assert {"gym"} == by_term(data, prior.made(data, model=("sports", names))).keys()
+    assert {"gym": 2.0, "cat": -1.0} == by_term(data, prior.make_prior(data, model=("sports", names)))
+    monkeypatch.setattr(prior, "MAX_WEIGHTS", 1)
+    assert {"gym"} == by_term(data, prior.make_prior(data, model=("sports", names))).keys()
     with pytest.raises(DataError, match=r"^the model of sports has no feature that the data has\.$"):
-        prior.made(data, model=("sports", {"swim": 9.0}))
+        prior.make_prior(data, model=("sports", {"swim": 9.0}))
 
 
 def test_scores_bring_the_rows_that_have_high_ones(data):
-    """The weights of scores are the rows, each times how far its score is from the mean of those that there are."""
-    known = prior.made(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
-    rows = datasets.rows.matrix(data.rows).toarray()
+    """The weights of scores are the sum of the rows, each times its score less the mean score."""
+    known = prior.make_prior(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
+    rows = kernel_rows.matrix(data.rows).toarray()
     wanted = 0.5 * rows[0] - 0.3 * rows[2] - 0.2 * rows[3]
     wanted *= prior.TRUST["scores"] / np.linalg.norm(wanted)
     assert {j: value for j, value in enumerate(wanted) if value} == pytest.approx(known.weights)
     assert "The model began with scores of 3 items." == prior.described(known.source)
-    with pytest.raises(DataError, match=r"^seed scores must be of ids of items\. Got i9\.$"):
-        prior.made(data, scores={"i0": 0.9, "i9": 0.1})
+    with pytest.raises(DataError, match=r"^seed scores must be by existing item ids\. Got i9\.$"):
+        prior.make_prior(data, scores={"i0": 0.9, "i9": 0.1})
 
 
 def test_words_and_items_add_up(data):
-    """The weights of words and items together are the sum of those of each."""
-    words, items = (prior.made(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
+    """The weights of words and items together are the sum of the weights of each."""
+    words, items = (prior.make_prior(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
     sums = {column: words.get(column, 0) + items.get(column, 0) for column in words | items}
-    assert sums == pytest.approx(prior.made(data, ["cat"], ["i2"]).weights)
+    assert sums == pytest.approx(prior.make_prior(data, ["cat"], ["i2"]).weights)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +110,9 @@ def test_what_is_known_fits_the_usual_features(known):
     texts = [f"{'gym workout' if k % 4 == 0 else 'cat dog'} day{k % 3} town{k % 5}" for k in range(40)]
     items = reading.Items([f"i{k}" for k in range(40)], texts, None, [], ["word"] * 40, np.ones(40, np.int8), {})
     made = datasets.table(items)
-    weights = prior.made(made, **known).weights
+    weights = prior.make_prior(made, **known).weights
     first, second = (
-        sum(weights.get(column, 0) * value for column, value in zip(*datasets.rows.nonzero(made.rows, row)))
+        sum(weights.get(column, 0) * value for column, value in zip(*kernel_rows.nonzero(made.rows, row)))
         for row in (4, 5)
     )
     assert first > second
@@ -118,12 +122,15 @@ def test_what_is_known_fits_the_usual_features(known):
 def test_vectors_have_no_words(vectors):
     """Seed items work with vectors, and seed words are refused with the way out."""
     assert {0: 0.6, 1: 0.8} == pytest.approx(
-        {column: value / prior.TRUST["items"] for column, value in prior.made(vectors, items=["a"]).weights.items()}
+        {
+            column: value / prior.TRUST["items"]
+            for column, value in prior.make_prior(vectors, items=["a"]).weights.items()
+        }
     )
     with pytest.raises(DataError, match=r"^seed words need texts; these items are vectors\. Use seed items\.$"):
-        prior.made(vectors, ["gym"])
+        prior.make_prior(vectors, ["gym"])
 
 
 def test_nothing_known_is_no_prior(data):
-    """Without words, items and a model there is no prior."""
-    assert prior.made(data, [" "], []) is None
+    """Without words, items and a model the prior is None."""
+    assert prior.make_prior(data, [" "], []) is None

@@ -225,7 +225,7 @@ def test_a_comparison_begins_with_seeds(store):
     assert "seed_items" not in store.comparison("x")["specification"]
     assert tuple(seeds) == experiments.load(store, "y").spec.seed_items
     assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
-    known = prior.made(data, items=seeds)
+    known = prior.make_prior(data, items=seeds)
     runs = replays.replay(strategy("PAA-I"), data, permutations=3, budget=20, prior=known)["runs"]
     assert [run["push"] for run in runs] == [run["push"] for run in seeded.as_json()["results"][0]["runs"]]
 

@@ -162,7 +162,8 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
         path = tmp_path / f"{name}.csv"
         path.write_text("a,b,label\n" + "\n".join(f"{k},{k % 7},{word}" for k, word in enumerate(words)))
         columns = reading.Columns(label="label", features=("a", "b"), **columns)
-        return datasets.Dataset(store, datasets.import_file(store, path, name, columns, scale="none")[0])
+        request = datasets.ImportRequest(scale="none")
+        return datasets.Dataset(store, datasets.import_file(store, path, name, columns, request)[0])
 
     long = imported("long", [int(k % 9 == 0) for k in range(2000)])
     rows, y, order = race.sampled(long, 5)

@@ -28,15 +28,15 @@ ITEMS, LATER, BUDGET = 240, 20, 60
 PEOPLE = ("ann", "ben")
 TEXT = reading.Columns(("text",), "label", "id")
 TABLE = reading.Columns(label="label", id="id", features=("a", "b", "c"))
-IMPORTS = {  # columns, and how they are read
-    "latent": (TEXT, {}),
-    "rich": (TEXT, {"features": "rich", "near_duplicates": "once"}),
-    "words": (TEXT, {"tokenizer": "words"}),
-    "beside": (TEXT, {}),
-    "classes": (reading.Columns(("text",), "topic", "id", multiclass=True), {}),
-    "plain": (TABLE, {"features": "plain", "scale": "l2"}),
-    "waves": (TABLE, {}),
-    "kinds": (reading.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}),
+IMPORTS = {  # columns, fields of the request, settings of the vectorizer
+    "latent": (TEXT, {}, {}),
+    "rich": (TEXT, {"features": "rich", "near_duplicates": "once"}, {}),
+    "words": (TEXT, {}, {"tokenizer": "words"}),
+    "beside": (TEXT, {}, {}),
+    "classes": (reading.Columns(("text",), "topic", "id", multiclass=True), {}, {}),
+    "plain": (TABLE, {"features": "plain", "scale": "l2"}, {}),
+    "waves": (TABLE, {}, {}),
+    "kinds": (reading.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}, {}),
 }
 SESSIONS = {  # data set and settings
     "first order": ("plain", {"algorithm": "PAA-I", "seed_items": ["i0"]}),
@@ -75,9 +75,10 @@ def imported(store, folder):
     first, later = folder / "first.jsonl", folder / "later.jsonl"
     first.write_text("".join(made[:ITEMS]))
     later.write_text("".join(made[ITEMS:]))
-    for name, (columns, options) in IMPORTS.items():
+    for name, (columns, options, settings) in IMPORTS.items():
         embedding = embeddings.read(folder / "tiny") if name == "beside" else None
-        key = datasets.import_file(store, first, name, columns, embedding=embedding, **options)[0]
+        request = datasets.ImportRequest(embedding=embedding, **options)
+        key = datasets.import_file(store, first, name, columns, request, **settings)[0]
         for _ in feeds.append_file(Dataset(store, key), later):
             pass
         record = {**store.dataset(key)}

@@ -37,7 +37,8 @@ def server(app_store, tmp_path, monkeypatch):
     lines = (f"{' '.join(f'word{k}' for k in row)},{int(label)}\n" for row, label in zip(chosen.tolist(), labels))
     path.write_text("text,label\n" + "".join(lines))
     columns = reading.Columns(("text",), "label", positive=("1",))
-    dataset = datasets.import_file(app_store, path, "texts", columns, features="words")[0]
+    request = datasets.ImportRequest(features="words")
+    dataset = datasets.import_file(app_store, path, "texts", columns, request)[0]
     options = {"budget": 600, "audit": 0.2, "overlap": 0.2}
     return CardServer(create(app_store, dataset, **BINARY | {"parameters": {"C": 0.1, "delta": 0.2}} | options))
 

@@ -452,7 +452,8 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
     rare = [f"w{k}x{j}" for k in range(400) for j in range(2)]
     lines = [f"the of to {'life' if k % 3 == 0 else 'the'} {rare[k % 380]} {rare[(k * 7) % 380]}" for k in range(600)]
     path.write_text("text,label\n" + "".join(f"{line},{int(k % 3 == 0)}\n" for k, line in enumerate(lines)))
-    dataset = datasets.import_file(app_store, path, "common", reading.Columns(("text",), "label"), features="words")[0]
+    request = datasets.ImportRequest(features="words")
+    dataset = datasets.import_file(app_store, path, "common", reading.Columns(("text",), "label"), request)[0]
     server = CardServer(create(app_store, dataset, learner="pa-i", rule="all", budget=200))
     session = server.session
     for k in range(90):

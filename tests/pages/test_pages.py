@@ -154,7 +154,7 @@ def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
     at.text_input(key="new-seeds").set_value("nowhere").run()
     assert "Not in the data: nowhere." in words(at)
     at.button(key="new-send").click().run()
-    assert "seed words must be words that the data knows. Got nowhere." in words(at)
+    assert "seed words must occur in the data. Got nowhere." in words(at)
     at.text_input(key="new-seeds").set_value("good, word1,nowhere").run()
     at.button(key="new-send").click().run()
     assert not at.exception
@@ -491,7 +491,7 @@ def test_vectors_stand_beside_texts(store, tmp_path):
     at.button(key="import").click().run()
     assert not at.exception
     stored = datasets.Dataset(store, "texts")
-    assert (3, ("v",)) == (stored.beside, stored.beside_columns)
+    assert (3, ("v",)) == (stored.vector_width, stored.vector_columns)
 
 
 def test_each_label_word_becomes_a_class(store, tmp_path):

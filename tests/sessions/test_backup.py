@@ -790,7 +790,7 @@ IMPORT = """
 import os, signal, sys
 import numpy as np
 from oal_engine import datasets
-from oal_engine.datasets import formats
+from oal_engine.datasets import reading
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 store, where = Store("studio.db"), sys.argv[1]

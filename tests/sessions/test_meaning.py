@@ -45,7 +45,7 @@ def database(folder, kind):
         pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
         write_embedding(folder / "tiny")
         more = {"embedding": embeddings.read(folder / "tiny")}
-    datasets.import_file(store, path, "texts", COLUMNS, **more)
+    datasets.import_file(store, path, "texts", COLUMNS, datasets.ImportRequest(**more))
     return store
 
 
@@ -169,5 +169,7 @@ def test_backups_and_published_sessions(opened, kind, tmp_path):
 def test_seed_words_have_a_meaning_where_it_is_made(tmp_path, kind):
     """Words to begin with weigh the columns of vectors where an embedding makes them, and only there."""
     dataset = Dataset(database(tmp_path / "one", kind), "texts")
-    columns = [column for column in prior.made(dataset, ["goal"]).weights if column >= dataset.rows.columns - WIDTH]
+    columns = [
+        column for column in prior.make_prior(dataset, ["goal"]).weights if column >= dataset.rows.columns - WIDTH
+    ]
     assert (kind == "made") == bool(columns)

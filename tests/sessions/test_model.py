@@ -264,7 +264,9 @@ def table(tmp_path_factory):
     with (folder / "table.csv").open("w", newline="") as out:
         csv.writer(out).writerows(lines)
     store = Store(folder / "studio.db")
-    dataset, _ = datasets.import_file(store, folder / "table.csv", "table", scale="standardize+l2")
+    dataset, _ = datasets.import_file(
+        store, folder / "table.csv", "table", request=datasets.ImportRequest(scale="standardize+l2")
+    )
     opened = labelled(Session(store, create(store, dataset, "PAA-I", budget=60)), 40)
     (folder / "m.gz").write_bytes(content(model.of_session(opened)))
     return opened, folder
@@ -346,7 +348,7 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
             )
         return file
 
-    expected = margins(opened, rows.as_rows(datasets.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
+    expected = margins(opened, rows.as_rows(datasets.features.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
     for name, matrix in (("same", X), ("wide", wide)):
         code, stdout, stderr = predict(written(name, matrix), "--texts", using=tmp_path / "m.gz")
         assert (0, "") == (code, stderr)

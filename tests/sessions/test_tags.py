@@ -181,7 +181,7 @@ def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_pa
 
 def test_many_further_columns_come_back(store, tmp_path):
     """As many columns as are kept with an item are imported again from an export, beside those of the session."""
-    names = [f"more {k}" for k in range(details.MOST)]
+    names = [f"more {k}" for k in range(details.MAX_COLUMNS)]
     lines = [",".join(["id", "text", "label", *names])]
     lines += [",".join([f"i{k}", f"word{k % 2} some", str(k % 2), *(f"{k} {n}" for n in names)]) for k in range(6)]
     (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")

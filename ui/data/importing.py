@@ -35,7 +35,9 @@ NEAR_HELP = (
     "Nearly the same are texts that have four fifths of their words in common. Shown once, the first comes with how "
     "often it was seen, and estimates count it as one item."
 )
-SHOW_HELP = f"The first {details.MOST} other columns are kept with the items, and exported. These are also shown."
+SHOW_HELP = (
+    f"The first {details.MAX_COLUMNS} other columns are kept with the items, and exported. These are also shown."
+)
 
 
 def beside_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.Columns, dict[str, Any]]:
@@ -53,7 +55,7 @@ def beside_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.
             path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
         ):
             try:
-                more["embed"] = served_folder(path)
+                more["embedding"] = served_folder(path)
             except ValueError as error:
                 complain(error)
     return columns, more
@@ -63,10 +65,10 @@ def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
     """Columns with those that are shown with each item, of all that nothing else uses."""
     numbers = () if columns.text else columns.features or peek.numeric
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
-    if not (left := details.left(peek.columns, used)):
+    if not (left := details.unused_columns(peek.columns, used)):
         return columns
-    chosen = st.multiselect("Show with each item", left, details.usual(left), key="shown", help=SHOW_HELP)
-    return replace(columns, shown=tuple(chosen))
+    chosen = st.multiselect("Show with each item", left, details.usually_shown(left), key="shown", help=SHOW_HELP)
+    return replace(columns, shown_columns=tuple(chosen))
 
 
 def vectors_file(key: str) -> File | None:
@@ -84,7 +86,7 @@ def import_form(store: Store) -> None:
     if not (described := describe(file)):
         return
     peek, reader, encoding, layout = described
-    note(reading.spoken(peek.description))
+    note(reading.layout_sentence(peek.description))
     show_rows(peek)
     columns, more = choose_columns(peek), dict[str, Any]()
     if columns.text:
@@ -109,16 +111,16 @@ def import_form(store: Store) -> None:
     )
     scale_and_features = {"scale": scale, "features": features}
     more |= {key: None if choice == AUTOMATIC else choice for key, choice in scale_and_features.items()}
-    more |= {"title": title, "owner": mail(), "layout": layout}
+    vectors = more.pop("vectors", None)
+    request = datasets.ImportRequest(reader, encoding, layout, owner=mail(), **more)
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
-    source, file_name = file
-    check = partial(import_process.check, source, file_name, columns, reader, encoding, layout=layout)
-    if checked and (report := attempt(lambda bar: check(bar, more.get("vectors")))):
+    check = partial(import_process.check, file, columns, request)
+    if checked and (report := attempt(lambda bar: check(bar, vectors))):
         note(report)
-    read = partial(import_process.import_file, store, source, file_name, columns, reader, encoding)
-    if sent and (report := attempt(lambda bar: read(progress=bar, **more))):
+    read = partial(import_process.import_file, store, file, title, columns, request)
+    if sent and (report := attempt(lambda bar: read(bar, vectors))):
         st.session_state["imported"] = f"{title}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()
@@ -134,11 +136,11 @@ def append_form(store: Store) -> None:
         return
     peek, reader, encoding, layout = described
     show_rows(peek)
-    vectors = vectors_file("more-") if datasets.Dataset(store, which).beside else None
-    if st.button("Add items", key="append") and (
-        taken := attempt(lambda bar: import_process.append(store, *file, which, bar, vectors, reader, encoding, layout))
-    ):
-        st.session_state["imported"] = f"{names[which]}: {taken}"
+    vectors = vectors_file("more-") if datasets.Dataset(store, which).vector_width else None
+    request = datasets.ImportRequest(reader, encoding, layout)
+    append = partial(import_process.append, store, file, which, request)
+    if st.button("Add items", key="append") and (report := attempt(lambda bar: append(bar, vectors))):
+        st.session_state["imported"] = f"{names[which]}: {report}"
         st.session_state["imports"] = st.session_state.get("imports", 0) + 1
         st.rerun()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from oal_engine.datasets import Dataset, import_process, reading
+from oal_engine.datasets import Dataset, ImportRequest, import_process, reading
 from oal_engine.datasets.reading import readers, sources
 from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.sessions.items import file_numbers
@@ -82,7 +82,7 @@ def _asked(file: File, problem: str) -> tuple[reading.Columns, Described] | None
         st.text("Not everything about this file is clear: say how to read it, and what it holds.")
         if not (described := describe(file, "own-")):
             return None
-        note(reading.spoken(described.peek.description))
+        note(reading.layout_sentence(described.peek.description))
         show_rows(described.peek)
         columns = choose_columns(described.peek)
         sent = st.button("Import", type="primary", key="own-import")
@@ -97,9 +97,8 @@ def _imported(store: Store, file: File, columns: reading.Columns, described: Des
     title = next(each for n in range(1, len(taken) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in taken)
     _, reader, encoding, layout = described
     with progress_bar() as bar:
-        report = import_process.import_file(
-            store, *file, columns, reader, encoding, title, None, None, bar, owner=mail(), layout=layout
-        )
+        request = ImportRequest(reader, encoding, layout, owner=mail())
+        report = import_process.import_file(store, file, title, columns, request, bar)
     return store.dataset(title)["id"], f"{title}: {report}"
 
 

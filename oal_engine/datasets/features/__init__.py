@@ -1,1 +1,1 @@
-"""What the rows of a data set are made of: terms, similar wording, embeddings, numbers."""
+"""The features behind the rows of a data set: terms, similar wording, embeddings, numbers."""

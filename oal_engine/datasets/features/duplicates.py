@@ -1,7 +1,7 @@
-"""Near-duplicates: texts that have at least four fifths of their distinct words in common, found exactly.
+"""Find near-duplicates exactly: texts that share at least four fifths of their distinct words.
 
-Words stand in one order, the rarest first. Two sets of n words that are so alike share one of the first n // 5 + 1 of
-each (the prefix filter of Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and Srikant 2007), so that few texts are
+The words of a text are sorted, the rarest first. Two near-duplicates of n words share one of the first n // 5 + 1 words
+of each (the prefix filter of Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and Srikant 2007), so that few texts are
 compared, most of them by bits alone (Sandes, Teodoro and Melo 2020).
 """
 
@@ -15,108 +15,109 @@ import numpy as np
 from ..reading import DataError, plural
 from .vectorizer import WordSets
 
-KINDS = KEEP, ONCE = "keep", "once"  # what becomes of near-duplicates
-MOST = 100_000  # texts that are compared where all are kept: four times as many take ten times as long
-BITS = 256  # of a text, one for each of its words; several words may share one
-CHUNK = 10_000  # texts whose bits are found at a time
+KINDS = KEEP, ONCE = "keep", "once"  # near-duplicates are kept, or left out
+MAX_TEXTS = 100_000  # that are compared if all are kept: four times as many take ten times as long
+BITS = 256  # of the bit set of a text, one for each word; several words may share one
+CHUNK_TEXTS = 10_000  # whose bits are computed at a time
 
-Entry: TypeAlias = tuple[int, int, bytes, int, list[int]]  # position, size, bits, near-duplicates, first words
+StoredText: TypeAlias = tuple[int, int, bytes, int, list[int]]  # position, size, bits, near-duplicates, first words
 
 
 class Text(NamedTuple):
-    """A text that is compared: how many words it has, and a bit for each."""
+    """A text that is compared: the number of its distinct words, and their bits."""
 
     size: int
     bits: int
 
 
-Held: TypeAlias = dict[int, dict[int, Text]]  # {word: {position: text that begins with it}}
+PrefixIndex: TypeAlias = dict[int, dict[int, Text]]  # {word: {position: text with this word among its first}}
 
 
 class Firsts:
-    """Texts that are no near-duplicates of an earlier one, by their positions.
+    """An index of the texts that are not near-duplicates of an earlier one.
 
-    words: a function that gives the words of such a text.
+    words: returns the words of the text at a position.
     """
 
-    def __init__(self, words: Callable[[int], np.ndarray], held: Held | None = None):
-        self._words, self._held = words, {} if held is None else held
+    def __init__(self, words: Callable[[int], np.ndarray], index: PrefixIndex | None = None):
+        self._words, self._index = words, {} if index is None else index
 
     def find(self, words: np.ndarray, text: Text) -> int | None:
-        """The position of the first text of which one with these words is a near-duplicate; None if there is none."""
+        """Return the position of a text of which one with these words is a near-duplicate, or None."""
         size, bits = text
         seen = set[int]()
         for word in beginning(words):
-            for position, other in self._held.get(word, {}).items():
+            for position, other in self._index.get(word, {}).items():
                 # Of n + m words in two sets, at most a ninth may be in one set alone.
-                most = (size + other.size) // 9
-                if position in seen or abs(size - other.size) > most or (bits ^ other.bits).bit_count() > most:
+                limit = (size + other.size) // 9
+                if position in seen or abs(size - other.size) > limit or (bits ^ other.bits).bit_count() > limit:
                     continue
                 seen.add(position)
-                if np.setxor1d(words, self._words(position), assume_unique=True).size <= most:
+                if np.setxor1d(words, self._words(position), assume_unique=True).size <= limit:
                     return position
         return None
 
     def add(self, position: int, words: np.ndarray, text: Text) -> None:
-        """Hold a text that is no near-duplicate."""
+        """Add a text that is not a near-duplicate."""
         for word in beginning(words):
-            self._held.setdefault(word, {})[position] = text
+            self._index.setdefault(word, {})[position] = text
 
 
 def beginning(words: np.ndarray) -> list[int]:
-    """The first words of a text, one of which every near-duplicate begins with, too."""
+    """Return the first words of a text: each near-duplicate has one of them among its own first words."""
     return words[: words.size // 5 + 1].tolist()
 
 
 def texts_of(words: WordSets) -> Iterator[tuple[np.ndarray, Text]]:
-    """The words of texts, and the texts."""
+    """Yield the words and the `Text` of each text."""
     texts = range(words.ends.size - 1)
-    for first in range(0, len(texts), CHUNK):
-        some = [*map(words.of, texts[first : first + CHUNK])]
-        bits = np.zeros((len(some), BITS), bool)
-        bits[np.repeat(np.arange(len(some)), [own.size for own in some]), np.concatenate(some) % BITS] = True
-        for own, line in zip(some, np.packbits(bits, axis=1, bitorder="little")):
-            yield own, Text(own.size, int.from_bytes(line.tobytes(), "little"))
+    for first in range(0, len(texts), CHUNK_TEXTS):
+        chunk = [*map(words.of, texts[first : first + CHUNK_TEXTS])]
+        bits = np.zeros((len(chunk), BITS), bool)
+        bits[np.repeat(np.arange(len(chunk)), [own.size for own in chunk]), np.concatenate(chunk) % BITS] = True
+        for own, packed in zip(chunk, np.packbits(bits, axis=1, bitorder="little")):
+            yield own, Text(own.size, int.from_bytes(packed.tobytes(), "little"))
 
 
 def counted(words: WordSets) -> tuple[np.ndarray, np.ndarray]:
-    """The positions of texts that are no near-duplicates of an earlier one, and how many each of them has."""
+    """Return the positions of texts that are not near-duplicates of an earlier one, and the number of near-duplicates
+    of each."""
     firsts, first = Firsts(words.of), np.arange(words.ends.size - 1)
     for position, (own, text) in enumerate(texts_of(words)):
-        found = firsts.find(own, text)
-        if found is None:
+        original = firsts.find(own, text)
+        if original is None:
             firsts.add(position, own, text)
         else:
-            first[position] = found
+            first[position] = original
     positions, counts = np.unique(first, return_counts=True)
     return positions, counts - 1
 
 
-def stored(words: WordSets, copies: np.ndarray | None = None) -> Iterator[Entry]:
-    """What is stored of texts; copies: how many near-duplicates each had, where these were left out."""
+def stored(words: WordSets, copies: np.ndarray | None = None) -> Iterator[StoredText]:
+    """Yield the stored form of texts. copies: the number of near-duplicates of each, if these were left out."""
     positions, counts = counted(words) if copies is None else (np.arange(copies.size), copies)
-    found = dict(zip(positions.tolist(), counts.tolist()))
+    copies_at = dict(zip(positions.tolist(), counts.tolist()))
     for position, (own, text) in enumerate(texts_of(words)):
-        if position in found:
-            yield entry(position, own, text, found[position])
+        if position in copies_at:
+            yield entry(position, own, text, copies_at[position])
 
 
-def entry(position: int, words: np.ndarray, text: Text, copies: int = 0) -> Entry:
-    """What is stored of a text that is no near-duplicate."""
+def entry(position: int, words: np.ndarray, text: Text, copies: int = 0) -> StoredText:
+    """Return the stored form of a text that is not a near-duplicate."""
     return position, text.size, text.bits.to_bytes(BITS // 8, "little"), copies, beginning(words)
 
 
-def held(rows: Iterable[dict[str, Any]]) -> Held:
-    """Texts as they were stored."""
-    texts: Held = {}
+def from_rows(rows: Iterable[dict[str, Any]]) -> PrefixIndex:
+    """Build an index of stored texts."""
+    index: PrefixIndex = {}
     for row in rows:
         text = Text(row["size"], int.from_bytes(row["bits"], "little"))
-        texts.setdefault(row["word"], {})[row["item"]] = text
-    return texts
+        index.setdefault(row["word"], {})[row["item"]] = text
+    return index
 
 
 def check(kind: str, texts: bool) -> None:
-    """Refuse what cannot become of near-duplicates."""
+    """Refuse an unknown treatment of near-duplicates, and any but KEEP for vectors."""
     if kind not in KINDS:
         raise ValueError(f"near-duplicates must be one of {', '.join(KINDS)}. Got {kind}.")
     if kind != KEEP and not texts:
@@ -124,12 +125,12 @@ def check(kind: str, texts: bool) -> None:
 
 
 def compared(kind: str, texts: int) -> bool:
-    """Whether near-duplicates are looked for among so many texts."""
-    return kind == ONCE or texts <= MOST
+    """Tell whether near-duplicates are searched for among this number of texts."""
+    return kind == ONCE or texts <= MAX_TEXTS
 
 
 def sentence(count: int, kind: str) -> str:
-    """How many near-duplicates there are, and what became of them."""
+    """Report the number of near-duplicates, and whether they were left out."""
     if kind == ONCE:
         return f"Left out {plural(count, 'near-duplicate')}, counted with the first."
     return f"{plural(count, 'item')} {'is' if count == 1 else 'are'} nearly the same as an earlier one."

@@ -1,8 +1,7 @@
-"""Vectors of texts out of those of their tokens: static embeddings from a local folder (model2vec, WordLlama), of which
-nothing is ever downloaded.
+"""Make vectors of texts from static token embeddings in a local folder (model2vec, WordLlama). Nothing is downloaded.
 
-The vector of a text is the sum of those of its tokens, each times w (1 + ln count), w = a / (a + share of the token in
-the texts of the import) (Arora, Liang, Ma 2017), in one order: with the same bits on every machine.
+The vector of a text is the sum of the vectors of its tokens, each times w (1 + ln count), w = a / (a + share of the
+token in the imported texts) (Arora, Liang, Ma 2017), in a fixed order, with the same bits on every machine.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from scipy import sparse
 
 from ...kernel import rows, truncated_svd
 from .. import row_files
-from ..reading.parsed import some
+from ..reading.parsed import name_list
 from ..reading.sources import DataError, Progress, open_file
 from .vectorizer import exact_log
 
-COMMON = 1e-3  # a: the share of a token from which on it counts less than half
-CHUNK = 2000  # texts at a time
-MOST_BYTES, MOST_BYTES_OF_TOKENIZER = 2**31, 2**27
-TABLES = ("embeddings", "embedding.weight")  # what the table is called by model2vec and by WordLlama
+COMMON_SHARE = 1e-3  # a: a token with a larger share has less than half the weight
+CHUNK_TEXTS = 2000
+MAX_TABLE_BYTES, MAX_TOKENIZER_BYTES = 2**31, 2**27
+TABLE_NAMES = ("embeddings", "embedding.weight")  # of model2vec and of WordLlama
 
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """A table of vectors, float16 or float32 of shape (tokens, width), its tokenizer as the bytes of a JSON file,
-    uint8, and how often each token came in the texts of the import, int64."""
+    """A table of token vectors, float16 or float32 of shape (tokens, width), its tokenizer as the bytes of a JSON file,
+    uint8, and the count of each token in the imported texts, int64."""
 
     name: str
     table: np.ndarray
@@ -44,49 +43,49 @@ class Embedding:
 
     @cached_property
     def checksum(self) -> str:
-        """What tells the table and its tokenizer from all others."""
+        """A digest of the table and its tokenizer."""
         digest = sha256(np.ascontiguousarray(self.table).data)
         digest.update(np.ascontiguousarray(self.tokenizer).data)
         return digest.hexdigest()[:16]
 
     def fit(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[Embedding, np.ndarray]:
-        """This embedding with the counts of its tokens in texts, and the vectors of these."""
+        """Count the tokens of texts. Return the embedding with these counts, and the vectors of the texts."""
         parts = []
-        for first in range(0, len(texts), CHUNK):
-            parts.append(self._tokens(texts[first : first + CHUNK]))
+        for first in range(0, len(texts), CHUNK_TEXTS):
+            parts.append(self._tokens(texts[first : first + CHUNK_TEXTS]))
             if progress:
-                progress(min(first + CHUNK, len(texts)), len(texts))
+                progress(min(first + CHUNK_TEXTS, len(texts)), len(texts))
         counts = sum((np.bincount(part.indices, part.data, len(self.table)) for part in parts), np.zeros(1))
         fitted = replace(self, counts=rows.read_only(counts, np.int64))
         return fitted, np.vstack([fitted._vectors(part) for part in parts])
 
     def vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """The vectors of texts: float32, (texts, width)."""
-        starts = range(0, max(1, len(texts)), CHUNK)
-        return np.vstack([self._vectors(self._tokens(texts[first : first + CHUNK])) for first in starts])
+        """Compute the vectors of texts: float32, shape (texts, width)."""
+        starts = range(0, max(1, len(texts)), CHUNK_TEXTS)
+        return np.vstack([self._vectors(self._tokens(texts[first : first + CHUNK_TEXTS])) for first in starts])
 
     def _vectors(self, tokens: sparse.csr_array) -> np.ndarray:
         used, places = np.unique(tokens.indices, return_inverse=True)
         counts = self.counts[used]
-        weights = COMMON / (COMMON + counts / max(1, self.counts.sum()))
+        weights = COMMON_SHARE / (COMMON_SHARE + counts / max(1, self.counts.sum()))
         distinct, which = np.unique(tokens.data, return_inverse=True)
-        often = np.array([1 + exact_log(float(count)) for count in distinct.tolist()])
-        values = (weights[places] * often[which]) if used.size else np.empty(0)
-        weighed = rows.as_rows(sparse.csr_array((values, places, tokens.indptr), (tokens.shape[0], used.size)))
+        count_weights = np.array([1 + exact_log(float(count)) for count in distinct.tolist()])
+        values = (weights[places] * count_weights[which]) if used.size else np.empty(0)
+        weighted = rows.as_rows(sparse.csr_array((values, places, tokens.indptr), (tokens.shape[0], used.size)))
         table = rows.read_only(self.table[used], np.float32)
-        return truncated_svd.multiply(weighed, table).astype(np.float32)
+        return truncated_svd.multiply(weighted, table).astype(np.float32)
 
     def _tokens(self, texts: Sequence[str]) -> sparse.csr_array:
-        """How often each token comes in each text."""
+        """Count each token in each text: shape (texts, tokens)."""
         ends, columns, counts = [0], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         with _readable(f"the tokenizer of {self.name}"):
             batch, unknown = self._encoder.encode_batch(list(texts), add_special_tokens=False), self._unknown
         for encoded in batch:
-            ids, often = np.unique(np.array(encoded.ids, np.int64), return_counts=True)
-            known = ids != unknown
-            columns.append(ids[known])
-            counts.append(often[known])
-            ends.append(ends[-1] + int(known.sum()))
+            ids, id_counts = np.unique(np.array(encoded.ids, np.int64), return_counts=True)
+            in_table = ids != unknown
+            columns.append(ids[in_table])
+            counts.append(id_counts[in_table])
+            ends.append(ends[-1] + int(in_table.sum()))
         shape = len(texts), len(self.table)
         return sparse.csr_array((np.concatenate(counts), np.concatenate(columns), np.array(ends)), shape)
 
@@ -99,7 +98,7 @@ class Embedding:
 
     @cached_property
     def _unknown(self) -> int:
-        """The token of whatever the tokenizer does not know, which says nothing; -1 where it has none."""
+        """The token of unknown words, which is ignored; -1 if the tokenizer has none."""
         model = json.loads(self.tokenizer.tobytes())["model"]
         word = model.get("unk_token")
         number = model.get("unk_id") if word is None else self._encoder.token_to_id(word)
@@ -107,19 +106,19 @@ class Embedding:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is kept of it, by name, each flat."""
+        """The arrays to store, by name, each flat."""
         return {"embeddings": self.table.ravel(), "tokenizer": self.tokenizer, "tokens": self.counts}
 
     @property
     def source(self) -> dict[str, Any]:
-        """What is told of it, ready for JSON; with it `mapped` finds it again."""
+        """A description, ready for JSON, from which `mapped` opens the stored arrays."""
         tokens, width = self.table.shape
         sizes = {"dtype": str(self.table.dtype), "tokens": tokens, "width": width, "tokenizer": self.tokenizer.size}
         return {"name": self.name, "checksum": self.checksum} | sizes
 
 
 def mapped(folder: Path, source: dict[str, Any]) -> Embedding:
-    """The embedding whose arrays are kept in a folder, mapped into memory."""
+    """Map the embedding that is stored in a folder into memory. source: its `Embedding.source`."""
     tokens, width = source["tokens"], source["width"]
     table = row_files.mapped(folder / "embeddings.npy", source["dtype"], tokens * width).reshape(tokens, width)
     tokenizer = row_files.mapped(folder / "tokenizer.npy", np.uint8, source["tokenizer"])
@@ -127,7 +126,7 @@ def mapped(folder: Path, source: dict[str, Any]) -> Embedding:
 
 
 def _packages() -> tuple[Any, Any]:
-    """What reads tables, and what reads tokenizers."""
+    """Import the readers of tables and of tokenizers, which are optional packages."""
     try:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
@@ -139,26 +138,26 @@ def _packages() -> tuple[Any, Any]:
 
 
 def read(folder: Path | str) -> Embedding:
-    """The static embedding in a folder: a table in a .safetensors file and a JSON file of its tokenizer, there or one
-    folder below, as model2vec and WordLlama have them."""
+    """Read a static embedding from a folder: a .safetensors table and a tokenizer JSON file, there or one folder below,
+    as model2vec and WordLlama have them."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"embeddings must be a folder. Got {folder}.")
     load, _ = _packages()
     path, tokenizer = _only(folder, "*.safetensors", "model"), _only(folder, "*tokenizer*.json", "tokenizer")
-    _content(path, MOST_BYTES, 0)
-    content = np.frombuffer(_content(tokenizer, MOST_BYTES_OF_TOKENIZER), np.uint8)
+    _content(path, MAX_TABLE_BYTES, 0)
+    content = np.frombuffer(_content(tokenizer, MAX_TOKENIZER_BYTES), np.uint8)
     with _readable(path.name):
         tensors = load(path)
     table = _table(tensors, path.name)
-    made = Embedding(folder.resolve().name, table, content, np.zeros(len(table), np.int64))
+    embedding = Embedding(folder.resolve().name, table, content, np.zeros(len(table), np.int64))
     with _readable(tokenizer.name):
-        tokens = made._encoder.get_vocab()
+        tokens = embedding._encoder.get_vocab()
     if (size := 1 + max(tokens.values(), default=-1)) > len(table):
         raise DataError(f"{path.name} must have a finite vector for each of the {size:,} tokens. Got {len(table):,}.")
     if not np.isfinite(table).all():
         raise DataError(f"{path.name} must have finite numbers. Got others.")
-    return made
+    return embedding
 
 
 def _content(path: Path, most: int, count: int = -1) -> bytes:
@@ -184,19 +183,19 @@ def _readable(name: str) -> Iterator[None]:
 
 
 def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return the vectors of the tokens out of the tensors of a file, those that several share repeated, weighted."""
-    named = [tensors[key] for key in TABLES if key in tensors]
-    if len(named) != 1 or named[0].ndim != 2 or named[0].dtype.kind not in "fiu":
-        held = some(map(ascii, tensors), 5) or "none"
-        raise DataError(f"{name} must have one table of numbers, {' or '.join(TABLES)}. Got {held}.")
-    [table] = named
+    """Return the weighted vector of each token from the tensors of a file, repeating vectors that tokens share."""
+    tables = [tensors[key] for key in TABLE_NAMES if key in tensors]
+    if len(tables) != 1 or tables[0].ndim != 2 or tables[0].dtype.kind not in "fiu":
+        names = name_list(map(ascii, tensors), 5) or "none"
+        raise DataError(f"{name} must have one table of numbers, {' or '.join(TABLE_NAMES)}. Got {names}.")
+    [table] = tables
     if (mapping := tensors.get("mapping")) is not None:  # several tokens share a vector
         if mapping.ndim != 1 or mapping.dtype.kind not in "iu" or not np.isin(mapping, np.arange(len(table))).all():
             raise DataError(f"{name} must have a mapping to its {len(table):,} vectors. Got another.")
-        if mapping.size * table.shape[1] > MOST_BYTES // 4:
-            raise DataError(f"{name} must have at most {MOST_BYTES // 4:,} numbers. Got {mapping.size:,} vectors.")
+        if mapping.size * table.shape[1] > MAX_TABLE_BYTES // 4:
+            raise DataError(f"{name} must have at most {MAX_TABLE_BYTES // 4:,} numbers. Got {mapping.size:,} vectors.")
         table = table[mapping]
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by whoever calls
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller refuses numbers that are not finite
         if (weights := tensors.get("weights")) is not None:
             if weights.shape != table.shape[:1] or weights.dtype.kind not in "fiu":
                 raise DataError(f"{name} must have a weight for each of the {len(table):,} tokens. Got another shape.")
@@ -205,12 +204,12 @@ def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 
 def _only(folder: Path, pattern: str, usual: str) -> Path:
-    """The one file of a kind in a folder or the folders in it, or of several the one with the usual name."""
-    found = sorted([*folder.glob(pattern), *folder.glob(f"*/{pattern}")])
-    named = [path for path in found if path.stem == usual] or found
-    if len(named) != 1:
-        names = ", ".join(str(path.relative_to(folder)) for path in found[:5])
+    """Return the only file of a pattern in a folder or the folders in it, or of several the one with the usual name."""
+    files = sorted([*folder.glob(pattern), *folder.glob(f"*/{pattern}")])
+    candidates = [path for path in files if path.stem == usual] or files
+    if len(candidates) != 1:
+        names = ", ".join(str(path.relative_to(folder)) for path in files[:5])
         raise DataError(
             f"{folder.name} must have one file {pattern}, or {usual}{Path(pattern).suffix}. Got {names or 'none'}."
         )
-    return named[0]
+    return candidates[0]

@@ -1,8 +1,8 @@
-"""Random Fourier features: waves over random combinations of a few columns, with which a linear learner separates what
-no plane does (Rahimi, Recht 2007).
+"""Random Fourier features: waves over random combinations of a few columns, with which a linear learner separates
+classes that no plane separates (Rahimi, Recht 2007).
 
-All is computed in one order and without the math library of the machine, which may round differently: rows have the
-same bits everywhere.
+All sums have a fixed order, and the math library of the machine, which may round differently, is not used: rows have
+the same bits everywhere.
 """
 
 from functools import reduce
@@ -17,34 +17,34 @@ WAVES = 256  # each a cosine and a sine
 SHARE = 0.7  # of waves in a row's squared length
 LENGTH = np.sqrt(SHARE / WAVES)  # of each
 NORMAL = 12  # uniform numbers whose sum less 6 is almost normal, with deviation 1
-PAIRS = 10_001  # of rows, whose median distance is one of them
-TERMS = 12  # of the series of a cosine and a sine: half a turn to 1e-11
+PAIRS = 10_001  # of rows; an odd number has a median among its distances
+TERMS = 12  # of the series of cosine and sine: accurate to 1e-11 over half a turn
 COSINE = np.array([1 / (2 * k * (2 * k - 1)) for k in range(TERMS, 0, -1)])
 SINE = np.array([1 / (2 * k * (2 * k + 1)) for k in range(TERMS, 0, -1)])
 
 
 class Fourier(TypedDict):
-    """The seed of the combinations, and the distance over which their waves turn."""
+    """The seed of the combinations, and the distance of one turn of a wave."""
 
     seed: int
     bandwidth: float
 
 
 def fit(table: np.ndarray, seed: int = 0) -> Fourier:
-    """The waves of a table of standardised columns: turning over half the median distance of its rows."""
+    """Fit the waves to a table of standardized columns: one turn takes half the median distance of its rows."""
     return {"seed": seed, "bandwidth": _bandwidth(table, seed)}
 
 
 def waves(fourier: Fourier, table: np.ndarray) -> np.ndarray:
-    """The cosines and sines of each row of a table of standardised columns: float32, of squared length SHARE.
+    """Compute the cosines and sines of each row of a table of standardized columns: float32, of squared length SHARE.
 
-    They are not centred: their mean is a constant, which learners without an intercept need.
+    They are not centered: their mean is a constant, which learners without an intercept need.
     """
     return _waves(table, _frequencies(fourier["seed"], fourier["bandwidth"], table.shape[1]))
 
 
 def _bandwidth(table: np.ndarray, seed: int) -> float:
-    """Half the median distance of random pairs of rows, without those that are equal."""
+    """Compute half the median distance of random pairs of rows that differ."""
     pairs = (draws(seed + 1, 2 * PAIRS) * len(table)).astype(np.int64)
     apart = table[pairs[:PAIRS]] - table[pairs[PAIRS:]]
     distances = np.sqrt(reduce(np.add, (apart * apart).T))
@@ -55,14 +55,14 @@ def _bandwidth(table: np.ndarray, seed: int) -> float:
 
 
 def _frequencies(seed: int, bandwidth: float, columns: int) -> np.ndarray:
-    """How many turns each column adds to each wave: (columns, WAVES)."""
+    """Draw the turns that each column adds to each wave: shape (columns, WAVES)."""
     uniform = draws(seed, NORMAL * columns * WAVES).reshape(NORMAL, columns, WAVES)
     return (reduce(np.add, uniform) - NORMAL / 2) / (2 * np.pi * bandwidth)
 
 
 @njit(cache=True, nogil=True)
 def _waves(table: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    made, turns = np.empty((len(table), 2 * WAVES), np.float32), np.empty(WAVES)
+    result, turns = np.empty((len(table), 2 * WAVES), np.float32), np.empty(WAVES)
     for i in range(len(table)):
         turns[:] = 0
         for j in range(table.shape[1]):
@@ -75,5 +75,5 @@ def _waves(table: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
             for n in range(TERMS):
                 cosine = 1 - square * COSINE[n] * cosine
                 sine = 1 - square * SINE[n] * sine
-            made[i, k], made[i, WAVES + k] = LENGTH * cosine, LENGTH * angle * sine
-    return made
+            result[i, k], result[i, WAVES + k] = LENGTH * cosine, LENGTH * angle * sine
+    return result

@@ -1,4 +1,4 @@
-"""How tables of numbers become rows, and what is remembered of it so that later items become rows alike."""
+"""Turn tables of numbers into rows, with stored parameters so that later items are treated alike."""
 
 from typing import Any, TypeAlias, cast
 
@@ -9,7 +9,7 @@ from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from . import fourier
 
-Scaling: TypeAlias = dict[str, Any]  # its name, mean and deviation of the columns where it needs them, and its waves
+Scaling: TypeAlias = dict[str, Any]  # name; mean and deviation of the columns if needed; parameters of waves
 
 SCALINGS = {
     "l2": "every row to unit length",
@@ -21,28 +21,31 @@ VECTOR_FEATURES = {
     "fourier": "Columns and waves",
 }
 USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # the scaling that suits the features of vectors
-FEW = 256  # columns: so many were tried
-DENSE_LIMIT = 2**31  # bytes of a table that standardising or waves would fill
-USUAL_LIMIT = 2**30  # bytes that waves may take unasked: an import needs half as much again
+FEW_COLUMNS = 256  # up to which waves were tried
+MAX_DENSE_BYTES = 2**31  # of a table that is standardized or gets waves
+USUAL_MAX_BYTES = 2**30  # that waves may take unless requested: an import needs half as much again
 
 
 def usual_features(matrix: Matrix, scale: str | None = None) -> str:
-    """The features that suit a table under a scaling (None: a usual one): waves where a few columns hold more than
-    zeros and ones."""
-    held = matrix.data if sparse.issparse(matrix) else matrix
-    fits = matrix.shape[1] <= FEW and _size(matrix, "fourier") <= USUAL_LIMIT
-    return "fourier" if fits and scale != "none" and not np.isin(held, (0, 1)).all() else "plain"
+    """Return the features that suit a table under a scaling (None: the usual one): waves for a few columns that are not
+    just zeros and ones."""
+    numbers = matrix.data if sparse.issparse(matrix) else matrix
+    fits = matrix.shape[1] <= FEW_COLUMNS and _size(matrix, "fourier") <= USUAL_MAX_BYTES
+    return "fourier" if fits and scale != "none" and not np.isin(numbers, (0, 1)).all() else "plain"
 
 
 def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
-    """The scaling of a table as stored, and the waves that its features add."""
+    """Fit the scaling of a table, and the waves if `features` has them, as stored."""
     for kind, value, allowed in (("scaling", name, SCALINGS), ("features", features, VECTOR_FEATURES)):
         if value not in allowed:
             raise ValueError(f"{kind} must be one of {', '.join(allowed)}. Got {value}.")
     scaling: Scaling = {"name": name}
     if name == "standardize+l2" or features == "fourier":
         dense = _dense(matrix, name, features)
-        low, constant = dense.min(axis=0), np.ptp(dense, axis=0) == 0  # rounding gives a constant column a deviation
+        low, constant = (
+            dense.min(axis=0),
+            np.ptp(dense, axis=0) == 0,
+        )  # rounding may give a constant a deviation
         mean, deviation = np.where(constant, low, dense.mean(axis=0)), np.where(constant, 1, dense.std(axis=0))
         scaling |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
         if features == "fourier":
@@ -51,7 +54,7 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
 
 
 def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
-    """The rows of a table: scaled, with their waves behind them if there are such."""
+    """Scale a table and add its waves, if the scaling has them."""
     if "fourier" not in scaling:
         return rows.as_rows(apply(scaling, matrix))
     dense = _dense(matrix, scaling["name"], "fourier")
@@ -61,7 +64,7 @@ def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
 
 
 def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
-    """Scale a sparse or dense table; a row of zeros stays one under l2."""
+    """Scale a sparse or dense table. A row of zeros stays zero under l2."""
     if scaling["name"] == "none":
         return matrix
     if scaling["name"] == "standardize+l2":
@@ -69,7 +72,7 @@ def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
     if sparse.issparse(matrix):
         norms = np.sqrt(matrix.power(2).sum(axis=1))
         scaled = sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix)
-        scaled.sum_duplicates()  # sorts them in place: rows need not copy them for it
+        scaled.sum_duplicates()  # sorts the indices in place, which spares a copy later
         return scaled
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(norms > 0, norms, 1)
@@ -80,18 +83,18 @@ def _standardized(scaling: Scaling, dense: np.ndarray) -> np.ndarray:
 
 
 def _dense(matrix: Matrix, name: str, features: str = "plain") -> np.ndarray:
-    """A table as an array, unless that, with the waves of its features, would be too large."""
+    """Return a table as an array. Raise ValueError if that, with the waves of its features, is too large."""
     size, instead = _size(matrix, features), "l2" if features == "plain" else "plain"
-    if size > DENSE_LIMIT and (features == "fourier" or sparse.issparse(matrix)):
+    if size > MAX_DENSE_BYTES and (features == "fourier" or sparse.issparse(matrix)):
         items, columns = np.shape(matrix)
         raise ValueError(
             f"{name if features == 'plain' else features} would fill a table of {items:,} x {columns:,} numbers: "
-            f"{size / 2**30:.1f} GiB, over the limit of {DENSE_LIMIT / 2**30:.1f} GiB. Use {instead}."
+            f"{size / 2**30:.1f} GiB, over the limit of {MAX_DENSE_BYTES / 2**30:.1f} GiB. Use {instead}."
         )
     return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64, order="C")
 
 
 def _size(matrix: Matrix, features: str) -> int:
-    """The bytes of a table as an array and of the waves of its features."""
+    """Return the bytes of a table as an array, and of its waves."""
     items, columns = np.shape(matrix)
     return items * (8 * columns + (8 * fourier.WAVES if features == "fourier" else 0))

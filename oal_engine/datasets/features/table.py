@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,22 +13,23 @@ from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from .. import reading
 from ..reading.sources import PhaseProgress, Progress
-from . import beside, duplicates, embeddings, latent, scaling, vectorizer
-
-if TYPE_CHECKING:
-    pass
-
+from . import duplicates, embeddings, latent, scaling, text_vectors, vectorizer
 
 TEXT_FEATURES = {
     "rich+latent": "Words, parts, similar wording",
     "rich": "Words and parts",
     "words": "Words alone",
-}  # what rows are made of texts
+}
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """What a stream runs over: rows, labels y (-1, 0 unknown, +1, or 1..K of `classes`) and what made them."""
+    """The rows and labels that a stream runs over, with the items and the fitted features behind them.
+
+    y: -1, 0 = unknown, +1, or 1..K of `classes`. word_counts: words of the texts, and words that would be new if their
+    text had been appended later. words: None if near-duplicates are not searched for. copies: the number of
+    near-duplicates of each text, if these were left out.
+    """
 
     rows: Rows
     y: np.ndarray
@@ -38,9 +39,9 @@ class FeatureTable:
     classes: tuple[str, ...] = ()
     projection: latent.Projection | None = None
     embedding: embeddings.Embedding | None = None
-    word_counts: tuple[int, int] = (0, 0)  # of its texts, and those that would be new if their text had come later
-    words: vectorizer.WordSets | None = None  # where near-duplicates are looked for
-    copies: np.ndarray | None = None  # of each text, where its near-duplicates were left out
+    word_counts: tuple[int, int] = (0, 0)
+    words: vectorizer.WordSets | None = None
+    copies: np.ndarray | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -48,14 +49,14 @@ class FeatureTable:
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Rows of new texts, through the vocabulary, the scaling, the projection and the embedding; vectors that are
-        not made of texts are zeros."""
+        """Turn new texts into rows, through the vocabulary, the scaling, the projection and the embedding. Vectors that
+        come from a file are zeros."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
         vectors = self.embedding.vectors(texts) if self.embedding else None
         return made_rows(self.scaling, matrix, self.projection, vectors)
 
     def positions(self, ids: Collection[str]) -> dict[str, int]:
-        """The positions of those items that there are, by their ids."""
+        """Return positions by id. Unknown ids are omitted."""
         return {id: position for position, id in enumerate(self.items.ids) if id in ids}
 
 
@@ -74,13 +75,12 @@ def table(
     near_duplicates: str = duplicates.KEEP,
     **settings: Any,
 ) -> FeatureTable:
-    """Vectorise and scale items read from a file; progress is a function of (phase, done, total).
+    """Vectorize and scale items.
 
-    Texts get a vocabulary of their own, fitted with the vectorizer's settings, unless one is given. features: one of
-    TEXT_FEATURES; None takes words if a vocabulary or a tokenizer is given, else the richest that the scale allows. Of
-    vectors one of VECTOR_FEATURES; None takes plain ones. Vectors beside texts, those of the items or those that an
-    embedding makes, go behind the terms. near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are
-    nearly the same as an earlier one.
+    vocabulary: None fits one, with `settings` of the vectorizer. features: for texts one of TEXT_FEATURES (None: words
+    if there is a vocabulary or a tokenizer, else the richest that the scale allows); for vectors one of VECTOR_FEATURES
+    (None: plain). embedding: makes the vectors of texts, which otherwise come from the items, if they have any.
+    near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier one.
     """
     duplicates.check(near_duplicates, items.texts is not None)
     vectors = words = copies = None
@@ -96,19 +96,19 @@ def table(
         if duplicates.compared(near_duplicates, len(items.texts)):
             words = vocabulary.words(counted)
         if words and near_duplicates == duplicates.ONCE:
-            kept, copies = duplicates.counted(words)
-            counted, words, items = counted.take(kept), words.take(kept), items.take(kept)
+            originals, copies = duplicates.counted(words)
+            counted, words, items = counted.take(originals), words.take(originals), items.take(originals)
         word_counts, matrix = vocabulary.word_counts(counted), cast(Matrix, vocabulary.rows(counted))
         del counted  # as large as the rows
         scaled, vectors = scaling.fit(matrix, scale), cast("np.ndarray | None", items.vectors)
         if embedding:
             if vectors is not None:
-                raise ValueError(f"vectors beside texts must be given or made. Got both: {embedding.name} makes some.")
+                raise ValueError(f"vectors of texts must come from a file or an embedding. Got both: {embedding.name}.")
             embedding, vectors = embedding.fit(items.texts or [], phase_progress(progress, "meaning"))
         if vectors is not None:
             if scale != "l2":
-                raise ValueError(f"vectors beside texts need the scaling l2. Got {scale}.")
-            scaled["beside"] = beside.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
+                raise ValueError(f"vectors of texts need the scaling l2. Got {scale}.")
+            scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
     else:
         if embedding:
             raise ValueError(f"the embedding {embedding.name} is for texts. Got vectors.")
@@ -120,9 +120,9 @@ def table(
     if features == "rich+latent":
         shared = cast(vectorizer.Vocabulary, vocabulary).shared
         projection = latent.fit(scaling.apply(scaled, matrix), phase_progress(progress, "wording"), shared)
-    made = made_rows(scaled, matrix, projection, vectors)
     return FeatureTable(
-        made, items.y, items, vocabulary, scaled, items.classes, projection, embedding, word_counts, words, copies
+        made_rows(scaled, matrix, projection, vectors), items.y, items, vocabulary, scaled, items.classes, projection,
+        embedding, word_counts, words, copies,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def file_table(
     embedding: embeddings.Embedding | None = None,
     **settings: Any,
 ) -> FeatureTable:
-    """As `table`, where vectors get the features and the scaling that suit them unless others are named."""
+    """Vectorize and scale items as `table`, with features and a scaling that suit vectors, unless they are named."""
     if items.texts is None:
         features = features or scaling.usual_features(cast(Matrix, items.vectors), scale)
         scale = scale or scaling.USUAL.get(features)
@@ -142,7 +142,7 @@ def file_table(
 
 
 def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The features of texts, and the settings of the vectorizer for them."""
+    """Choose the features of texts. Return them with the settings of the vectorizer."""
     if features is None:
         features = "words" if "tokenizer" in settings else "rich+latent" if scale == "l2" else "rich"
     if features not in TEXT_FEATURES:
@@ -153,7 +153,7 @@ def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -
         raise ValueError(f"a tokenizer is for the features words. Got {settings['tokenizer']} for {features}.")
     if features == "rich+latent" and scale != "l2":
         raise ValueError(f"the features rich+latent need the scaling l2. Got {scale}.")
-    return features, {"tokenizer": "rich", "new": vectorizer.NEW} | settings
+    return features, {"tokenizer": "rich", "new": vectorizer.HASH_COLUMNS} | settings
 
 
 def made_rows(
@@ -162,19 +162,21 @@ def made_rows(
     projection: latent.Projection | None = None,
     vectors: np.ndarray | None = None,
 ) -> Rows:
-    """Rows of a table under a scaling, with its waves, or with the latent part of a projection and the vectors beside
-    texts if there are such; vectors that are not given are zeros."""
-    given = scaled.get("beside")
-    if not (projection or given):
+    """Scale a table, and add the waves of the scaling, or the latent part of a projection and the vectors of texts.
+
+    vectors: None takes zeros, if the scaling has vectors.
+    """
+    fitted = scaled.get("beside")
+    if not (projection or fitted):
         return scaling.made_rows(scaled, matrix)
     terms = scaling.apply(scaled, matrix)
     blocks, rest = [], 1.0
     if projection:
-        weight = beside.SIMILAR if given else latent.WEIGHT
+        weight = text_vectors.LATENT_WEIGHT if fitted else latent.WEIGHT
         blocks, rest = [projection.columns(terms, weight)], rest - weight
-    if given:
-        vectors = np.zeros((np.shape(terms)[0], len(given["means"]))) if vectors is None else vectors
-        blocks, rest = [*blocks, beside.columns(given, vectors)], rest - beside.WEIGHT
+    if fitted:
+        vectors = np.zeros((np.shape(terms)[0], len(fitted["means"]))) if vectors is None else vectors
+        blocks, rest = [*blocks, text_vectors.columns(fitted, vectors)], rest - text_vectors.WEIGHT
     sparse = cast(SparseRows, rows.as_rows(terms))
     sparse = sparse._replace(values=rows.read_only(np.sqrt(rest) * sparse.values, np.float64))
     return rows.beside(sparse, np.hstack(blocks))
@@ -183,8 +185,8 @@ def made_rows(
 def relabelled(
     y: np.ndarray, classes: Sequence[str], names: Sequence[str] = (), positive: str | None = None
 ) -> np.ndarray:
-    """Labels 1 .. K of some classes as those of the same names elsewhere, or as +1 for the class `positive` and -1 for
-    the others; 0 where they mean none of these."""
+    """Translate labels 1..K of `classes` into the numbers of the same `names`, or into +1 for the class `positive` and
+    -1 for the others. Labels without a translation become 0."""
     if names:
         meaning = [names.index(name) + 1 if name in names else 0 for name in classes]
     else:

@@ -1,4 +1,4 @@
-"""Text to sparse rows through a stored vocabulary: tf-idf with the same bits wherever it is rebuilt."""
+"""Turn texts into sparse tf-idf rows through a stored vocabulary, with the same bits on every machine."""
 
 from __future__ import annotations
 
@@ -14,59 +14,60 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
+from ..reading.parsed import plural
 from ..reading.sources import Progress
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
-_EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag is two letters; \u200d joins a family
+_EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
     "tweets": rf"[#@]?\w+(?:['’\-]\w+)*|{_EMOJI}",
     "rich": r"\w+|[^\w\s]+",
 }
-RICH_MAX_DF = 0.5  # share of the texts: what is in more of them says little of each
-NEW = 4096  # columns of rich texts that all terms share which the vocabulary lacks
+RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
+HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
 _DIGIT = re.compile(r"\d")
-CHUNK = 2**20  # characters, about, that are cut into words at a time
+CHUNK_CHARACTERS = 2**20  # cut into words at a time, roughly
 
 
 class WordSets(NamedTuple):
-    """The distinct words of texts as numbers, those of each text in order, the rarest first: how many texts of the
-    vocabulary hold the word, 0 if it is new, in the upper 32 bits, and its checksum in the lower."""
+    """The distinct words of each text as numbers, the rarest first. The upper 32 bits are the number of texts of the
+    vocabulary with the word (0: a new word), the lower ones its checksum."""
 
-    numbers: np.ndarray  # int64
-    ends: np.ndarray  # of each text, behind a 0
+    numbers: np.ndarray  # int64, text by text
+    ends: np.ndarray  # 0, then the end of each text
 
     def counts(self) -> np.ndarray:
-        """How many words each text has."""
+        """Count the words of each text."""
         return np.diff(self.ends)
 
     def of(self, text: int) -> np.ndarray:
-        """The words of a text."""
+        """Return the words of a text."""
         return self.numbers[self.ends[text] : self.ends[text + 1]]
 
     def take(self, texts: np.ndarray) -> WordSets:
-        """The words of some texts."""
-        kept = np.isin(np.repeat(np.arange(self.ends.size - 1), self.counts()), texts)
-        return WordSets(self.numbers[kept], np.append(0, np.cumsum(self.counts()[texts])))
+        """Return the word sets of these texts."""
+        chosen = np.isin(np.repeat(np.arange(self.ends.size - 1), self.counts()), texts)
+        return WordSets(self.numbers[chosen], np.append(0, np.cumsum(self.counts()[texts])))
 
     def new(self) -> np.ndarray:
-        """How many words each text has that no text of the vocabulary holds."""
+        """Count the words of each text that no text of the vocabulary has."""
         return np.diff(np.append(0, np.cumsum(self.numbers >> 32 == 0))[self.ends])
 
 
 class TermCounts(NamedTuple):
-    """The distinct terms of texts, and how often (int32) each text (row) holds each of them."""
+    """The distinct terms of texts, and the count of each term in each text: int32, shape (texts, terms)."""
 
     terms: list[str]
     counts: sparse.csr_array
 
     def take(self, texts: np.ndarray) -> TermCounts:
-        """The terms of some texts."""
+        """Return the counts of these texts."""
         return TermCounts(self.terms, self.counts[texts])
 
 
 class _Numbers(dict[str, int]):
-    """Names by number, from 0 in the order in which they are first asked for."""
+    """A number for each name, from 0 in the order of first use."""
 
     def __missing__(self, name: str) -> int:
         self[name] = number = len(self)
@@ -75,10 +76,10 @@ class _Numbers(dict[str, int]):
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Terms (place = column), the number of documents that hold each (int64), and the settings that found them.
+    """Terms in the order of their columns, the number of documents with each (int64), and the settings of `fit_count`.
 
-    The last `new` columns, if there are such, are shared by all terms that it lacks, by their checksums, so that words
-    which come later can be learned; what is in most texts has none.
+    The last `settings["new"]` columns are hash columns: all other terms share them, by checksum, so that words of later
+    texts can be learned. Terms of most texts have no column.
     """
 
     terms: list[str]
@@ -87,53 +88,53 @@ class Vocabulary:
     settings: dict[str, Any]
 
     def __post_init__(self) -> None:
-        if self.shared > len(self.terms):  # columns before the first would be read beside the weights
+        if self.shared > len(self.terms):  # a negative column would be read outside the weights
             raise ValueError(f"the shared columns must be <= {len(self.terms):,}, all there are. Got {self.shared:,}.")
 
     def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
-        """The tf-idf rows of texts: float64, not normalised, indices sorted; terms without a column are left out."""
+        """Compute tf-idf rows: float64, not normalized, indices sorted, without terms that have no column."""
         return self.rows(count(texts, self.settings, progress))
 
     def read(self, texts: Sequence[str]) -> tuple[sparse.csr_array, WordSets]:
-        """The rows of texts, as `transform` makes them, and their words."""
+        """Return the rows of texts, as from `transform`, and their words."""
         counted = count(texts, self.settings)
         return self.rows(counted), self.words(counted)
 
     def rows(self, texts: TermCounts) -> sparse.csr_array:
-        """The rows of texts whose terms are counted already."""
-        found = [self._column(term) for term in texts.terms]
-        columns = np.array([-1 if column is None else column for column in found], np.int32)
-        made = _regrouped(texts.counts, columns, len(self.terms))
-        values: np.ndarray = made.data.astype(np.float64)
+        """Compute the rows of texts whose terms are counted."""
+        places = [self._column(term) for term in texts.terms]
+        columns = np.array([-1 if column is None else column for column in places], np.int32)
+        counts = _regrouped(texts.counts, columns, len(self.terms))
+        values: np.ndarray = counts.data.astype(np.float64)
         if self.settings["sublinear"]:
             values = _logs(values) + 1
-        values *= self._inverse_frequency[made.indices]
-        return sparse.csr_array((values, made.indices, made.indptr), made.shape)
+        values *= self._inverse_frequency[counts.indices]
+        return sparse.csr_array((values, counts.indices, counts.indptr), counts.shape)
 
     def words(self, texts: TermCounts) -> WordSets:
-        """The words of texts whose terms are counted already."""
+        """Return the words of texts whose terms are counted."""
         words, numbers = self._words(texts.terms)
         order = np.argsort(numbers, kind="stable")
         ranks = np.full(len(texts.terms), -1, np.int32)
         ranks[words[order]] = np.arange(words.size)
-        made = _regrouped(texts.counts, ranks, words.size)
-        return WordSets(numbers[order][made.indices], made.indptr.astype(np.int64))
+        counts = _regrouped(texts.counts, ranks, words.size)
+        return WordSets(numbers[order][counts.indices], counts.indptr.astype(np.int64))
 
     def word_counts(self, texts: TermCounts) -> tuple[int, int]:
-        """How many words its own texts have, and how many of these would be new if their text had come later."""
+        """Count the words of its own texts, and the words that would be new if their text had been appended later."""
         words, numbers = self._words(texts.terms)
-        held = np.bincount(texts.counts.indices, minlength=len(texts.terms))[words]
-        return int(held.sum()), int(held[numbers >> 32 <= self.settings["min_df"]].sum())
+        counts = np.bincount(texts.counts.indices, minlength=len(texts.terms))[words]
+        return int(counts.sum()), int(counts[numbers >> 32 <= self.settings["min_df"]].sum())
 
     def _words(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the terms that are words, and the numbers of these."""
+        """Return the places of the terms that are words, and their numbers."""
         words = np.array([place for place, term in enumerate(terms) if _is_word(term)], int)
         numbers = (self._numbers.get(term) or self._number(term) for term in map(terms.__getitem__, words))
         return words, np.fromiter(numbers, np.int64, words.size)
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
-        """(start, end, column) of each single-word term in a text that has a column, to highlight it; `rich` ones have
-        several."""
+        """Return (start, end, column) of each single-word term with a column, to highlight it. A rich word has several
+        terms."""
         return [
             (*match.span(), column)
             for match in re.finditer(self.settings["pattern"], text)
@@ -142,17 +143,17 @@ class Vocabulary:
         ]
 
     def knows(self, text: str) -> bool:
-        """Whether a term of a text has a column of its own."""
+        """Tell whether a term of a text has a column of its own."""
         return any(term in self._columns for term in _terms(text, self.settings))
 
     def new_terms(self, text: str) -> dict[int, str]:
-        """The terms of a text that it lacks, by the columns that they share with others."""
+        """Return the terms of a text outside the vocabulary, by hash column."""
         terms = _terms(text, self.settings) if self.shared else []
         new = {self._column(term): term for term in terms if term not in self._columns}
         return {column: term for column, term in new.items() if column is not None}
 
     def readable(self, column: int, new: Mapping[int, str] | None = None) -> str:
-        """The term of a column as people read it; of a shared one the one that is in `new`."""
+        """Return the term of a column for people; for a hash column the one in `new`."""
         term = (new or {}).get(column, self.terms[column])
         kind, colon, rest = term.partition(":")
         if self.settings["tokenizer"] != "rich" or not colon:
@@ -162,21 +163,21 @@ class Vocabulary:
         ]
 
     def _column(self, term: str) -> int | None:
-        """The column of a term: its own, or, where it has none, a shared one."""
+        """Return the column of a term: its own, or else a hash column, or None."""
         column = self._columns.get(term)
         if column is None and self.shared and term not in self._frequent and not _is_letter(term):
             column = len(self.terms) - self.shared + crc32(term.encode(errors="surrogatepass")) % self.shared
         return column
 
     def _number(self, word: str) -> int:
-        """The number of a word without a column; single letters and what is in most texts are no news."""
+        """Return the number of a word without a column. Single letters and words of most texts do not count as new."""
         return _numbered(word, self.documents if word in self._frequent or _is_letter(word) else 0)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The numbers of words with columns, as WordSets have them."""
-        held = zip(self.terms, np.asarray(self.document_frequency).tolist())
-        return {term: _numbered(term, texts) for term, texts in held if _is_word(term)}
+        """The numbers of words with columns, as in WordSets."""
+        frequencies = zip(self.terms, np.asarray(self.document_frequency).tolist())
+        return {term: _numbered(term, texts) for term, texts in frequencies if _is_word(term)}
 
     @cached_property
     def _inverse_frequency(self) -> np.ndarray:
@@ -184,7 +185,7 @@ class Vocabulary:
 
     @property
     def shared(self) -> int:
-        """How many of the last columns are shared."""
+        """The number of hash columns, which are the last."""
         return self.settings.get("new", 0)
 
     @cached_property
@@ -197,7 +198,7 @@ class Vocabulary:
 
 
 def fit(texts: Sequence[str], **settings: Any) -> Vocabulary:
-    """The vocabulary of texts, under the settings of `fit_count`."""
+    """Fit a vocabulary to texts, with the settings of `fit_count`."""
     return fit_count(texts, **settings)[0]
 
 
@@ -213,11 +214,11 @@ def fit_count(
     new: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Vocabulary, TermCounts]:
-    """The vocabulary of texts, which is the `max_terms` most frequent of the terms that at least `min_df` of them hold;
-    and their terms, for `Vocabulary.rows`.
+    """Fit a vocabulary to texts, and return also their term counts, for `Vocabulary.rows`.
 
-    A term is up to `ngrams` words; `sublinear` takes 1 + log of a count; `new` columns are shared by all other terms.
-    ValueError where no term is left.
+    The vocabulary has the `max_terms` most frequent terms that occur in at least `min_df` texts. ngrams: the most words
+    of a term. sublinear: take 1 + log of a count. new: the number of hash columns for all other terms.
+    ValueError: no term is left.
     """
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
@@ -232,14 +233,17 @@ def fit_count(
     }
     counted = count(texts, settings, progress)
     frequency = dict(zip(counted.terms, np.bincount(counted.counts.indices, minlength=len(counted.terms)).tolist()))
-    often = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
+    frequent_enough = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
     most_texts = RICH_MAX_DF * len(texts)
     if tokenizer == "rich":
-        often = [each for each in often if -each[0] <= most_texts and not _is_letter(each[1])] or often
-    most = sorted(often)[:max_terms]
-    if not most:
+        informative = [each for each in frequent_enough if -each[0] <= most_texts and not _is_letter(each[1])]
+        frequent_enough = informative or frequent_enough
+    chosen = sorted(frequent_enough)[:max_terms]
+    if not chosen:
+        if len(texts) < min_df:
+            raise ValueError(f"The file has only {plural(len(texts), 'text')}; at least {min_df} are needed.")
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
-    terms = sorted(term for _, term in most)
+    terms = sorted(term for _, term in chosen)
     if new:
         frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}
         settings |= {"new": new, "frequent": sorted(frequent.difference(terms))}
@@ -248,23 +252,23 @@ def fit_count(
 
 
 def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None) -> TermCounts:
-    """The terms of texts, under the settings of a vocabulary."""
+    """Count the terms of texts, with the settings of a vocabulary."""
     import pyarrow as pa
     from pyarrow import compute
 
     find, of_token = re.compile(settings["pattern"]).findall, (settings["tokenizer"], settings["lowercase"])
     single, different, terms = settings["ngrams"] == 1, _Numbers(), _Numbers()
-    found, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    chunks = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))) // CHUNK
+    part_numbers, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    chunks = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))) // CHUNK_CHARACTERS
     for start, end in pairwise([0, *np.flatnonzero(np.diff(chunks)) + 1, len(texts)] if texts else []):
-        some = texts[start:end]
-        if single:  # no word goes beyond a blank, and many come again with what stands around them
-            lists = compute.ascii_split_whitespace(pa.array(some, pa.large_string()))
+        chunk = texts[start:end]
+        if single:  # a word never crosses a space, and many parts between spaces repeat, so that each is cut once
+            lists = compute.ascii_split_whitespace(pa.array(chunk, pa.large_string()))
         else:
-            lists = pa.array([_terms(text, settings) for text in some], pa.list_(pa.large_string()))
+            lists = pa.array([_terms(text, settings) for text in chunk], pa.list_(pa.large_string()))
         encoded = lists.values.dictionary_encode()
         numbers = np.fromiter(map(different.__getitem__, encoded.dictionary.to_pylist()), np.int32)
-        found.append(numbers[encoded.indices.to_numpy()])
+        part_numbers.append(numbers[encoded.indices.to_numpy()])
         sizes.append(np.diff(lists.offsets.to_numpy()))
         if progress:
             progress(int(end), len(texts))
@@ -273,30 +277,32 @@ def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | N
     else:
         parts = [[term] for term in different]
     numbers = np.fromiter(map(terms.__getitem__, chain.from_iterable(parts)), np.int32)
-    counts = _holding(np.concatenate(found), np.concatenate(sizes)) @ _holding(numbers, [*map(len, parts)])
+    counts = _count_matrix(np.concatenate(part_numbers), np.concatenate(sizes))
+    counts = counts @ _count_matrix(numbers, [*map(len, parts)])
     counts.sum_duplicates()
     return TermCounts([*terms], counts)
 
 
-def _holding(numbers: np.ndarray, sizes: np.ndarray | list[int]) -> sparse.csr_array:
-    """How often each row holds each number, of rows that have so many."""
+def _count_matrix(numbers: np.ndarray, sizes: np.ndarray | list[int]) -> sparse.csr_array:
+    """Make a matrix of how often each row has each number. sizes: how many of `numbers` belong to each row."""
     ends = np.append(0, np.cumsum(sizes)).astype(sparse.get_index_dtype(maxval=numbers.size))
     return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), numbers.max(initial=-1) + 1))
 
 
 def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> sparse.csr_array:
-    """Counts whose columns are others, which may be the same for several; -1 leaves them out."""
+    """Move the columns of counts to other places, summing columns with the same place; -1 drops a column."""
     places = columns[counts.indices]
-    kept = places >= 0
-    before = np.zeros(kept.size + 1, counts.indptr.dtype)
-    np.cumsum(kept, out=before[1:])
-    made = sparse.csr_array((counts.data[kept], places[kept], before[counts.indptr]), (counts.shape[0], width))
-    made.sum_duplicates()  # and sorts
-    return made
+    has_place = places >= 0
+    before = np.zeros(has_place.size + 1, counts.indptr.dtype)
+    np.cumsum(has_place, out=before[1:])
+    moved = counts.data[has_place], places[has_place], before[counts.indptr]
+    regrouped = sparse.csr_array(moved, (counts.shape[0], width))
+    regrouped.sum_duplicates()  # and sorts
+    return regrouped
 
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:
-    """The words of a text, then its sequences of 2, 3, ... words."""
+    """Return the words of a text, then its sequences of 2, 3, ... words."""
     tokenizer, lowercase = settings["tokenizer"], settings["lowercase"]
     words = [term for token in re.findall(settings["pattern"], text) for term in _of_token(token, tokenizer, lowercase)]
     return words + [
@@ -307,21 +313,21 @@ def _terms(text: str, settings: dict[str, Any]) -> list[str]:
 
 
 def _logs(numbers: np.ndarray) -> np.ndarray:
-    """Return natural logarithms, rounded correctly: those of numpy differ in the last bit by machine."""
+    """Return natural logarithms, rounded correctly: numpy differs in the last bit by machine."""
     distinct, places = np.unique(numbers, return_inverse=True)
     return np.array([exact_log(number) for number in distinct.tolist()])[places]
 
 
 @lru_cache(2**16)
 def exact_log(number: float) -> float:
-    """The natural logarithm of a number, rounded correctly: the same bits on every machine."""
+    """Compute a natural logarithm, rounded correctly: the same bits on every machine."""
     return float(Context(prec=30).ln(Decimal(number)))
 
 
 @lru_cache(2**18)
 def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
-    """The terms of a token: it, in lower case where that is set. `rich` gives a word, its first five letters, its
-    digits as zeros and that it is in capitals; of punctuation the first three signs."""
+    """Return the terms of a token: the token itself, perhaps in lower case. The rich tokenizer adds to a word its
+    first five letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs."""
     term = token.lower() if lowercase else token
     if tokenizer != "rich":
         return (term,)
@@ -338,15 +344,15 @@ def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
 
 
 def _is_letter(term: str) -> bool:
-    """Whether a term is a single letter or digit, which is a word in few languages that are written with these."""
+    """Tell whether a term is a single ASCII letter or digit, which is rarely a word."""
     return len(term) == 1 and term.isascii()
 
 
 def _is_word(term: str) -> bool:
-    """Whether a term is a word: not a part or a sign of a text, nor several words."""
+    """Tell whether a term is a word, and not a part of one, a sign or several words."""
     return ":" not in term and " " not in term
 
 
 def _numbered(word: str, texts: int) -> int:
-    """The number of a word that so many texts hold."""
+    """Return the number of a word that occurs in this number of texts."""
     return min(texts, 2**30) << 32 | crc32(word.encode(errors="surrogatepass"))

@@ -1,9 +1,9 @@
 """Read a file into items: its texts, numbers, labels and ids, and why rows were skipped."""
 
 from .columns import Columns
-from .file import VECTORS, Vectors, open_entries, read, read_lines, read_vectors
-from .items import MISSING, Entry, Items, reasons
+from .file import VECTORS, Vectors, open_items, read, read_lines, read_vectors
+from .items import MISSING, Item, Items, reasons
 from .parsed import Skipped, counted, plural
-from .preview import Peek, description, peek, spoken
+from .preview import Peek, description, layout_sentence, peek
 from .readers import READERS, reader_for
 from .sources import DataError, open_source

@@ -1,21 +1,27 @@
-"""Which columns of a table hold what, as it is said or guessed."""
+"""The roles of a table's columns, named by the user or guessed."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what, and which label words are positive.
+    """The role of each column, and the label words that are positive.
 
-    `text` columns are joined by a newline; `features` are numbers (None: every numeric column where there is no text).
-    Beside a text a cell of them may be a list, such as [0.5, -1]; all together are the vector of the text. With
-    `contains` a cell such as `exercise|food` is a set, cut at | ; and , of which one must be positive. With `headings`
-    it holds MeSH headings such as `Heart Diseases/*TH; Human.`, of which one must be positive without its qualifiers;
-    not every positive word need occur. In both an empty cell is negative, else its label is unknown. With `multiclass`
-    each label word is a class of its own. `unknown` are label words that say nothing. `missing` says what becomes of
-    cells of features that hold no number, one of MISSING (None: such a file is refused); `fills` are the numbers for
-    them in later files. `details` are other columns that are kept with the items (None: the first that are left), and
-    `shown` those that are shown with them (None: those whose names say what they are).
+    text: joined by a newline. label, id: None without such a column.
+    features: columns of numbers (None: every numeric column of a file without texts). Next to a text a cell may hold a
+        list, such as [0.5, -1]; all of them together are the vector of the text.
+    positive: label words of the positive class.
+    contains: a cell such as `exercise|food` is a set, cut at | ; and , and positive if one of its words is. An empty
+        cell is negative.
+    multiclass: each label word is a class of its own.
+    unknown: label words that mean "no label".
+    headings: a cell holds MeSH headings such as `Heart Diseases/*TH; Human.`, and is positive if one of them is, apart
+        from its qualifiers. An empty cell is negative, and positive words need not occur.
+    missing: what to do about feature cells without a number, one of MISSING (None: refuse the file).
+    fills: the numbers for such cells in later files.
+    guessed_id: if the ids repeat, items take their line numbers instead.
+    details: further columns that are stored with the items (None: the first unused ones).
+    shown_columns: details that are shown with an item (None: chosen by their names).
     """
 
     text: tuple[str, ...] = ()
@@ -29,6 +35,6 @@ class Columns:
     headings: bool = False
     missing: str | None = None
     fills: dict[str, float] = field(default_factory=dict, compare=False)
-    guessed_id: bool = field(default=False, compare=False)  # where it repeats, lines are numbered instead
+    guessed_id: bool = field(default=False, compare=False)
     details: tuple[str | None, ...] | None = None
-    shown: tuple[str, ...] | None = None
+    shown_columns: tuple[str, ...] | None = None

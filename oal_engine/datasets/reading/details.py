@@ -1,5 +1,4 @@
-"""What a file says of an item besides its text, label, id and numbers: the columns that are kept with it, and how those
-that are chosen are shown above its text."""
+"""Details of items: further columns of a file that are stored with them, and the heading that is shown above a text."""
 
 import json
 import re
@@ -7,11 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from .readers import is_whole, word_of
+from .parsed import cell_text, is_whole
 
-MOST, LONGEST = 30, 2000  # columns that are kept unless others are named, and characters of a cell
-LONGEST_TITLE = 300  # characters of a first line that is taken for a title
-CUT = "…"  # where a cell was cut
+MAX_COLUMNS, CELL_CHARACTERS = 30, 2000  # stored unless others are named, and of each of their cells
+TITLE_CHARACTERS = 300  # up to which a first line can be a title
+CUT = "…"  # ends a cell that was cut
 TITLE = r"((article|paper|primary|document)[ _-]?)?(title|headline|subject)"
 FACTS = (
     r"((publication|pub|published|release)[ _-]?)?(year|date)|published|authors?|publisher|newspaper"
@@ -21,12 +20,12 @@ LINKS = r"((article|paper|source|full[ _-]?text|pdf|web)[ _-]?)?(urls?|links?)|p
 ADDRESS = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
-Fact = tuple[str, str, str | None]  # the name of its column, or "" where it needs none; words; where a link leads
+Fact = tuple[str, str, str | None]  # column name ("" if obvious), words, address of a link
 
 
-class Shown(NamedTuple):
-    """What stands above an item's text: its title, and its other facts in a line. begins: where the text below it does,
-    for the title may be its first line."""
+class Heading(NamedTuple):
+    """The heading above an item's text: its title, and a line of facts. `begins` is where the text itself begins: its
+    first line may be the title."""
 
     title: str
     facts: list[Fact]
@@ -34,7 +33,7 @@ class Shown(NamedTuple):
 
 
 def is_title(column: str) -> bool:
-    """Whether a column is called a title."""
+    """Tell whether a column has the name of a title."""
     return _called(TITLE, column)
 
 
@@ -42,53 +41,59 @@ def _called(pattern: str, column: str) -> bool:
     return re.fullmatch(pattern, column.strip().casefold()) is not None
 
 
-def left(columns: Iterable[str], used: Collection[str | None], most: int | None = MOST) -> tuple[str, ...]:
-    """The columns of a file that are kept with its items: the first of those that nothing else uses."""
-    return tuple(column for column in columns if column not in used)[:most]
+def unused_columns(
+    columns: Iterable[str], used: Collection[str | None], limit: int | None = MAX_COLUMNS
+) -> tuple[str, ...]:
+    """Return the first columns that have no other use, which are stored as details."""
+    return tuple(column for column in columns if column not in used)[:limit]
 
 
-def usual(columns: Iterable[str]) -> tuple[str, ...]:
-    """Those of some columns that are shown unless others are chosen: titles, years, sources, authors and links."""
-    return tuple(column for column in columns if any(_called(kind, column) for kind in (TITLE, FACTS, LINKS)))
+def usually_shown(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that are shown unless others are chosen: titles, years, sources, authors and links."""
+    return tuple(column for column in columns if _is_usual(column))
 
 
-def named(columns: Iterable[str], taken: Collection[str]) -> list[str]:
-    """What columns of a file are called in a table beside its own, which are taken."""
-    names = dict.fromkeys(taken)
+def _is_usual(column: str) -> bool:
+    return any(_called(pattern, column) for pattern in (TITLE, FACTS, LINKS))
+
+
+def named(columns: Iterable[str], table_columns: Collection[str]) -> list[str]:
+    """Rename columns of a file where a table has columns of the same names."""
+    names = dict.fromkeys(table_columns)
     for column in columns:
         while column in names:
             column = f"item_{column}"
         names[column] = None
-    return [*names][len(taken) :]
+    return [*names][len(table_columns) :]
 
 
 def cells(values: Iterable[Any]) -> str | None:
-    """The cells that are kept with an item as they are stored; None where all are empty."""
+    """Pack the detail cells of an item as JSON. Return None if all are empty."""
     words = [_word(value) for value in values]
     return json.dumps(words, ensure_ascii=False) if any(words) else None
 
 
 def _word(value: Any) -> str:
-    word = word_of(value).strip()
+    word = cell_text(value).strip()
     if not is_whole(word):
         word = word.encode(errors="replace").decode()
-    return word if len(word) <= LONGEST else word[: LONGEST - 1] + CUT
+    return word if len(word) <= CELL_CHARACTERS else word[: CELL_CHARACTERS - 1] + CUT
 
 
-def shown(columns: Sequence[str], words: Sequence[str], chosen: Collection[str]) -> Shown:
-    """The words of an item's columns as they are shown: those that are chosen and not empty, links last."""
-    known = [(column, word) for column, word in zip(columns, words) if column in chosen and word]
-    title = next(((column, word) for column, word in known if is_title(column)), ("", ""))
-    facts = [(_name(column), word, link(column, word)) for column, word in known if (column, word) != title]
-    return Shown(title[1], sorted(facts, key=lambda fact: fact[2] is not None))
-
-
-def _name(column: str) -> str:
-    return "" if any(_called(kind, column) for kind in (TITLE, FACTS, LINKS)) else column
+def heading(columns: Sequence[str], words: Sequence[str], chosen: Collection[str]) -> Heading:
+    """Make the heading of an item from its detail columns: the chosen ones that are not empty, links last."""
+    cells = [(column, word) for column, word in zip(columns, words) if column in chosen and word]
+    title = next(((column, word) for column, word in cells if is_title(column)), ("", ""))
+    facts = [
+        ("" if _is_usual(column) else column, word, link(column, word))
+        for column, word in cells
+        if (column, word) != title
+    ]
+    return Heading(title[1], sorted(facts, key=lambda fact: fact[2] is not None))
 
 
 def link(column: str, word: str) -> str | None:
-    """Where the word of a column leads: it is an address of the web, or a DOI in a column of that name; else None."""
+    """Return the address of a cell that is a web address, or a DOI in a DOI column; else None."""
     if word.endswith(CUT):
         return None
     if ADDRESS.fullmatch(word):
@@ -97,9 +102,9 @@ def link(column: str, word: str) -> str | None:
     return f"https://doi.org/{quote(doi[1])}" if doi else None
 
 
-def headed(above: Shown, text: str) -> Shown:
-    """The same of a text that a title was joined to, which is its first line, or all of it where nothing follows."""
+def with_title_of(text: str, above: Heading) -> Heading:
+    """Add the first line of a text to its heading as the title, if the text was joined to one."""
     title, _, rest = text.partition("\n")
-    if not 0 < len(title) <= LONGEST_TITLE:
+    if not 0 < len(title) <= TITLE_CHARACTERS:
         return above
     return above._replace(title=title, begins=len(text) - len(rest.lstrip("\n")))

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -15,57 +15,54 @@ from .columns import Columns
 from .guesses import Words, guess_columns, numeric_columns
 from .items import (
     OVERLONG,
-    Entry,
+    Item,
+    ItemBuilder,
     Items,
-    Selector,
     check_columns,
     collect_items,
     completed,
     flat,
-    stop_where_unread,
+    refuse_unreadable,
     with_details,
 )
 from .parsed import BROKEN, Cells, Line, ParsedFile, is_whole
 from .preview import cell_words, description, first_columns, parse
 from .readers import READERS, live_source, record
-from .sources import LIMITS, DataError, FileOrPath, Layout, Limits, Progress, Source
+from .sources import DataError, FileOrPath, Opening, Progress, Source
 
-VECTORS = "vectors"  # the column of those that come in a file of their own
+VECTORS = "vectors"  # the column for vectors from a file of their own
 
 
 class Vectors(NamedTuple):
-    """The vectors of a file, to stand beside the texts of another: one for each of its rows, or why there is none."""
+    """Vectors for the texts of another file: one for each of its rows, or the reason why a row has none."""
 
     name: str
     rows: list[np.ndarray | str]
 
 
 @contextmanager
-def open_entries(
+def open_items(
     path: FileOrPath,
     columns: Columns,
     *,
-    reader: str | None = None,
-    encoding: str = "utf-8",
     progress: Progress | None = None,
-    limits: Limits = LIMITS,
     vectors: Vectors | None = None,
     width: int = 0,
-    layout: Layout = Layout(),
-) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Entry | str, int]]]]:
-    """A parsed file, its columns besides those that make items, and its rows one by one: the line, (id, text, label,
-    numbers, what the other columns hold) or the reason to skip it, and its place among the vectors.
+    **options: Any,
+) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Item | str, int]]]]:
+    """Stream the items of a file. Yield the parsed file, its detail columns, and for each row the line number, the item
+    or the reason to skip it, and its place among the vectors.
 
-    path: a file, or an open binary pipe, whose rows come as soon as they are there. Without text columns and features
-    those texts are taken that the first rows suggest. width: how many numbers stand beside each text, in the features
-    or in `vectors` of another file.
+    path: a file, or an open binary pipe, whose rows are yielded as they arrive. Without text and feature columns the
+    text columns are guessed from the first rows. width: how many numbers each text has, in the features or in `vectors`
+    of another file. options: fields of `Opening`.
     """
-    opened: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
+    source_context: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
     if isinstance(path, str | Path):
-        opened = parse(path, None, reader, encoding, limits, progress, layout=layout)
+        source_context = parse(path, Opening(**options), progress)
     else:
-        opened = nullcontext(_parsed_live(path, reader, encoding, limits, layout))
-    with opened as (source, _, parsed, words):
+        source_context = nullcontext(_parse_pipe(path, Opening(name="the standard input", **options)))
+    with source_context as (source, _, parsed, words):
         if parsed.vectors is not None:
             columns = Columns(id="id" if "id" in parsed.columns else None, features=())
         else:
@@ -76,18 +73,16 @@ def open_entries(
                 raise DataError(f"{source.name} has no text that is known by itself: name its column.")
         columns = with_details(columns, parsed.columns, words, source.name)
         if vectors:
-            parsed = _beside(parsed, vectors, source.name)
-        others = (*filter(None, columns.details or ()),)
-        yield parsed, others, _entries(parsed, Selector(parsed.columns, columns, source.name, str, width))
+            parsed = _with_vectors(parsed, vectors, source.name)
+        detail_columns = (*filter(None, columns.details or ()),)
+        yield parsed, detail_columns, _items(parsed, ItemBuilder(parsed.columns, columns, source.name, width=width))
 
 
-def _parsed_live(
-    binary: BinaryIO, reader: str | None, encoding: str, limits: Limits, layout: Layout
-) -> tuple[Source, str, ParsedFile, Words]:
-    """As `parse` of a pipe, by its first good row alone."""
-    reader, source = live_source(binary, "the standard input", reader, encoding, limits, layout)
+def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:
+    """Parse a pipe as `parse` does a file, but look only at its first good row."""
+    reader, source = live_source(binary, opening)
     parsed = READERS[reader].parse(source)
-    rows, first = parsed.lines(), []
+    rows, first = iter(parsed.rows), []
     for row in rows:
         first.append(row)
         if not isinstance(row[1], str):
@@ -96,76 +91,83 @@ def _parsed_live(
     return source, reader, parsed._replace(rows=chain(first, rows)), words or {}
 
 
-def _entries(parsed: ParsedFile, select: Selector) -> Iterator[tuple[int, Entry | str, int]]:
+def _items(parsed: ParsedFile, build: ItemBuilder) -> Iterator[tuple[int, Item | str, int]]:
     row = -1
-    for line, cells in parsed.lines():
+    for line, cells in parsed.rows:
         row += not isinstance(cells, str)
-        yield line, select(line, cells), row
+        yield line, build(line, cells), row
 
 
 def read(
     path: FileOrPath,
     columns: Columns | None = None,
     *,
-    name: str | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
     progress: Progress | None = None,
-    known: dict[str, int] | None = None,
-    limits: Limits = LIMITS,
+    label_values: dict[str, int] | None = None,
     vectors: Vectors | None = None,
     width: int = 0,
-    layout: Layout = Layout(),
+    **options: Any,
 ) -> Items:
-    """The items of a file (a path, or an open binary file and its name), without those that must be skipped.
+    """Read the items of a file: a path, or an open binary file.
 
-    Without `columns` those that `peek` guesses are taken; `progress` gets (bytes done, bytes in all). `known` is what
-    label words mean in the data set that the items are appended to: then there may be none, an id may be "" or come
-    twice, and other words are no labels. `vectors` of another file stand beside the texts, the k-th beside the k-th
-    row, whatever is skipped. `width`: how many numbers must stand beside each text (0: as many as beside the first).
+    columns: None takes the guess of `peek`. progress: called with (bytes done, bytes in all).
+    label_values: the meaning of label words in the data set that the items are appended to. Then there may be no items,
+        an id may be "" or repeat, and other words mean "no label". None for an import.
+    vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
+    width: how many numbers each text must have (0: as many as the first one).
+    options: fields of `Opening`.
     """
-    with parse(path, name, reader, encoding, limits, progress, layout=layout) as (source, reader, parsed, words):
+    with parse(path, Opening(**options), progress) as (source, reader, parsed, words):
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
         if vectors:
             if not wanted.text:
-                raise DataError(f"{vectors.name} must stand beside texts. {source.name} has none: name its text.")
+                raise DataError(f"{vectors.name} must belong to texts. {source.name} has none: name its text.")
             wanted = replace(wanted, features=(*(wanted.features or ()), VECTORS))
-            parsed = _beside(parsed, vectors, source.name)
+            parsed = _with_vectors(parsed, vectors, source.name)
         complete = completed(wanted, parsed, numeric)
         check_columns(complete, parsed, source.name)
         complete = with_details(complete, parsed.columns, words, source.name)
-        if parsed.vectors is not None and known is not None:
+        if parsed.vectors is not None and label_values is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())
-        items = collect_items(parsed, complete, source.name, known, limits, width)
-        if known is None:
-            stop_where_unread(items, source, reader)
-        own_id = items.columns.id if wanted.guessed_id else wanted.id
-        wanted = replace(wanted, id=own_id, fills=items.columns.fills, details=complete.details, shown=complete.shown)
-        said = description(reader, parsed.said, parsed.columns, items.columns, len(items.feature_names))
-        return replace(items, columns=wanted, said=said)
+        items = collect_items(parsed, complete, source.name, label_values, source.limits, width)
+        if label_values is None:
+            refuse_unreadable(items, source, reader)
+        wanted = replace(
+            wanted,
+            id=items.columns.id if wanted.guessed_id else wanted.id,
+            fills=items.columns.fills,
+            details=complete.details,
+            shown_columns=complete.shown_columns,
+        )
+        features = len(items.feature_names)
+        described = description(reader, parsed.detected, parsed.columns, items.columns, features)
+        return replace(items, columns=wanted, description=described)
 
 
-def read_vectors(path: FileOrPath, *, name: str | None = None, limits: Limits = LIMITS) -> Vectors:
-    """The vectors of a .npy file, or of the columns of a Parquet file, to stand beside the texts of another."""
-    with parse(path, name, None, "utf-8", limits) as (source, reader, parsed, _):
+def read_vectors(path: FileOrPath, **options: Any) -> Vectors:
+    """Read vectors for the texts of another file from a .npy file, or from the columns of a Parquet file.
+
+    options: fields of `Opening`.
+    """
+    with parse(path, Opening(**options)) as (source, reader, parsed, _):
         if reader not in ("npy", "parquet"):
             raise DataError(f"vectors must be a .npy or Parquet file. Got {source.name}.")
         dense = iter(() if parsed.vectors is None else parsed.vectors)
         rows: list[np.ndarray | str] = []
-        for _, cells in parsed.lines():
+        for _, cells in parsed.rows:
             vector = cells if isinstance(cells, str) else flat(cells) if parsed.vectors is None else next(dense)
             rows.append(vector if isinstance(vector, str) else np.array(vector))  # a list takes four times the memory
     return Vectors(source.name, rows)
 
 
-def _beside(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile:
-    """A parsed file with vectors as its last column."""
+def _with_vectors(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile:
+    """Add vectors to a parsed file as its last column."""
 
     def rows() -> Iterator[Line]:
         count = 0
-        for line, vector in zip_longest(parsed.lines(), vectors.rows):
+        for line, vector in zip_longest(parsed.rows, vectors.rows):
             if line is None or vector is None:
                 count += line is not None
                 continue
@@ -175,22 +177,24 @@ def _beside(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile:
             yield number, reason or [*cells, vector]
         if count != len(vectors.rows):
             raise DataError(
-                f"{vectors.name} must have one vector for each of the {count:,} rows of {name}, also for those that "
-                f"are skipped. Got {len(vectors.rows):,}."
+                f"{vectors.name} must have one vector for each of the {count:,} rows of {name}, including skipped "
+                f"rows. Got {len(vectors.rows):,}."
             )
 
     return ParsedFile([*parsed.columns, VECTORS], rows())
 
 
 def read_lines(
-    lines: Iterable[tuple[int, str]], columns: Columns, known: dict[str, int], as_json: bool, width: int = 0
+    lines: Iterable[tuple[int, str]], columns: Columns, label_values: dict[str, int], as_json: bool, width: int = 0
 ) -> Items:
-    """The items to append of some lines (number, content): each a JSON object with these columns, or else a text; and
-    of lines that are too long, which have no content. width: as in `read`."""
+    """Read items to append from numbered lines of a feed, "" for one that is too long.
+
+    as_json: each line is a JSON object with these columns; otherwise it is a text. label_values, width: as in `read`.
+    """
     more = (*(columns.features or ()), *(columns.details or ()))
     wanted = [column for column in (*columns.text, columns.label, columns.id, *more) if column]
     parsed = ParsedFile(wanted, ((number, _cells(line, wanted, as_json)) for number, line in lines))
-    return collect_items(parsed, columns, "the feed", known, width=width)
+    return collect_items(parsed, columns, "the feed", label_values, width=width)
 
 
 def _cells(line: str, wanted: list[str], as_json: bool) -> Cells | str:

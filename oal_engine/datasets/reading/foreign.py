@@ -1,8 +1,7 @@
-"""Files of other programs, read by their libraries: arrays, Parquet, Arrow, Excel, ARFF and RIS."""
+"""Read formats with third-party libraries: arrays, Parquet, Arrow, Excel, ARFF and RIS."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -13,12 +12,23 @@ from zipfile import ZipFile
 import numpy as np
 from scipy import sparse
 
-from .delimited import titled
-from .parsed import BROKEN, NON_FINITE, WEIGHT, Cells, Doubt, Line, ParsedFile, first_rows, some, word_of
-from .sources import CHUNK, HARMLESS, DataError, Source
+from .delimited import to_table
+from .parsed import (
+    BROKEN,
+    BUFFER_CHARACTERS,
+    NON_FINITE,
+    Cells,
+    Doubt,
+    Line,
+    ParsedFile,
+    cell_text,
+    first_rows,
+    name_list,
+)
+from .sources import CHUNK_LINES, HARMLESS_BYTES, DataError, Source
 
-SHEET_ROWS = 2**20  # that Excel allows
-RIS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")  # columns of references
+MAX_SHEET_ROWS = 2**20  # of Excel
+RIS_COLUMNS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")
 RIS_NAMES = {
     "title": ("title", "primary_title", "short_title"),
     "abstract": ("abstract", "notes_abstract"),
@@ -29,11 +39,11 @@ RIS_NAMES = {
     "doi": ("doi",),
     "url": ("urls", "url"),
     "id": ("accession_number", "id"),
-}  # column: what rispy calls it
+}  # column: its names in rispy
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
-    """A reader whose errors, also those while its rows are read, are such as a damaged file gives."""
+    """Report any error of a third-party reader as a damaged file, also while its rows are iterated."""
 
     @contextmanager
     def refused() -> Iterator[None]:
@@ -46,7 +56,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
 
     def rows(parsed: ParsedFile) -> Iterator[Line]:
         with refused():
-            yield from parsed.lines()
+            yield from parsed.rows
 
     def parse(source: Source) -> ParsedFile:
         with refused():
@@ -57,7 +67,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
 
 
 def _words(error: Exception) -> str:
-    """What an error says; those of liac-arff fail to say it where the file's own words hold a %."""
+    """Return the message of an error; liac-arff fails to format it if the file contains a %."""
     try:
         return str(error)
     except (TypeError, ValueError):
@@ -66,64 +76,63 @@ def _words(error: Exception) -> str:
 
 @foreign
 def npy(source: Source) -> ParsedFile:
-    """An array of numpy."""
-    binary = source.whole()
-    start = binary.tell()
-    _declared(source, binary, binary.seek(0, io.SEEK_END))
-    binary.seek(start)
+    """Read an array of numpy."""
+    binary, size = source.whole()
+    _check_header(source, binary, size)
+    binary.seek(0)
     return vectors_of(source, np.lib.format.read_array(binary, allow_pickle=False))
 
 
-def _declared(source: Source, array: IO[bytes], size: int) -> None:
-    """DataError where an open .npy file says that it holds more numbers than are allowed, or than it can."""
+def _check_header(source: Source, array: IO[bytes], size: int) -> None:
+    """Refuse an open .npy file whose header declares more numbers than the limits allow, or than `size` bytes hold."""
     array.seek(0)
     version = np.lib.format.read_magic(array)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read_header(array)
     source.limits.check("size", prod(shape) * max(8, dtype.itemsize), source.name)
     if not dtype.hasobject and prod(shape) * dtype.itemsize > size - array.tell():
-        raise ValueError(f"it is cut: its header tells of an array of shape {shape}")
+        raise ValueError(f"truncated: its header declares shape {shape}")
 
 
 @foreign
 def npz(source: Source) -> ParsedFile:
-    """An archive of arrays: X, perhaps with labels y and ids, or a sparse matrix of scipy."""
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    """Read an archive of arrays: X, perhaps with labels y and ids, or a sparse matrix of scipy."""
+    binary, packed = source.whole()
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
         archive = cast(ZipFile, arrays.zip)
         if not any(member.endswith(".npy") for member in archive.namelist()):
             raise DataError(zip_refusal(source.name, archive.namelist()))
-        _unpacks_to(source, sum(member.file_size for member in archive.infolist()), packed)
+        _check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 with archive.open(member) as array:
-                    _declared(source, array, member.file_size)
+                    _check_header(source, array, member.file_size)
         if {"format", "shape", "data"} <= set(arrays):
-            _fits(source, arrays["shape"].tolist())
+            _check_shape(source, arrays["shape"].tolist())
             return vectors_of(source, sparse.load_npz(binary))
         keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
-        named = {what: arrays[key] for what, names in keys.items() for key in names if key in arrays}
-        if "X" not in named:
-            raise DataError(f"{source.name} must have an array X; it has {some(arrays) or 'none'}.")
-        matrix = named.pop("X")
-        for what, values in named.items():
+        columns = {column: arrays[key] for column, names in keys.items() for key in names if key in arrays}
+        if "X" not in columns:
+            raise DataError(f"{source.name} must have an array X; it has {name_list(arrays) or 'none'}.")
+        matrix = columns.pop("X")
+        for column, values in columns.items():
             if values.shape != matrix.shape[:1]:
                 raise DataError(
-                    f"{source.name} needs one {what} for each of the {len(matrix):,} rows of X, not an "
+                    f"{source.name} needs one {column} for each of the {len(matrix):,} rows of X, not an "
                     f"array of shape {values.shape}."
                 )
-        return vectors_of(source, matrix, list(named), list(zip(*(values.tolist() for values in named.values()))))
+        cells = list(zip(*(values.tolist() for values in columns.values())))
+        return vectors_of(source, matrix, list(columns), cells)
 
 
-def _unpacks_to(source: Source, size: int, packed: int) -> None:
-    """DataError where a file tells of more bytes than are allowed."""
+def _check_unpacked(source: Source, size: int, packed: int) -> None:
+    """Raise DataError if `packed` bytes of a file would unpack to more than the limits allow."""
     source.limits.check("size", size, source.name)
-    if size > HARMLESS:
+    if size > HARMLESS_BYTES:
         source.limits.check("ratio", size / packed, source.name)
 
 
-def _fits(source: Source, shape: Sequence[int]) -> None:
+def _check_shape(source: Source, shape: Sequence[int]) -> None:
     for limit, size in zip(("items", "features"), shape):
         source.limits.check(limit, size, source.name)
 
@@ -137,10 +146,14 @@ def vectors_of(
     broken: Sequence[int] = (),
     first: int = 1,
 ) -> ParsedFile:
-    """The table of a numeric matrix, of which rows with NaN or infinity are left out."""
+    """Turn a numeric matrix into a table of vectors, and skip rows with NaN or infinity.
+
+    columns and cells: other columns, a tuple for each row. lines: line numbers of the rows (empty: from 1 on).
+    broken: line numbers of broken rows. first: number of the first vector column.
+    """
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(f"its array must be a table of numbers, not {matrix.dtype} of shape {matrix.shape}")
-    _fits(source, matrix.shape)
+    _check_shape(source, matrix.shape)
     if hasattr(matrix, "tocsr"):
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format()  # compiled loops follow every index blindly
@@ -160,26 +173,25 @@ def vectors_of(
 
 @foreign
 def parquet(source: Source) -> ParsedFile:
-    """A Parquet file, some rows at a time."""
+    """Read a Parquet file, some rows at a time."""
     import pyarrow
     from pyarrow import parquet as files
 
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     metadata = files.read_metadata(binary)
     source.limits.check("columns", metadata.num_columns, source.name)
     source.limits.check("items", metadata.num_rows, source.name)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    _unpacks_to(source, sum(group.total_byte_size for group in groups), packed)
-    # What a list holds beyond one value a row takes no bytes in the file where it is nothing.
-    listed = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
-    _unpacks_to(source, 8 * listed, packed)
+    _check_unpacked(source, sum(group.total_byte_size for group in groups), packed)
+    # A list of empty values takes no bytes in the file, but 8 bytes for each value in memory.
+    in_lists = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
+    _check_unpacked(source, 8 * in_lists, packed)
     schema = metadata.schema.to_arrow_schema()
-    # A text that many rows share is kept once: a dictionary is not written out.
+    # Read as a dictionary, a text that many rows share is in memory once.
     texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
     file = files.ParquetFile(binary, read_dictionary=texts)
-    lot = max(1, min(CHUNK, WEIGHT // (8 * max(1, metadata.num_columns))))
-    return ParsedFile(schema.names, enumerate(_batch_rows(source, file.iter_batches(lot), packed), 1))
+    batch_rows = max(1, min(CHUNK_LINES, BUFFER_CHARACTERS // (8 * max(1, metadata.num_columns))))
+    return ParsedFile(schema.names, enumerate(_batch_rows(source, file.iter_batches(batch_rows), packed), 1))
 
 
 def _batch_rows(source: Source, batches: Iterable[Any], packed: int) -> Iterator[Cells | str]:
@@ -187,25 +199,24 @@ def _batch_rows(source: Source, batches: Iterable[Any], packed: int) -> Iterator
     for row in chain.from_iterable(zip(*batch.columns) for batch in batches):
         try:
             cells: list[Any] | str = [cell.as_py() for cell in row]
-        except (ValueError, OverflowError):  # such as a time that no calendar has
+        except (ValueError, OverflowError):  # such as a date beyond the calendar
             cells = BROKEN
         size += sum(len(cell) for cell in cells if isinstance(cell, str))
-        _unpacks_to(source, size, packed)
+        _check_unpacked(source, size, packed)
         yield cells
 
 
 @foreign
 def arrow(source: Source) -> ParsedFile:
-    """Arrow IPC and Feather files."""
+    """Read an Arrow IPC or Feather file."""
     import pyarrow
     from pyarrow import feather
 
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     binary.seek(0)
     if source.head().startswith(b"FEA1"):  # the first version of Feather
         table = feather.read_table(binary, memory_map=False)
-        names, batches = table.schema.names, table.to_batches(CHUNK)
+        names, batches = table.schema.names, table.to_batches(CHUNK_LINES)
     else:
         file = pyarrow.ipc.open_file(binary)
         names = file.schema.names
@@ -215,7 +226,7 @@ def arrow(source: Source) -> ParsedFile:
     def checked() -> Iterator[Any]:
         items = 0
         for batch in batches:
-            _unpacks_to(source, batch.nbytes, packed)
+            _check_unpacked(source, batch.nbytes, packed)
             items += batch.num_rows
             source.limits.check("items", items, source.name)
             yield batch
@@ -225,14 +236,13 @@ def arrow(source: Source) -> ParsedFile:
 
 @foreign
 def xlsx(source: Source) -> ParsedFile:
-    """A sheet of an Excel workbook: the only one that holds rows, or the one that is named."""
+    """Read a sheet of an Excel workbook: the named one, or the only one with rows."""
     from openpyxl import load_workbook
 
-    binary = source.whole()
-    packed = binary.seek(0, io.SEEK_END)
+    binary, packed = source.whole()
     with ZipFile(binary) as archive:
-        _unpacks_to(source, sum(member.file_size for member in archive.infolist()), packed)
-        if damaged := archive.testzip():  # whose size may be another than it says
+        _check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
+        if damaged := archive.testzip():  # its real size may differ from the declared one
             raise ValueError(f"its part {damaged} is damaged")
     binary.seek(0)
     workbook = load_workbook(binary, read_only=True, data_only=True, keep_links=False)
@@ -242,27 +252,27 @@ def xlsx(source: Source) -> ParsedFile:
         filled = [name for name, sheet in sheets.items() if sheet.sheet_state == "visible" and _is_table(sheet)]
         wanted = next(iter(filled or sheets), None)
         if len(filled) > 1:
-            question = f"{source.name} has the sheets {some(filled)}: say which to read (--sheet NAME)."
+            question = f"{source.name} has the sheets {name_list(filled)}: say which to read (--sheet NAME)."
             doubts = (Doubt("sheet", question, tuple(filled)),)
     if wanted is None or wanted not in sheets:
-        raise DataError(f"{source.name} has no sheet {wanted!r}. It has {some(sheets) or 'none'}.")
-    return titled(source, _sheet_rows(sheets[wanted], source), {"sheet": wanted}, doubts, padded=True)
+        raise DataError(f"{source.name} has no sheet {wanted!r}. It has {name_list(sheets) or 'none'}.")
+    return to_table(source, _sheet_rows(sheets[wanted], source), {"sheet": wanted}, doubts, padded=True)
 
 
 def _is_table(sheet: Any) -> bool:
-    """Whether a sheet has two rows that are not empty."""
+    """Tell whether a sheet has at least two rows that are not empty."""
     rows = (row for row in sheet.iter_rows(values_only=True, max_row=100) if any(cell is not None for cell in row))
     return len(first_rows(((0, "") for _ in rows), 2)) == 2
 
 
 def _sheet_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str] | str]]:
-    """The rows of a sheet that are not empty as words, without the empty cells behind all others."""
-    sheet.reset_dimensions()  # what the file says of its size need not be true
+    """Yield the rows of a sheet that are not empty as words, without trailing empty cells."""
+    sheet.reset_dimensions()  # the declared size may be wrong
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        if number > SHEET_ROWS:  # a damaged one may say that it is one of billions
-            raise ValueError(f"it has a row after the last that a sheet can have, {SHEET_ROWS:,}")
+        if number > MAX_SHEET_ROWS:  # a damaged file may declare billions of rows
+            raise ValueError(f"row number exceeds the sheet limit of {MAX_SHEET_ROWS:,}")
         source.limits.check("columns", len(row), source.name)
-        cells = [word_of(cell) for cell in row]
+        cells = [cell_text(cell) for cell in row]
         while cells and not cells[-1]:
             cells.pop()
         if cells:
@@ -271,7 +281,7 @@ def _sheet_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str] | s
 
 @foreign
 def arff(source: Source) -> ParsedFile:
-    """Attribute-relation files, as Weka has them; the last nominal attribute comes last."""
+    """Read an attribute-relation file of Weka."""
     import arff as library
 
     text = source.text()
@@ -279,22 +289,22 @@ def arff(source: Source) -> ParsedFile:
     sparse_rows = sum(line.lstrip().startswith("{") for line in lines)
     columns = sum(line.lstrip()[:10].lower() == "@attribute" for line in lines)
     source.limits.check("columns", columns, source.name)
-    _unpacks_to(source, 8 * sparse_rows * columns, len(text))  # each cell is a number of 8 bytes
-    made = library.load(iter(lines), return_type=library.LOD_GEN if sparse_rows else library.DENSE_GEN)
-    names = [name for name, _ in made["attributes"]]
-    usual = [kind[0] if isinstance(kind, list) else 0 for _, kind in made["attributes"]]  # of a sparse row
+    _check_unpacked(source, 8 * sparse_rows * columns, len(text))  # each cell is a number of 8 bytes
+    table = library.load(iter(lines), return_type=library.LOD_GEN if sparse_rows else library.DENSE_GEN)
+    names = [name for name, _ in table["attributes"]]
+    defaults = [kind[0] if isinstance(kind, list) else 0 for _, kind in table["attributes"]]  # in sparse rows
 
     def rows() -> Iterator[Line]:
-        for number, row in enumerate(made["data"], 1):
+        for number, row in enumerate(table["data"], 1):
             source.limits.check("items", number, source.name)
-            yield number, [row.get(at, usual[at]) for at in range(len(names))] if sparse_rows else row
+            yield number, [row.get(at, defaults[at]) for at in range(len(names))] if sparse_rows else row
 
     return ParsedFile(names, rows())
 
 
 @foreign
 def ris(source: Source) -> ParsedFile:
-    """References as reference managers and databases export them."""
+    """Read references as reference managers and databases export them."""
     import rispy
 
     entries = rispy.loads(source.text(), skip_unknown_tags=True)
@@ -304,11 +314,11 @@ def ris(source: Source) -> ParsedFile:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
-    cells = ([cell(each, name) for name in RIS] for each in entries)
-    return ParsedFile(list(RIS), enumerate(cells, 1))
+    cells = ([cell(each, name) for name in RIS_COLUMNS] for each in entries)
+    return ParsedFile(list(RIS_COLUMNS), enumerate(cells, 1))
 
 
 def zip_refusal(name: str, members: Sequence[str]) -> str:
-    """Why an archive is not imported, and what to do."""
+    """Return the message for an archive, which is not imported."""
     files = [each for each in members if not each.endswith("/")]
-    return f"{name} is a ZIP archive of {some(files, 5) or 'nothing'}: unpack it and import one of its files."
+    return f"{name} is a ZIP archive of {name_list(files, 5) or 'nothing'}: unpack it and import one of its files."

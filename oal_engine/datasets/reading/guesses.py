@@ -1,4 +1,4 @@
-"""What the columns of a table seem to hold, by their names and their words in the first rows."""
+"""Guess the roles of the columns of a table from their names and their words in the first rows."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ import numpy as np
 
 from ...output.tables import CLASS, LABEL, SCORE, SKIPPED, TEXT, numbers_of
 from .columns import Columns
-from .delimited import counts_on
+from .delimited import are_consecutive
 from .labels import PAIRS, plain
 from .parsed import counted, is_number
 
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
-FEWEST = 3  # numbers of a list that is taken for a vector: fewer may be labels
-SEPARATORS = re.compile(r"[\[\],|]")  # of the numbers of a list as a word
+VECTOR_NUMBERS = 3  # from which on a list is a vector: fewer may be labels
+SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as a word
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
 LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
-LONGEST_LABEL = 300  # characters of a cell that holds several
+LABEL_CHARACTERS = 300  # up to which a cell may hold several labels
 NO_LABELS = re.compile(
     r"(.*[_ ])?(time|timezone|zone|date|created|created_at|location|coord|country|city|language|lang|user|name|author"
     r"|source|url|link|doi|year|journal|split)"
 )
 NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
 SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
-GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of a cell that holds nothing
-MOSTLY = 0.9  # of the cells must be numbers in a column of numbers, and the others may be any words
+GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of an empty cell
+NUMBER_SHARE = 0.9  # of the cells of a column of numbers must be numbers; the others may be any words
 
 Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
 
 
 def numeric_columns(words: Words) -> tuple[str, ...]:
-    """The columns whose words are numbers, but for some that are missing."""
+    """Return the columns of numbers; some of their cells may be missing."""
     return tuple(column for column, cells in words.items() if any(map(is_number, cells)) and _mostly_numbers(cells))
 
 
 def _mostly_numbers(cells: Sequence[str]) -> bool:
     odd = [cell for cell in cells if not is_number(cell)]
-    return len(odd) <= (1 - MOSTLY) * len(cells) or all(cell.strip().casefold() in GAPS for cell in odd)
+    return len(odd) <= (1 - NUMBER_SHARE) * len(cells) or all(cell.strip().casefold() in GAPS for cell in odd)
 
 
 def gaps_of(cells: Sequence[str]) -> str:
-    """Which cells of a column of numbers hold none, in words."""
+    """List the words of a column of numbers that are not numbers ("" for none)."""
     odd = Counter(cell.strip() for cell in cells if not is_number(cell) or isnan(float(cell)))
-    return f"{counted({repr(cell): count for cell, count in odd.items()}, 3)}" if odd else ""
+    return counted({repr(cell): count for cell, count in odd.items()}, 3) if odd else ""
 
 
 def several_labels(cells: Sequence[str]) -> str | None:
-    """A cell that holds several labels, where most parts of such cells come again elsewhere."""
+    """Return an example cell with several labels, if most parts of such cells occur in other cells, too."""
     for separator in "|;,":
         cut = {cell: [part for each in cell.split(separator) if (part := each.strip())] for cell in set(cells)}
         several = [cell for cell, parts in cut.items() if len(parts) > 1]
-        if not several or max(map(len, several)) > LONGEST_LABEL:
+        if not several or max(map(len, several)) > LABEL_CHARACTERS:
             continue
-        # What `|` separates are labels for sure; a comma may stand in one that comes often.
+        # `|` always separates labels; a frequent label may itself contain a comma.
         counts = Counter(part for cell in (cells if separator == "|" else cut) for part in cut[cell])
         parts = [part for cell in several for part in cut[cell]]
         if sum(counts[part] > 1 for part in parts) > len(parts) / 2 and not all(map(is_number, parts)):
@@ -68,14 +68,13 @@ def several_labels(cells: Sequence[str]) -> str | None:
 
 
 def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
-    """What the columns seem to be, by their names and their words in the first rows; lists of numbers are nothing. What
-    was exported here is known."""
+    """Guess the role of each column; columns of lists get none. A file that was exported here needs no guess."""
     if (numbers := numbers_of([*words])) is not None:
         text = (TEXT,) if any(words.get(TEXT, ())) else ()
-        made = Columns(text, LABEL, "id", None if text else numbers, guessed_id=True)
-        # Where there are several classes, their names stand beside their numbers.
+        columns = Columns(text, LABEL, "id", None if text else numbers, guessed_id=True)
+        # With several classes a further column has their names.
         several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
-        return replace(made, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else made
+        return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns
     words = {column: cells for column, cells in words.items() if not are_lists(cells)}
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
     prose = [
@@ -93,23 +92,23 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
 
 
 def are_lists(cells: Sequence[str]) -> bool:
-    """Whether words are lists of numbers, all of one length."""
+    """Tell whether words are lists of numbers, all of one length."""
     try:
         lengths = {len(numbers_in(cell)) for cell in cells if cell}
     except ValueError:
         return False
-    return len(lengths) == 1 and lengths.pop() >= FEWEST
+    return len(lengths) == 1 and lengths.pop() >= VECTOR_NUMBERS
 
 
 def numbers_in(cell: Any) -> list[float]:
-    """The numbers of a cell: one, or those of a list."""
+    """Return the number of a cell, or the numbers of its list."""
     if isinstance(cell, str) and ("[" in cell or "|" in cell):  # not 1,5
         cell = SEPARATORS.sub(" ", cell).split()
     return [*map(float, cell)] if isinstance(cell, list | tuple | np.ndarray) else [float(cell)]
 
 
 def _guess_id(words: Words, prose: list[str]) -> str | None:
-    """The first column called id whose words are all different, or the first of all if it numbers the rows."""
+    """Return the first column called id whose words are all different, or the very first one if it numbers the rows."""
     called = [
         column
         for column in words
@@ -119,21 +118,21 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
     fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
     first = next(iter(words), "")
     serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
-    return next(fitting, first if serial and len(words[first]) > 1 and counts_on(words[first]) else None)
+    return next(fitting, first if serial and len(words[first]) > 1 and are_consecutive(words[first]) else None)
 
 
 def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
-    """Title and abstract, or the column that is called a text, or else the longest that holds prose."""
-    named = {column.casefold(): column for column in words}
-    if {"title", "abstract"} <= set(named):
-        return named["title"], named["abstract"]
+    """Return title and abstract, else the column that is called a text, else the longest column of prose."""
+    by_name = {column.casefold(): column for column in words}
+    if {"title", "abstract"} <= set(by_name):
+        return by_name["title"], by_name["abstract"]
     called = [column for column in letters if re.fullmatch(TEXT_NAMES, column.casefold())]
     return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
 
 
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
-    """The column that is called a label, or else the last or the first column if it has few different words, or
-    integers beside numbers."""
+    """Return the column that is called a label, else the last or first one if it has few different words, or if it has
+    whole numbers and `integers` allows them."""
     called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(column.casefold())]
     if called or len(words) < 2:
         return called[0] if called else None
@@ -145,7 +144,7 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], intege
         and not NO_LABELS.fullmatch(column.casefold())
     ]
     whole = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
-    if not integers:  # beside a text such numbers are labels where they have no name that says otherwise
+    if not integers:  # in a file with texts they are labels only if the columns have no names
         unnamed = all(re.fullmatch(r"c\d+", column) for column in words)
         whole = [column for column in whole if unnamed and {*map(plain, words[column])} in map(set, PAIRS)]
     return next(chain((column for column in ends if column in letters), whole), None)

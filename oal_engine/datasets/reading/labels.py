@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .columns import Columns
-from .parsed import Skipped, counted, is_number, word_of
+from .parsed import Skipped, cell_text, counted, is_number
 from .sources import DataError
 
 PAIRS = (
@@ -22,25 +22,25 @@ PAIRS = (
     ("relevant", "not relevant"),
     ("included", "excluded"),
 )  # (positive, negative)
-CLASSES = range(2, np.iinfo(np.int8).max + 1)  # how many there may be
+CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
-    """The y of each label word."""
-    words = _telling(words, columns)
-    nothing = dict.fromkeys(columns.unknown, 0)
+    """Return the y of each label word. `words`: {word: (count, first line)}."""
+    words = _known_words(words, columns)
+    unlabeled = dict.fromkeys(columns.unknown, 0)
     if not classes:
-        return _signs(words, columns, name) | nothing
+        return _signs(words, columns, name) | unlabeled
     numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
-    return {word: numbered[_written(word)] for word in words} | nothing
+    return {word: numbered[_canonical(word)] for word in words} | unlabeled
 
 
-def _telling(words: Skipped, columns: Columns) -> Skipped:
-    return {word: came for word, came in words.items() if word not in columns.unknown}
+def _known_words(words: Skipped, columns: Columns) -> Skipped:
+    return {word: counts for word, counts in words.items() if word not in columns.unknown}
 
 
 def are_clear(cells: Sequence[str], columns: Columns) -> bool:
-    """Whether it needs no more words to know what some labels mean."""
+    """Tell whether the meaning of these labels is clear without a further choice."""
     words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
     try:
         meanings(words, columns, classes_of(words, columns, "") if columns.multiclass else (), "")
@@ -50,10 +50,10 @@ def are_clear(cells: Sequence[str], columns: Columns) -> bool:
 
 
 def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
-    """The names of the classes in order: numbers by value, then words, C2 before C10."""
+    """Return the names of the classes in order: numbers by value, then words, C2 before C10."""
     counts: dict[str, int] = {}
-    for word, (count, _) in _telling(words, columns).items():
-        counts[_written(word)] = counts.get(_written(word), 0) + count
+    for word, (count, _) in _known_words(words, columns).items():
+        counts[_canonical(word)] = counts.get(_canonical(word), 0) + count
     counts.pop("", None)
     if len(counts) not in CLASSES:
         raise DataError(
@@ -69,13 +69,13 @@ def _natural(word: str) -> tuple[int, float | str, str]:
 
 
 def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
-    """The label rule: +1, -1 or 0 for each label word, given its (count, first line)."""
-    known = {word: count for word, (count, _) in words.items() if word}
-    listed = counted(known)
+    """Return +1, -1 or 0 for each label word of {word: (count, first line)}."""
+    counts = {word: count for word, (count, _) in words.items() if word}
+    listed = counted(counts)
     if columns.headings:
-        return _heading_signs(known, columns, name)
-    if columns.positive and known:
-        parts = {word: {word, *map(str.strip, re.split("[|;,]", word) if columns.contains else ())} for word in known}
+        return _heading_signs(counts, columns, name)
+    if columns.positive and counts:
+        parts = {word: {word, *map(str.strip, re.split("[|;,]", word) if columns.contains else ())} for word in counts}
         occurring, wanted = set[str]().union(*parts.values()), set[str]()
         for value in columns.positive:
             same = {value} & occurring or {part for part in occurring if plain(part) == plain(value)}
@@ -85,27 +85,27 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
                     f"which holds {listed}."
                 )
             wanted |= same
-        return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in known}
+        return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in counts}
     pairs: Sequence[tuple[str, str]] = PAIRS
-    for word in known:
+    for word in counts:
         fitting = [pair for pair in pairs if plain(word) in pair]
         if not fitting:
             mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
             raise DataError(
-                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive, "
-                "or make each word a class (multiclass)."
+                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name the positive ones "
+                "(--positive LABEL), make each word a class (--multiclass), or import no labels (--label '')."
             )
         pairs = fitting
-    return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in known}
+    return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in counts}
 
 
-def _heading_signs(known: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
+def _heading_signs(counts: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
     wanted = set(map(_heading, columns.positive))
-    signs = {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in known}
+    signs = {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in counts}
     if 1 not in signs.values():
         raise DataError(
             f"None of the {len(wanted):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
-            f"which holds {counted(known, 3) or 'none'}."
+            f"which holds {counted(counts, 3) or 'none'}."
         )
     return {"": -1} | signs
 
@@ -115,10 +115,10 @@ def _heading(text: str) -> str:
 
 
 def plain(word: str) -> str:
-    """A label word without regard to case, or to how a number is written."""
-    return _written(word.strip()).casefold()
+    """Normalize the case of a label word, and the notation of a number."""
+    return _canonical(word.strip()).casefold()
 
 
-def _written(word: str) -> str:
-    """A label word, numbers in one way of writing: 1 for 1.0, nothing for NaN."""
-    return word_of(float(word)) if is_number(word) else word
+def _canonical(word: str) -> str:
+    """Write a number in one way: 1 for 1.0, nothing for NaN."""
+    return cell_text(float(word)) if is_number(word) else word

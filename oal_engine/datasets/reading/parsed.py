@@ -1,11 +1,10 @@
-"""What readers make of a file: its columns and rows, how it was read, and what is doubtful about that."""
+"""The common form of all formats: columns, rows, the detected layout and the doubts about it."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from math import isnan
 from types import MappingProxyType
@@ -17,24 +16,23 @@ from scipy import sparse
 from .sources import DataError
 
 T = TypeVar("T", bound=tuple[Any, ...])
-C = TypeVar("C")
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 ABOVE, TOTALS = "line above the table", "row of totals"
-WEIGHT = 2**24  # about so many bytes of rows are held at once
+BUFFER_CHARACTERS = 2**24  # of rows that are held at once, roughly
 
 Cells: TypeAlias = Sequence[Any]
-Line: TypeAlias = tuple[int, Cells | str]  # its number, and its cells or the reason to skip it
-Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: how many lines, and the first
+Line: TypeAlias = tuple[int, Cells | str]  # the line number, and the cells or the reason to skip them
+Skipped: TypeAlias = dict[str, tuple[int, int]]  # reason: (number of lines, first line)
 
 
 def without_options(sentence: str) -> str:
-    """A sentence without the options of the command line that stand in brackets."""
+    """Remove the command-line options in parentheses from a sentence."""
     return re.sub(r" \(--[^)]*\)", "", sentence)
 
 
 class Doubt(NamedTuple):
-    """Something of a file that could be read in two ways: what it is about, a question with the options that settle
-    it, and the answers there are, the likeliest first."""
+    """A part of a file that can be read in two ways: its subject, a question that names the options that settle it, and
+    the possible answers, the likeliest first."""
 
     about: str
     question: str
@@ -46,32 +44,19 @@ class Doubt(NamedTuple):
         return without_options(self.question)
 
 
-@dataclass(frozen=True)
-class Block:
-    """Rows of words on consecutive lines, from this one on; each has a cell for each column."""
-
-    line: int
-    rows: list[list[str]]
-
-
 class ParsedFile(NamedTuple):
-    """What a reader makes of a file. `vectors` is None or holds one row for each row with cells, in their order; its
-    first column has the number `first`. `said` is how the file was read, by the name of the option that says so.
-    Behind the first rows, by which columns are guessed, some may come in blocks."""
+    """The columns and rows of a file. `vectors`, if any, has one row for each row with cells, in the same order; its
+    first column has the number `first`. `detected` is how the file was read, by the name of the option."""
 
     columns: list[str]
-    rows: Iterable[Line | Block]
+    rows: Iterable[Line]
     vectors: sparse.csr_array | np.ndarray | None = None
     first: int = 1
-    said: Mapping[str, str] = MappingProxyType({})
+    detected: Mapping[str, str] = MappingProxyType({})
     doubts: tuple[Doubt, ...] = ()
 
-    def lines(self) -> Iterator[Line]:
-        """The rows one by one."""
-        return one_by_one(self.rows)
-
     def numbered(self, first: int, name: str) -> ParsedFile:
-        """The file with vectors whose first column has another number, 0 or 1."""
+        """Return the file with its vector columns numbered from `first`, 0 or 1."""
         if first == self.first or not sparse.issparse(self.vectors):
             return self
         matrix: Any = self.vectors
@@ -83,28 +68,19 @@ class ParsedFile(NamedTuple):
         )
 
 
-def one_by_one(rows: Iterable[tuple[int, C] | Block]) -> Iterator[tuple[int, C | list[str]]]:
-    """Rows without blocks."""
-    for row in rows:
-        if isinstance(row, Block):
-            yield from enumerate(row.rows, row.line)
-        else:
-            yield row
-
-
-def first_rows(rows: Iterator[T], most: int) -> list[T]:
-    """The first rows, or lines: so many at most, fewer where they are large."""
-    taken, weight = [], 0
-    for row in islice(rows, most):
-        taken.append(row)
-        weight += len(row[1]) if isinstance(row[1], str) else sum(8 + len(cell) for cell in row[1])
-        if weight > WEIGHT:
+def first_rows(rows: Iterator[T], limit: int) -> list[T]:
+    """Take up to `limit` rows or lines, fewer if they are large."""
+    sample, characters = [], 0
+    for row in islice(rows, limit):
+        sample.append(row)
+        characters += len(row[1]) if isinstance(row[1], str) else sum(8 + len(cell) for cell in row[1])
+        if characters > BUFFER_CHARACTERS:
             break
-    return taken
+    return sample
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is written as a number."""
+    """Tell whether a cell is written as a number."""
     try:
         float(cell)
     except ValueError:
@@ -113,7 +89,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether no character of a text is a half of one."""
+    """Tell whether a text has no unpaired surrogate, so that it can be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -121,8 +97,8 @@ def is_whole(text: str) -> bool:
     return True
 
 
-def word_of(cell: Any) -> str:
-    """A cell of JSON, Parquet or an array as the word that a CSV file would hold."""
+def cell_text(cell: Any) -> str:
+    """Return a cell of JSON, Parquet or an array as a CSV file would have it."""
     match cell:
         case str():
             return cell
@@ -133,25 +109,24 @@ def word_of(cell: Any) -> str:
         case float():
             return "" if isnan(cell) else str(int(cell)) if cell.is_integer() else str(cell)
         case list() | tuple():
-            return "|".join(map(word_of, cell))
+            return "|".join(map(cell_text, cell))
         case dict():
             return json.dumps(cell, ensure_ascii=False, default=str)
     return str(cell)
 
 
-def some(names: Iterable[str], most: int = 20) -> str:
-    """The first of many names in a line."""
+def name_list(names: Iterable[str], limit: int = 20) -> str:
+    """Join up to `limit` names with commas, and count the others."""
     names = [" ".join(name.split())[:60] for name in names]
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
 
 
-def counted(counts: dict[str, int], most: int = 20) -> str:
-    """The names with the largest counts, and how many more there are."""
-    return some(
-        (f"{name[:40]} ({counts[name]:,})" for name in sorted(counts, key=counts.__getitem__, reverse=True)), most
-    )
+def counted(counts: dict[str, int], limit: int = 20) -> str:
+    """List the `limit` names with the largest counts, and count the others."""
+    largest_first = sorted(counts, key=counts.__getitem__, reverse=True)
+    return name_list((f"{name[:40]} ({counts[name]:,})" for name in largest_first), limit)
 
 
 def plural(count: int, noun: str) -> str:
-    """A count of things in words."""
+    """Return a count with its noun, such as "2 items"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

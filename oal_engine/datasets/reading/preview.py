@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,15 +15,15 @@ from .columns import Columns
 from .delimited import DELIMITERS
 from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, several_labels
 from .labels import are_clear
-from .parsed import BROKEN, Cells, Doubt, ParsedFile, first_rows, one_by_one, plural, some, word_of
+from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
-from .sources import LIMITS, SAMPLE, DataError, FileOrPath, Layout, Limits, NotDecoded, Progress, Source, open_source
+from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
-HOW = ("sheet", "encoding", "delimiter", "decimals", "header")  # a file was read, as far as it was found out
+LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header")  # the parts of the detected layout, in this order
 
 
 class Peek(NamedTuple):
-    """The first rows of a file as words, and what its columns seem to be."""
+    """The first rows of a file as words, and the guessed roles of its columns."""
 
     reader: str
     columns: list[str]
@@ -30,26 +31,27 @@ class Peek(NamedTuple):
     guess: Columns
     numeric: tuple[str, ...]
     lists: tuple[str, ...] = ()  # columns of lists of numbers, of one length
-    said: Mapping[str, str] = MappingProxyType({})  # how it was read, by option
+    detected: Mapping[str, str] = MappingProxyType({})  # the layout, by option
     doubts: tuple[Doubt, ...] = ()
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
-    unclear: bool = False  # what the label words mean
+    unclear: bool = False  # whether the label words have no obvious meaning
 
     @property
     def doubtful(self) -> bool:
-        """Whether something must be said before it can be imported by the guess."""
+        """Whether a question must be answered before the file can be imported as guessed."""
         gaps = self.gaps.keys() & set(self.guess.features or ())
         return bool(self.doubts or self.unclear or self.guess.label in self.several or gaps)
 
     @property
     def description(self) -> dict[str, Any]:
-        """How the file would be read by the guess, for `spoken`."""
+        """How the file would be read as guessed, for `layout_sentence`."""
         features = len(self.guess.features or ())
-        return description(self.reader, self.said, self.columns, self.guess, features) | {"left_out": []}
+        return description(self.reader, self.detected, self.columns, self.guess, features) | {"left_out": []}
 
     def settle(self, label: str | None, contains: bool | None) -> None:
-        """DataError where something is doubtful: in the layout, or whether cells of the label column hold several."""
+        """Raise DataError if the layout is doubtful, or if cells of the label column hold several labels and `contains`
+        does not say whether each counts."""
         for doubt in self.doubts:
             raise DataError(doubt.question)
         if label and label in self.several and contains is None:
@@ -61,69 +63,59 @@ class Peek(NamedTuple):
 
 @contextmanager
 def parse(
-    path: FileOrPath,
-    name: str | None,
-    reader: str | None,
-    encoding: str,
-    limits: Limits,
-    progress: Progress | None = None,
-    limit: int | None = None,
-    layout: Layout = Layout(),
+    path: FileOrPath, opening: Opening, progress: Progress | None = None, limit: int | None = None
 ) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
-    """An open file, the name of its reader, its rows, and the words of the first of them, which are still to come."""
-    check_reader(reader)
-    with open_source(path, name, encoding, limit, progress, limits, layout) as source:
-        reader = reader_for(source, reader)
+    """Open a file. Yield it with the name of its reader, its rows, and the words of the first rows by column.
+
+    limit: of the lines to read (None: all).
+    """
+    check_reader(opening.reader)
+    with open_source(path, opening, limit, progress) as source:
+        reader = reader_for(source, opening.reader)
         parsed = exported(source, READERS[reader].parse(source))
         if reader not in BINARY:
-            parsed = parsed._replace(said={"encoding": source.encoding, **parsed.said})
+            parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
         rows = iter(parsed.rows)
-        sample = first_rows(((line, cell_words(cells), cells) for line, cells in one_by_one(rows)), SAMPLE)
+        sample = first_rows(((line, cell_words(cells), cells) for line, cells in rows), SAMPLE_ROWS)
         words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
+        if words is None and not sample and parsed.detected.get("header") == "yes":
+            raise DataError(f"{source.name} has no items below its header.")
         if words is None:
             raise DataError(f"{source.name} has no row that the {reader} reader can read.")
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
 
 
 def first_columns(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
-    """The words of rows by column, None where no row can be read."""
+    """Group the words of rows by column. Return None if no row is readable."""
     good = [words for words in rows if not isinstance(words, str)]
     return dict(zip(columns, zip(*good))) if good else None
 
 
 def cell_words(cells: Cells | str) -> list[str] | str:
-    """Cells as words, or the reason to skip them."""
+    """Return cells as words, or the reason to skip them."""
     try:
-        return cells if isinstance(cells, str) else list(map(word_of, cells))
+        return cells if isinstance(cells, str) else list(map(cell_text, cells))
     except RecursionError:  # an object in an object in an object
         return BROKEN
 
 
-def peek(
-    path: FileOrPath,
-    rows: int = 20,
-    *,
-    name: str | None = None,
-    reader: str | None = None,
-    encoding: str = "utf-8",
-    limits: Limits = LIMITS,
-    layout: Layout = Layout(),
-) -> Peek:
-    """The first rows of a file (a path, or an open binary file and its name) and a guess of its columns."""
-    options: dict[str, Any] = {"name": name, "reader": reader, "limits": limits, "layout": layout}
+def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
+    """Read the first rows of a file (a path, or an open binary file), and guess its columns.
+
+    options: fields of `Opening`.
+    """
+    opening = Opening(**options)
     try:
-        return _peek(path, rows, encoding=encoding, **options)
+        return _peek(path, rows, opening)
     except NotDecoded as error:
         if error.encoding is None:
             raise
-        head = _peek(path, rows, encoding=error.encoding, **options)
+        head = _peek(path, rows, replace(opening, encoding=error.encoding))
         return head._replace(doubts=(Doubt("encoding", str(error), (error.encoding,)), *head.doubts))
 
 
-def _peek(
-    path: FileOrPath, rows: int, name: str | None, reader: str | None, encoding: str, limits: Limits, layout: Layout
-) -> Peek:
-    with parse(path, name, reader, encoding, limits, None, SAMPLE, layout) as (_, reader, parsed, words):
+def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
+    with parse(path, opening, limit=SAMPLE_ROWS) as (_, reader, parsed, words):
         numeric = numeric_columns(words)
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:
@@ -135,40 +127,41 @@ def _peek(
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
         guess = guess_columns(words, numeric)
-        numeric = numeric if parsed.vectors is None else ()  # whose numbers are in no columns
+        numeric = numeric if parsed.vectors is None else ()  # numbers in vectors have no columns
         gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         return Peek(
-            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.said), parsed.doubts, several, gaps,
+            reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
             unclear,
         )  # fmt: skip
 
 
 def description(
-    reader: str, said: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
+    reader: str, detected: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
 ) -> dict[str, Any]:
-    """How a file is read and what its columns are taken for, for people in `spoken` and for programs."""
-    kept = [*filter(None, columns.details or ())]
-    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *kept}
+    """Describe how a file is read and which column has which role, as the JSON output of an import."""
+    detail_columns = [*filter(None, columns.details or ())]
+    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *detail_columns}
     return {
-        "reader": reader, **said, "text": list(columns.text), "label": columns.label, "id": columns.id,
-        "features": features, "kept": kept, "left_out": [column for column in available if column not in used],
+        "reader": reader, **detected, "text": list(columns.text), "label": columns.label, "id": columns.id,
+        "features": features, "kept": detail_columns,
+        "left_out": [column for column in available if column not in used],
     }  # fmt: skip
 
 
-def spoken(said: Mapping[str, Any]) -> str:
-    """How a file was read, as `description` has it, in a sentence."""
-    words = {key: DELIMITERS.get(said[key], said[key]) for key in HOW if key in said}
-    how = ", ".join(f"{key} {word}" for key, word in words.items())
-    parts = [f"Read as {said['reader']}{f' ({how})' if how else ''}"]
-    if said["text"]:
-        parts.append(f"texts in {' + '.join(said['text'])}")
-    if said["features"]:
-        parts.append(plural(said["features"], "column") + " of numbers")
-    parts.append(f"labels in {said['label']}" if said["label"] else "no labels")
-    parts.append(f"ids in {said['id']}" if said["id"] else "lines are numbered")
-    if said["kept"]:
-        parts.append(f"kept with the items: {some(said['kept'], 8)}")
-    if said["left_out"]:
-        parts.append(f"left out: {some(said['left_out'], 8)}")
+def layout_sentence(description: Mapping[str, Any]) -> str:
+    """Put a `description` into a sentence."""
+    layout = {key: DELIMITERS.get(description[key], description[key]) for key in LAYOUT if key in description}
+    details = ", ".join(f"{key} {word}" for key, word in layout.items())
+    parts = [f"Read as {description['reader']}{f' ({details})' if details else ''}"]
+    if description["text"]:
+        parts.append(f"texts in {' + '.join(description['text'])}")
+    if description["features"]:
+        parts.append(plural(description["features"], "column") + " of numbers")
+    parts.append(f"labels in {description['label']}" if description["label"] else "no labels")
+    parts.append(f"ids in {description['id']}" if description["id"] else "lines are numbered")
+    if description["kept"]:
+        parts.append(f"kept with the items: {name_list(description['kept'], 8)}")
+    if description["left_out"]:
+        parts.append(f"left out: {name_list(description['left_out'], 8)}")
     return "; ".join(parts) + "."

@@ -1,4 +1,4 @@
-"""Files to rows: a reader for each format, whatever the compression and the encoding."""
+"""Parse files into rows: one reader for each format."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
@@ -19,20 +20,17 @@ from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
 from . import delimited, foreign, refusals
-from .delimited import looks_delimited, titled
+from .delimited import looks_delimited, to_table
 from .foreign import vectors_of
-from .parsed import BROKEN, Cells, Line, ParsedFile, first_rows, is_whole, some, word_of
+from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
 from .sources import (
-    CHUNK,
+    CHUNK_LINES,
     COMPRESSIONS,
-    LIMITS,
     DataError,
     FileOrPath,
-    Layout,
-    Limits,
+    Opening,
     Source,
     marked_encoding,
-    name_of,
     open_source,
     text_of,
 )
@@ -55,45 +53,27 @@ REUTERS = {
     "places": r"<PLACES>(.*?)</PLACES>",
     "date": r"<DATE>(.*?)</DATE>",
     "split": r'LEWISSPLIT="(.*?)"',
-}  # column: where its cell stands
-UNTITLED = r"<TEXT[^>]*>(.*?)</TEXT>"  # of a story without a body
-ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # of a JSON object that wraps them
+}  # column: pattern of its cell
+TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
+ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
 
-def live_source(
-    binary: BinaryIO,
-    name: str,
-    reader: str | None = None,
-    encoding: str = "utf-8",
-    limits: Limits = LIMITS,
-    layout: Layout = Layout(),
-) -> tuple[str, Source]:
-    """The reader for what comes in from a pipe, as asked or by its first line, and its source: a line is given
-    out when it is there. A format that cannot be read from its beginning on is taken in whole first."""
-    if reader:
-        check_reader(reader)
-    else:
-        reader = _recognised(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
-    if reader in ("parquet", "arrow", "xlsx", "npy", "npz"):
-        taken = binary.read(limits.size + 1)
-        limits.check("size", len(taken), name)
-        binary = io.BytesIO(taken)
-    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, layout)
+def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
+    """Return the reader for a pipe, as requested or recognized by the first line, and a source that yields each line as
+    it arrives. A format that cannot be streamed is read whole first."""
+    check_reader(opening.reader)
+    name, encoding, limits = opening.name or "", opening.encoding, opening.limits
+    reader = opening.reader
+    if reader is None:
+        reader = _recognized(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
+    if reader in BINARY:
+        content = binary.read(limits.size + 1)
+        limits.check("size", len(content), name)
+        binary = io.BytesIO(content)
+    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout)
 
 
 # ---- Readers: from a source to a parsed file
-
-
-def _csv(source: Source) -> ParsedFile:
-    return delimited.parse(source)
-
-
-def _unquoted(source: Source) -> ParsedFile:
-    return delimited.parse(source, quoted=False)
-
-
-def _tsv(source: Source) -> ParsedFile:
-    return delimited.parse(source, reader="tsv")
 
 
 def _jsonl(source: Source) -> ParsedFile:
@@ -103,7 +83,7 @@ def _jsonl(source: Source) -> ParsedFile:
 
 
 def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]], ahead: int) -> ParsedFile:
-    """The table of objects, of which so many say what its columns are."""
+    """Turn objects into a table whose columns are the keys of the first `ahead` objects."""
     columns: dict[str, None] = {}
     sample = list(islice(objects, ahead))
     for _, values in sample:
@@ -120,7 +100,7 @@ def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]
 
 @foreign.foreign
 def _json(source: Source) -> ParsedFile:
-    """A JSON array of objects, of rows or of texts; an object of columns, or one that wraps such an array; or lines."""
+    """Parse a JSON array of objects, rows or texts; an object of columns; an object around an array; or JSON lines."""
     text = source.text()
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] == "[":
@@ -131,11 +111,11 @@ def _json(source: Source) -> ParsedFile:
     if text[end:].strip():
         lines = ((number, record(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
         return _objects(source, lines, source.ahead)
-    if set(value) >= {"columns", "data"}:  # as pandas splits a table
-        rows = ([*map(word_of, row)] if isinstance(row, list) else BROKEN for row in value["data"])
-        header = [*map(word_of, value["columns"])]
+    if set(value) >= {"columns", "data"}:  # the "split" layout of pandas
+        rows = ([*map(cell_text, row)] if isinstance(row, list) else BROKEN for row in value["data"])
+        header = [*map(cell_text, value["columns"])]
         layout = replace(source.layout, header=True)
-        return titled(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
+        return to_table(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
     wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
     if wrapped is not None and not all(isinstance(each, list) for each in value.values()):
         return _array(source, iter(wrapped))
@@ -144,13 +124,13 @@ def _json(source: Source) -> ParsedFile:
     if len(lengths) != 1 or -1 in lengths:
         raise DataError(
             f"{source.name} is one JSON object, whose values must be columns of one length, or an array of items "
-            f"called {', '.join(ITEMS)}. It has {some(value) or 'nothing'}."
+            f"called {', '.join(ITEMS)}. It has {name_list(value) or 'nothing'}."
         )
     return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
 
 
 def _elements(text: str, at: int) -> Iterator[Any]:
-    """The elements of a JSON array whose first may stand at a place."""
+    """Yield the elements of a JSON array; `at` is the place behind its opening bracket."""
     decoder = JSONDecoder()
 
     def skip(at: int) -> int:
@@ -171,13 +151,13 @@ def _elements(text: str, at: int) -> Iterator[Any]:
 
 
 def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
-    """The table of the elements of an array."""
-    left = enumerate(elements, 1)
-    first = next(left, (0, None))
-    numbered = chain([first] if first[0] else [], left)
+    """Turn the elements of an array into a table: objects, rows or texts, like the first of them."""
+    rest = enumerate(elements, 1)
+    first = next(rest, (0, None))
+    numbered = chain([first] if first[0] else [], rest)
     if isinstance(first[1], list):
-        cells = ((n, [*map(word_of, each)] if isinstance(each, list) else BROKEN) for n, each in numbered)
-        return titled(source, cells, {})
+        cells = ((n, [*map(cell_text, each)] if isinstance(each, list) else BROKEN) for n, each in numbered)
+        return to_table(source, cells, {})
     if isinstance(first[1], str):
         return ParsedFile(["text"], ((n, [each] if isinstance(each, str) else BROKEN) for n, each in numbered))
     objects = ((number, each if isinstance(each, dict) else None) for number, each in numbered)
@@ -185,7 +165,7 @@ def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
 
 
 def record(line: str) -> dict[str, Any] | None:
-    """The object of a line of JSON, None where it holds none."""
+    """Parse a line as a JSON object. Return None if it is not one."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -198,7 +178,7 @@ def _txt(source: Source) -> ParsedFile:
 
 
 def _ohsumed(source: Source) -> ParsedFile:
-    """The records of the TREC-9 filtering track (Hersh et al. 1994): `.I 1`, then tags, each before its value."""
+    """Parse records of the TREC-9 filtering track (Hersh et al. 1994): `.I 1`, then tags, each before its value."""
     return ParsedFile(
         list(OHSUMED.values()), ((line, _tagged(record)) for line, record in _ohsumed_records(source.lines()))
     )
@@ -219,7 +199,7 @@ def _ohsumed_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _tagged(record: list[str]) -> list[str] | str:
-    """The cells of a record; it is broken where no number opens it, or a tag comes twice."""
+    """Return the cells of a record. It is broken if it does not begin with a number, or repeats a tag."""
     values: dict[str, list[str]] = {}
     value: list[str] | None = None
     for line in record:
@@ -234,16 +214,18 @@ def _tagged(record: list[str]) -> list[str] | str:
     return cells if cells[0].isdigit() else BROKEN
 
 
-def mesh_terms(tree: FileOrPath, number: str, *, name: str | None = None, limits: Limits = LIMITS) -> tuple[str, ...]:
-    """The descriptors at a MeSH tree number or below it, from a file (a path, or an open one and its name) of lines
-    `descriptor;tree number`, in their order there."""
+def mesh_terms(tree: FileOrPath, number: str, **options: Any) -> tuple[str, ...]:
+    """Return the descriptors at a MeSH tree number or below it, in the order of the file.
+
+    tree: a path or an open file with lines `descriptor;tree number`. options: fields of `Opening`.
+    """
     above = number.strip(" .").upper() + "."
-    with open_source(tree, name, limits=limits) as source:
+    with open_source(tree, Opening(**options)) as source:
         entries = (line.strip().rpartition(";") for line in source.lines())
         terms = dict.fromkeys(term for term, _, place in entries if term and f"{place}.".startswith(above))
     if not terms:
         raise DataError(
-            f"{name_of(tree, name)} has no tree number {number!r}: its lines must be such as Heart Diseases;C14.280."
+            f"{source.name} has no tree number {number!r}: its lines must be such as Heart Diseases;C14.280."
         )
     return tuple(terms)
 
@@ -252,44 +234,44 @@ def _svmlight(source: Source) -> ParsedFile:
     lines = ((number, line) for number, line in enumerate(source.lines(), 1) if line.partition("#")[0].strip())
     sample = first_rows(lines, 1)
     matrix, first, labels, numbers, broken = _sparse(source, chain(sample, lines))
-    if not labels and sample and re.match(r"[-+\d.]+,\S* +\d+:", some_line := sample[0][1]):
+    if not labels and sample and re.match(r"[-+\d.]+,\S* +\d+:", line := sample[0][1]):
         raise DataError(
-            f"{source.name} names several labels in a line ({some_line.split()[0]}): keep one of them in each line."
+            f"{source.name} names several labels in a line ({line.split()[0]}): keep one of them in each line."
         )
     return vectors_of(source, matrix, ["label"], [[label] for label in labels], numbers, broken, first)
 
 
 def exported(source: Source, parsed: ParsedFile) -> ParsedFile:
-    """A table written here, with the numbers of each item in one cell, as sparse vectors; any other as it is."""
+    """Turn our own export, with the numbers of an item in one cell, into sparse vectors; leave other tables alone."""
     if numbers_of(parsed.columns) != (FEATURES,):
         return parsed
-    at, cells, others = parsed.columns.index(FEATURES), dict[int, Cells](), list[Line]()
-    for line, row in islice(parsed.lines(), source.limit):
+    at, cells, skipped = parsed.columns.index(FEATURES), dict[int, Cells](), list[Line]()
+    for line, row in islice(parsed.rows, source.limit):
         if isinstance(row, str):
-            others.append((line, row))
+            skipped.append((line, row))
         else:
             cells[line] = row
-    entries = ((line, f"0 {' '.join(word_of(row[at]).split()) or BROKEN}") for line, row in cells.items())
-    matrix, first, _, good, broken = _sparse(source, entries)
-    kept = [place for place in range(len(parsed.columns)) if place != at]
-    made = vectors_of(
-        source, matrix, [parsed.columns[place] for place in kept],
-        [[cells[line][place] for place in kept] for line in good], good, broken, first,
+    lines = ((line, f"0 {' '.join(cell_text(row[at]).split()) or BROKEN}") for line, row in cells.items())
+    matrix, first, _, good, broken = _sparse(source, lines)
+    others = [place for place in range(len(parsed.columns)) if place != at]
+    table = vectors_of(
+        source, matrix, [parsed.columns[place] for place in others],
+        [[cells[line][place] for place in others] for line in good], good, broken, first,
     )  # fmt: skip
-    return made._replace(rows=chain(made.rows, others), said=parsed.said, doubts=parsed.doubts)
+    return table._replace(rows=chain(table.rows, skipped), detected=parsed.detected, doubts=parsed.doubts)
 
 
 def _sparse(
     source: Source, lines: Iterator[tuple[int, str]]
 ) -> tuple[sparse.csr_array, int, list[float], list[int], list[int]]:
-    """The rows of lines such as `1 3:0.5`, the number of their first column, the label and the number of each good
-    line, and the numbers of the others."""
+    """Parse lines such as `1 3:0.5`. Return the rows, the number of the first column (0 or 1), the label and the line
+    number of each good line, and the line numbers of the broken ones."""
     matrices: list[Any] = [sparse.csr_array((0, 0))]
     labels: list[float] = []
     numbers: list[int] = []
     broken: list[int] = []
     limits = source.limits
-    while chunk := first_rows(lines, CHUNK):
+    while chunk := first_rows(lines, CHUNK_LINES):
         for matrix, targets, good in _parsed(chunk, broken):
             if matrix.shape[1] - 1 > limits.features:
                 row = np.searchsorted(matrix.indptr, np.argmax(matrix.indices), "right") - 1
@@ -310,7 +292,7 @@ def _sparse(
 
 
 def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[Any, ...]]:
-    """(matrix, targets, line numbers) of the good lines: a chunk that fails is halved down to its broken lines."""
+    """Yield (matrix, targets, line numbers) of the good lines, halving a chunk that fails down to its broken lines."""
     from sklearn.datasets import load_svmlight_file
 
     numbers = [number for number, _ in lines]
@@ -336,7 +318,7 @@ def _looks_svmlight(lines: list[str]) -> bool:
 
 
 def _looks_jsonl(lines: list[str]) -> bool:
-    """Whether lines are objects; one alone may be an object of columns."""
+    """Tell whether lines are objects. A single one may be an object of columns instead."""
     records = [each for each in map(record, lines) if each]
     if len(records) < len(lines):
         return False
@@ -349,44 +331,44 @@ def _looks_json(lines: list[str]) -> bool:
 
 
 def _reuters(source: Source) -> ParsedFile:
-    """The stories of Reuters-21578 (Lewis 1997)."""
+    """Parse the stories of Reuters-21578 (Lewis 1997)."""
     patterns = {column: re.compile(pattern, re.DOTALL) for column, pattern in REUTERS.items()}
 
     def cell(story: str, column: str) -> str:
-        found = patterns[column].search(story) or (column == "text" and re.search(UNTITLED, story, re.DOTALL))
-        inside = re.sub(r"</D>\s*<D>", "|", found[1]) if found else ""
+        match = patterns[column].search(story) or (column == "text" and re.search(TEXT_WITHOUT_BODY, story, re.DOTALL))
+        inside = re.sub(r"</D>\s*<D>", "|", match[1]) if match else ""
         return html.unescape(re.sub(r"<[^>]*>", " ", inside).strip())
 
     def rows() -> Iterator[Line]:
-        begun, lines, length = 0, list[str](), 0
+        start, lines, length = 0, list[str](), 0
         for number, line in enumerate(source.lines(), 1):
             if "<REUTERS" in line:
                 if lines:
-                    yield begun, BROKEN
-                begun, lines, length = number, [], 0
-            if begun:
+                    yield start, BROKEN
+                start, lines, length = number, [], 0
+            if start:
                 lines.append(line)
                 length += len(line)
-                source.limits.check("line", length, f"The story at line {begun:,} of {source.name}")
-            if "</REUTERS>" in line and begun:
+                source.limits.check("line", length, f"The story at line {start:,} of {source.name}")
+            if "</REUTERS>" in line and start:
                 story = "".join(lines)
-                yield begun, [cell(story, column) for column in REUTERS]
-                begun, lines = 0, []
+                yield start, [cell(story, column) for column in REUTERS]
+                start, lines = 0, []
         if lines:
-            yield begun, BROKEN
+            yield start, BROKEN
 
     return ParsedFile(list(REUTERS), rows())
 
 
 class Reader(NamedTuple):
-    """One format: its suffixes, whether the first bytes and lines of a file look like it, and what parses it."""
+    """One format: its suffixes, a test of the first bytes and lines of a file, and its parser."""
 
     suffixes: tuple[str, ...]
-    recognises: Callable[[bytes, list[str]], bool]
+    recognizes: Callable[[bytes, list[str]], bool]
     parse: Callable[[Source], ParsedFile]
 
 
-# The only list of formats. A file whose suffix says nothing is read by the first that recognises its content.
+# The only list of formats. A file with another suffix is read by the first one that recognizes its content.
 READERS: dict[str, Reader] = {
     "parquet": Reader((".parquet", ".pq"), lambda head, lines: head.startswith(b"PAR1"), foreign.parquet),
     "arrow": Reader(
@@ -405,49 +387,52 @@ READERS: dict[str, Reader] = {
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "tsv": Reader(
-        (".tsv", ".tab"), lambda head, lines: looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE), _tsv
+        (".tsv", ".tab"),
+        lambda head, lines: looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE),
+        partial(delimited.parse, reader="tsv"),
     ),
-    "csv": Reader((".csv",), lambda head, lines: looks_delimited(lines), _csv),
-    "csv-unquoted": Reader((), lambda head, lines: False, _unquoted),
+    "csv": Reader((".csv",), lambda head, lines: looks_delimited(lines), delimited.parse),
+    "csv-unquoted": Reader((), lambda head, lines: False, partial(delimited.parse, quoted=False)),
     "txt": Reader((), lambda head, lines: "\0" not in "".join(lines), _txt),
 }
-BINARY = ("parquet", "arrow", "npy", "xlsx", "npz")  # their first bytes say more than a suffix
+BINARY = ("parquet", "arrow", "npy", "xlsx", "npz")  # recognized by their first bytes, whatever the suffix
 
 
 def reader_for(source: Source, reader: str | None = None) -> str:
-    """The name of the reader for a file: as asked, else by its suffix below .gz, .bz2 or .xz, else by its content."""
+    """Return the name of the reader for a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the
+    content."""
     if reader is not None:
         return reader
     head = source.head()
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
-    known = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
-    if known not in BINARY:
+    by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
+    if by_suffix not in BINARY:
         refusals.check(head, source.name)
-    if known and (known in BINARY or not _is_binary(head)):
-        return known
-    return _recognised(head, source.name, source.encoding)
+    if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
+        return by_suffix
+    return _recognized(head, source.name, source.encoding)
 
 
 def _is_binary(head: bytes) -> bool:
-    return any(READERS[name].recognises(head, []) for name in BINARY)
+    return any(READERS[name].recognizes(head, []) for name in BINARY)
 
 
 def check_reader(reader: str | None) -> None:
-    """DataError where a reader is asked for that there is not."""
+    """Raise DataError for an unknown reader."""
     if reader is not None and reader not in READERS:
         raise DataError(f"There is no reader {reader!r}; choose from {', '.join(READERS)}.")
 
 
-def _recognised(head: bytes, name: str, encoding: str) -> str:
-    """The first reader that knows the first bytes of a file."""
+def _recognized(head: bytes, name: str, encoding: str) -> str:
+    """Return the first reader that recognizes the first bytes of a file."""
     if encoding == "utf-8":
         encoding = marked_encoding(head) or "utf-8-sig"
     text = text_of(io.BytesIO(head), encoding, errors="replace").read()
     lines = [line for line in text.splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut
-    for known, spec in READERS.items():
-        if lines and spec.recognises(head, lines):
-            return known
+    for reader, spec in READERS.items():
+        if lines and spec.recognizes(head, lines):
+            return reader
     wide = " (its zeros may be UTF-16: then choose the encoding)" if "\0" in text else ""
     what = f"in no known format{wide}" if lines else "empty"
     raise DataError(f"{name} is {what}; the readers are {', '.join(READERS)}.")

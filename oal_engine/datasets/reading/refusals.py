@@ -1,4 +1,4 @@
-"""Files that are no data: what they are by their first bytes, and the way out."""
+"""Recognize files that cannot be imported, by their first bytes, and tell what to do instead."""
 
 import re
 
@@ -31,11 +31,11 @@ DOCUMENTS = {
     b"ppt/": "a presentation",
     b"opendocument": "an OpenDocument file",
     b"epub": "an electronic book",
-}  # by what stands in the beginning of the ZIP archive that it is
+}  # by the name of a member at the start of the ZIP archive
 
 
 def check(head: bytes, name: str) -> None:
-    """DataError that says what a file is where nothing can be read from it."""
+    """Raise DataError if a file is of a type that cannot be imported."""
     for beginning, what in BEGINNINGS.items():
         if re.match(beginning, head, re.DOTALL):
             raise DataError(f"{name} is {what}.")

@@ -1,4 +1,4 @@
-"""Files as they are opened: unpacked, decoded, and within limits, so that a small file cannot fill the memory."""
+"""Open files: unpack and decode them, within limits, so that a small file cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
-ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # offered; any of Python's works
+ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # suggested; any works
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, OverflowError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-SAMPLE = 1000  # rows that decide on a header and on the guess of the columns
-CHUNK = 5000  # lines parsed at a time, and between two reports of progress
-HARMLESS = 2**20  # bytes that any file may unpack to
-HEAD = 2**16  # bytes at the start of a file that its format is recognised by
+SAMPLE_ROWS = 1000  # decide on the header and the roles of the columns
+CHUNK_LINES = 5000  # parsed at a time, and between two reports of progress
+HARMLESS_BYTES = 2**20  # that any file may unpack to
+HEAD_BYTES = 2**16  # at the start of a file, from which its format is recognized
 
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
-}  # the encoding that the first bytes of a file give away, longer ones first
-LIKELY = (*ENCODINGS[2:], "cp1250", "iso8859_2", "koi8_r", "euc_jp", "euc_kr", "big5")  # what else a file may be in
-GUESSED = 2**14  # bytes that an encoding is guessed by
+}  # encodings by byte order mark, longer ones first
+OTHER_ENCODINGS = (*ENCODINGS[2:], "cp1250", "iso8859_2", "koi8_r", "euc_jp", "euc_kr", "big5")  # tried if not UTF-8
+GUESS_BYTES = 2**14  # from which an encoding is guessed
 
-# A line of a feed that cannot be decoded gets half a character, which no other line has, and is told by it.
+# Undecodable lines are marked with an unpaired surrogate, which valid text cannot contain.
 codecs.register_error("half", lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
 
 
 FileOrPath: TypeAlias = str | Path | BinaryIO
-Progress: TypeAlias = Callable[[int, int], object]  # is told how much is done, and how much there is
-PhaseProgress: TypeAlias = Callable[[str, int, int], object]  # the same, of a phase
+Progress: TypeAlias = Callable[[int, int], object]  # called with (done, total)
+PhaseProgress: TypeAlias = Callable[[str, int, int], object]  # called with (phase, done, total)
 
 
 class DataError(ValueError):
-    """A file that cannot be imported as asked; the message is one sentence for the person who asked."""
+    """A file that cannot be imported as asked. The message is one sentence for the user."""
 
 
 class NotDecoded(DataError):
-    """A file that is not in the encoding it was read in; `encoding` is a better guess."""
+    """A file in another encoding than the assumed one; `encoding` is a better guess, if there is one."""
 
     def __init__(self, message: str, encoding: str | None) -> None:
         super().__init__(message)
@@ -60,16 +60,19 @@ class NotDecoded(DataError):
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is laid out, as far as it was said; None is detected."""
+    """The layout of a table, as far as the user named it; None is detected."""
 
     delimiter: str | None = None
     header: bool | None = None
     sheet: str | None = None
 
 
+DETECTED = Layout()
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What a file may hold at most; the command line sets each by --limit NAME=NUMBER."""
+    """Limits on a file, in the units of LIMITED; the command line sets them with --limit NAME=NUMBER."""
 
     line: int = 2**22
     columns: int = 2**16
@@ -80,9 +83,9 @@ class Limits:
     quoted: int = 20
     broken: int = 10
 
-    def check(self, limit: str, came: float, where: str) -> None:
-        """DataError where more came than is allowed."""
-        if came > getattr(self, limit):
+    def check(self, limit: str, amount: float, where: str) -> None:
+        """Raise DataError if `amount` exceeds the limit."""
+        if amount > getattr(self, limit):
             raise DataError(f"{where} has more than {getattr(self, limit):,} {LIMITED[limit]}; {allow_more(limit)}.")
 
 
@@ -95,47 +98,58 @@ LIMITED = {
     "ratio": "times its size when it is unpacked",
     "quoted": "lines in a quoted cell that look like rows",
     "broken": "percent of lines that cannot be read",
-}  # what each of the limits counts
+}  # the unit of each limit
 LIMITS = Limits()
 
 
 def allow_more(limit: str) -> str:
-    """How a limit is raised, in words."""
+    """Tell in words how to raise a limit."""
     return f"on the command line --limit {limit}=NUMBER allows more"
 
 
+@dataclass(frozen=True)
+class Opening:
+    """How a file is opened. name: of an open file in messages. reader: the format (None: detected)."""
+
+    name: str | None = None
+    reader: str | None = None
+    encoding: str = "utf-8"
+    limits: Limits = LIMITS
+    layout: Layout = DETECTED
+
+
 class Source(NamedTuple):
-    """An open, decompressed file; `limit` is the number of lines that are wanted, None for all, and `ahead` how many
-    rows may be read before the first is given out."""
+    """An open, decompressed file. `limit` is the number of lines to read (None: all), `ahead` how many rows may be read
+    before the first is yielded, and `tick` reports progress."""
 
     binary: BinaryIO
     name: str
     encoding: str
     limit: int | None
     tick: Callable[[], object]
-    ahead: int = SAMPLE
+    ahead: int = SAMPLE_ROWS
     limits: Limits = LIMITS
     layout: Layout = Layout()
 
     def lines(self) -> Iterator[str]:
-        """The lines with their ends as they stand in the file."""
+        """Yield the lines with their original line ends."""
         encoding, done = "utf-8-sig" if self.encoding == "utf-8" else self.encoding, 0
         text = text_of(self.binary, encoding, newline="")
         try:
             for done, line in enumerate(islice(lines_of(text, self.limits), self.limit), 1):
                 if done <= 2 or len(line) > self.limits.line:
                     check_line(line, done, self.name, self.encoding, self.limits)
-                if done % CHUNK == 0:
+                if done % CHUNK_LINES == 0:
                     self.tick()
                 yield line
-        except UnicodeError as error:  # it comes for a whole block, of which no line was yielded yet
+        except UnicodeError as error:  # raised for a whole block, before any of its lines was yielded
             raise self._not_decoded(error, encoding, done) from error
         finally:
             if not self.binary.closed:
-                text.detach()  # or the wrapper would close an upload, which is not ours
+                text.detach()  # or the wrapper would close the caller's file
 
     def _not_decoded(self, error: UnicodeError, encoding: str, done: int) -> NotDecoded:
-        """The error for a block behind so many lines, with the encoding that it seems to have."""
+        """Return the error for a block that follows `done` lines, with the encoding that it seems to have."""
         block, start = b"", 0
         if isinstance(error, UnicodeDecodeError):
             block, start = error.object, error.start
@@ -147,15 +161,14 @@ class Source(NamedTuple):
         if likely is None:
             return NotDecoded(f"{where}: choose the encoding of the file, such as {', '.join(ENCODINGS)}.", None)
         words = block[block.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0].decode(likely, "replace").split()
-        shown = " ".join(words)
         return NotDecoded(
             f"{where}: choose the encoding of the file, such as {likely}, in which that line reads "
-            f"{shown[:60]!r} (--encoding {likely}).",
+            f"{' '.join(words)[:60]!r} (--encoding {likely}).",
             likely,
         )
 
     def text(self) -> str:
-        """All of the file as a text."""
+        """Read the whole file as one text."""
         content = self.binary.read(self.limits.size + 1)
         self.limits.check("size", len(content), self.name)
         encoding = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
@@ -167,20 +180,21 @@ class Source(NamedTuple):
             raise _no_encoding(encoding) from None
 
     def head(self) -> bytes:
-        """The first bytes, which stay to be read."""
+        """Return the first bytes without consuming them."""
         if not self.binary.seekable():
-            return cast(io.BufferedReader, self.binary).peek(HEAD)[:HEAD]
-        head = self.binary.read(HEAD)
+            return cast(io.BufferedReader, self.binary).peek(HEAD_BYTES)[:HEAD_BYTES]
+        head = self.binary.read(HEAD_BYTES)
         self.binary.seek(0)
         return head
 
-    def whole(self) -> BinaryIO:
-        """The file as one that can be read from any place on."""
-        return self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
+    def whole(self) -> tuple[BinaryIO, int]:
+        """Return the file in a seekable form, and its size in bytes."""
+        binary = self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
+        return binary, binary.seek(0, io.SEEK_END)
 
 
 def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
-    """An open file as text."""
+    """Open a binary file as text."""
     try:
         return io.TextIOWrapper(binary, encoding, errors, newline)
     except LookupError:
@@ -192,31 +206,31 @@ def _no_encoding(encoding: str) -> DataError:
 
 
 def marked_encoding(head: bytes) -> str | None:
-    """The encoding that a byte order mark at the start of a file gives away."""
+    """Return the encoding of a byte order mark at the start of a file."""
     return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
 
 
 def likely_encoding(content: bytes) -> str | None:
-    """The encoding that bytes seem to have, which are not UTF-8."""
-    zeros = [content[first::2].count(0) for first in (0, 1)]  # as every second byte of UTF-16 is in many languages
+    """Guess the encoding of bytes that are not UTF-8."""
+    zeros = [content[first::2].count(0) for first in (0, 1)]  # in many languages every second byte of UTF-16 is 0
     if 4 * sum(zeros) > len(content):
         return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
     from charset_normalizer import from_bytes
 
-    found = from_bytes(content[:GUESSED], cp_isolation=list(LIKELY)).best()
-    return next((each for each in LIKELY if found and each in found.could_be_from_charset), None)
+    best = from_bytes(content[:GUESS_BYTES], cp_isolation=list(OTHER_ENCODINGS)).best()
+    return next((each for each in OTHER_ENCODINGS if best and each in best.could_be_from_charset), None)
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
-    """The lines of an open text; of one that is too long so much that `check_line` knows it."""
+    """Yield the lines of an open text, each cut one character above the limit, so that `check_line` refuses it."""
     return iter(partial(text.readline, limits.line + 1), "")
 
 
 def check_line(line: str, number: int, name: str, encoding: str, limits: Limits) -> None:
-    """DataError where a line is too long, or one of the first two shows that the file is UTF-16."""
+    """Raise DataError if a line is too long, or if one of the first two shows that the file is UTF-16."""
     if len(line) > limits.line:
         limits.check("line", len(line), f"Line {number:,} of {name}")
-    # In UTF-16 a zero stands before or behind the end of a line.
+    # In UTF-16 a zero precedes or follows the end of a line.
     if number <= 2 and "\0" in line and "\0" in (line.lstrip("\udcff")[0], line.rstrip("\r\n")[-1:]):
         raise DataError(
             f"Line {number} of {name} is not {encoding}, for it holds zeros as UTF-16 does: choose the encoding, "
@@ -225,8 +239,10 @@ def check_line(line: str, number: int, name: str, encoding: str, limits: Limits)
 
 
 def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> Iterator[tuple[int, str]]:
-    """The lines of an open binary file with their numbers, as they come; one that is too long is "", at once, whether
-    it ever ends or not, and one that cannot be decoded holds half a character."""
+    """Yield the numbered lines of an open binary file as they arrive.
+
+    A line that is too long is "", yielded before its end arrives. An undecodable line contains an unpaired surrogate.
+    """
     text = text_of(binary, encoding, errors="half", newline="\n")
     pieces = lines_of(text, limits)
     try:
@@ -240,11 +256,11 @@ def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> It
             yield number, line.removeprefix("\ufeff")
     finally:
         if not binary.closed:
-            text.detach()  # or the wrapper would close what is not ours
+            text.detach()  # or the wrapper would close the caller's file
 
 
 class _Unpacked(io.RawIOBase):
-    """What a decompressor gives, up to so many bytes."""
+    """The output of a decompressor, within the limits on size and ratio. `size`: bytes of the packed file."""
 
     def __init__(self, packed: BinaryIO, size: int, name: str, limits: Limits) -> None:
         self.packed, self.size, self.name, self.limits, self.done = packed, size, name, limits, 0
@@ -254,27 +270,20 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         content = self.packed.read(len(buffer))
-        got = len(content)
-        buffer[:got] = content
-        self.done += got
+        buffer[: len(content)] = content
+        self.done += len(content)
         self.limits.check("size", self.done, self.name)
-        if self.done > HARMLESS:
+        if self.done > HARMLESS_BYTES:
             self.limits.check("ratio", self.done / self.size, self.name)
-        return got
+        return len(content)
 
 
 @contextmanager
 def open_source(
-    path: FileOrPath,
-    name: str | None,
-    encoding: str = "utf-8",
-    limit: int | None = None,
-    progress: Progress | None = None,
-    limits: Limits = LIMITS,
-    layout: Layout = Layout(),
+    path: FileOrPath, opening: Opening, limit: int | None = None, progress: Progress | None = None
 ) -> Iterator[Source]:
-    """Open a path, or an open binary file and its name, decompressed."""
-    name = name_of(path, name)
+    """Open a path, or an open binary file, decompressed. limit: of the lines to read (None: all)."""
+    name, limits = name_of(path, opening.name), opening.limits
     decompress = COMPRESSIONS.get(Path(name).suffix.lower())
     try:
         with open_file(path) if isinstance(path, str | Path) else nullcontext(path) as raw:
@@ -283,16 +292,16 @@ def open_source(
             limits.check("size", size, name)
             with decompress(raw) if decompress else nullcontext(raw) as binary:
                 if decompress:
-                    binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD)
+                    binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
-                source = Source(binary, name, encoding, limit, tick, limits=limits, layout=layout)
-                if encoding == "utf-8" and (marked := marked_encoding(source.head())):
+                source = Source(binary, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
+                if opening.encoding == "utf-8" and (marked := marked_encoding(source.head())):
                     source = source._replace(encoding=marked)
                 yield source
-    except (DataError, BrokenPipeError):  # a pipe is what is written to meanwhile
+    except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
         raise
     except MemoryError:
-        raise DataError(f"{name} needs more memory than there is.") from None
+        raise DataError(f"{name} does not fit in memory.") from None
     except UNREADABLE as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise DataError(f"{name} cannot be read: {reason.rstrip('. ')}.") from error
@@ -301,7 +310,7 @@ def open_source(
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """An open file of bytes; whatever else has a path is refused, for to open a pipe waits for who writes into it."""
+    """Open a regular file for reading bytes. Refuse pipes, whose opening blocks until somebody writes, and devices."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise DataError(f"{name_of(path, None)} is {KINDS.get(stat.S_IFMT(mode), 'a device')}, not a file.")
@@ -309,5 +318,5 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def name_of(path: FileOrPath, name: str | None) -> str:
-    """What a file is called in messages: the name given, or the path's."""
+    """Return the name of a file for messages: `name`, or that of its path."""
     return Path(name or getattr(path, "name", None) or str(path)).name

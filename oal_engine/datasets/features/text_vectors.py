@@ -1,0 +1,31 @@
+"""Vectors of texts, from a file or an embedding, as columns after the terms."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import latent
+from .latent import unit
+
+TextVectors: TypeAlias = dict[str, Any]  # the means of the columns, and the embedding that makes the vectors, if any
+
+WEIGHT = 0.2  # of the vectors in the squared length of a row
+LATENT_WEIGHT = 0.1  # of similar wording in it, if there are vectors
+
+
+def fit(vectors: np.ndarray) -> TextVectors:
+    """Compute the means of the vectors at length 1, with which later vectors become columns."""
+    total = np.zeros((1, vectors.shape[1]))
+    for first in range(0, len(vectors), latent.CHUNK_TEXTS):  # a sum in a fixed order has the same bits everywhere
+        total = np.vstack([total, unit(vectors[first : first + latent.CHUNK_TEXTS])]).cumsum(axis=0)[-1:]
+    return {"means": (total[0] / len(vectors)).tolist()}
+
+
+def columns(fitted: TextVectors, vectors: np.ndarray) -> np.ndarray:
+    """Center vectors of length 1, and scale them to squared length WEIGHT: float32. Zeros stay."""
+    result = np.empty(vectors.shape, np.float32)
+    for first in range(0, len(vectors), latent.CHUNK_TEXTS):
+        chunk = unit(vectors[first : first + latent.CHUNK_TEXTS])
+        centered = np.where(chunk.any(axis=1, keepdims=True), chunk - fitted["means"], 0)
+        result[first : first + latent.CHUNK_TEXTS] = np.sqrt(WEIGHT) * unit(centered)
+    return result
