@@ -189,7 +189,7 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
     assert isinstance(server, CardServer)
     server.payload(annotator="anna")
     assert server.payload(annotator="ben")["place"]["end"] == "joining"
-    monkeypatch.setattr(session, "HANDOVER", 0)
+    monkeypatch.setattr(session, "JOIN_WAIT_SECONDS", 0)
     server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])

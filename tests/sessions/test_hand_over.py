@@ -20,7 +20,7 @@ from tests.harness.sessions import EVENTS, begin, leave, reply, say, stream_of, 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Nobody waits for the pages of others."""
-    monkeypatch.setattr(session, "HANDOVER", 0)
+    monkeypatch.setattr(session, "JOIN_WAIT_SECONDS", 0)
 
 
 def cut(opened, who="anna", label=1):

@@ -259,10 +259,10 @@ def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
     assert {1, -1, SKIP} == set(painted)
     before = opened.changed
     assert [] == opened.held("Bob")
-    assert (opened.joining, opened.branches, before[0] + 1) == (True, {}, opened.changed[0])
+    assert (opened.someone_joins, opened.branches, before[0] + 1) == (True, {}, opened.changed[0])
     opened.answer(next(EVENTS), first.id, 1, "Ann")
     opened.answer(next(EVENTS), painted[1].asked.id, -1, "Ann")
-    now[0] += session.HANDOVER
+    now[0] += session.JOIN_WAIT_SECONDS
     (mine,) = opened.held("Ann")
     (other, _) = opened.held("Bob")
     assert mine.id != other.id

@@ -54,7 +54,7 @@ def refused(opened, item, tag):
 
 def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
     """Only tags of its owner are given, only to items of the stream; one that was given before can always be lost."""
-    one_of = "a tag must be one of those of the session:"
+    one_of = "a tag must be a tag of the session:"
     assert f"{one_of} {ASK}, {WRONG}. Got odd." == refused(opened, 0, "odd")
     assert "a tag must be on an item of the stream. Got 300." == refused(opened, 300, ASK)
     opened.tag(next(EVENTS), 0, ASK, True)

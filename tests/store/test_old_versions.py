@@ -60,7 +60,7 @@ def contents(store, session):
             [numbers.get(row["question"]), row["item"], row["label"], row["annotator"], row["kind"]]
             for row in store.opinions(session)
         ],
-        "questions": len(opened.log), "previous": numbers.get(opened.previous), "together": opened.together,
+        "questions": len(opened.log), "previous": numbers.get(opened.previous), "together": opened.is_shared,
     }  # fmt: skip
     return json.loads(json.dumps(found))
 

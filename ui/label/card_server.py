@@ -294,7 +294,7 @@ class CardServer:
         question = place.asked and self._noted(place.asked, place, beside)
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
-        end = "joining" if place.progress.end == "others" and self.session.joining else place.progress.end
+        end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
         return {"question": None, "end": end, "counters": counters, "result": self._result(end, place)}
 
     def _result(self, end: str | None, place: Place) -> str:

@@ -157,7 +157,7 @@ def people(session: Session) -> list[Person]:
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
     again = twice(session, "again")
-    here = session.present
+    here = session.active_annotators
     return [
         Person(
             name, labels[name], kinds[name, "second"], kinds[name, "late"],
