@@ -16,7 +16,7 @@ from ..insights import certainty, outcome
 from ..log import read_entries
 from ..session import Session
 from ..settings import SessionError, Settings
-from . import report
+from . import model_file, report
 
 LOT = 50_000  # predictions without texts that are in memory at a time
 TAGS = "tags"
@@ -214,7 +214,7 @@ def export(
     opened = None if what == "labels" else Session(store, session)
     with whole(out) as file:
         if opened and what == "model":
-            model.write(model.of_session(opened), file)
+            model_file.write(model.of_session(opened), file)
         elif opened and what == "report":
             file.write(report.page(opened))
         else:
