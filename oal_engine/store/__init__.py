@@ -397,7 +397,7 @@ class Store(Database):
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
 
-    def shown(self, session: int) -> list[str] | None:
+    def shown_columns(self, session: int) -> list[str] | None:
         """The columns that a session shows with its items; None: those of its data set."""
         row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
         return json.loads(row["shown"]) if row and row["shown"] else None

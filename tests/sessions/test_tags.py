@@ -91,7 +91,7 @@ def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
     text = text_of(here, opened.id)
     other = Session(there, bundle.adopt(there, io.StringIO(text)))
     assert (opened.tags, [ASK, WRONG]) == (other.tags, other.settings.tags)
-    assert ["year"] == there.shown(other.id)
+    assert ["year"] == there.shown_columns(other.id)
     assert text.splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
     assert look_back.verify(there, other.id).verified
 
