@@ -130,7 +130,9 @@ class Model:
         """Select the columns of the model from a matrix with numbered columns. A sparse one is filled with zeros."""
         wanted, is_sparse = len(self.names), bool(sparse.issparse(matrix))
         if self.names != [str(k) for k in range(1, wanted + 1)]:
-            raise DataError(f"the model needs the columns {some(self.names, 5)}; those of the file have only numbers.")
+            raise DataError(
+                f"the model needs the columns {some(self.names, 5)}; the columns of the file have only numbers."
+            )
         if is_sparse:
             matrix.resize(matrix.shape[0], wanted)
         elif matrix.shape[1] < wanted:

@@ -462,7 +462,7 @@ def test_a_backup_of_an_older_version_that_lies_in_the_future_is_not_the_newest(
     kept = backups.keep(path, at(0))
     assert [ahead, kept] == store.backups
     names = [ahead.name, *(f"{at(hour):{BACKUP}}-{hour + 1}" for hour in range(24 * 20))]
-    assert ahead.name not in backups.kept_of(names)
+    assert ahead.name not in backups.retained(names)
 
 
 def test_rows_that_are_overwritten_leave_every_backup_as_it_was(run):

@@ -34,7 +34,7 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
     for name in metrics.EVALUATIONS:
         real = session.evaluate(counts, name)
         assert all(0 <= least <= real[metric] for metric, least in now.floors[name].items())
-    assert now.found > 0.3
+    assert now.recall > 0.3
     assert now.labels == session.state.spent
 
 
@@ -138,7 +138,7 @@ def test_what_the_next_points_cost(store):
 def test_summary_report_and_export_say_it(store, session, tmp_path):
     """The sentence is in the summary, the page has all floors, and the decisions are exported with it."""
     now = of_session(session)
-    sentence = f"At least {100 * now.found:.0f} % of the relevant items"
+    sentence = f"At least {100 * now.recall:.0f} % of the relevant items"
     assert outcome.summary(session)[-1].startswith(sentence)
     page = report.page(session).decode()
     assert sentence in page

@@ -192,8 +192,8 @@ def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
     own = [entry for entry in opened.log if entry.round >= late.start]
     assert late.positives == sum(entry.mistake if opened.multiclass else entry.label > 0 for entry in own)
     real = opened.evaluate(trail[ITEMS] - trail[late.start], "push")
-    assert late.known
-    for metric in late.known:
+    assert late.available
+    for metric in late.available:
         guess = late.metrics["push"][metric]
         assert guess.low <= real[metric] <= guess.high
 
@@ -236,7 +236,7 @@ def test_each_side_needs_positives_of_its_own(store):
         say(opened, opened.place.asked.predicted)
     estimate = of_session(opened)
     assert "Estimates other than of precision need 1 more positive answer about items not pushed." == estimate.reason
-    assert ["precision"] == estimate.known
+    assert ["precision"] == estimate.available
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
