@@ -238,12 +238,12 @@ def archive_of(store):
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE labels SET label = -label", "the answers of session 1 are not those of its events"),
-        ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 are not those of its events"),
+        ("UPDATE labels SET label = -label", "the answers of session 1 do not follow from its events"),
+        ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 do not follow from its events"),
         (
             "INSERT INTO events (session, number, kind, at, annotator, question, label)"
             " VALUES (1, 99, 'answered', '2026', '', 1, 1)",
-            "the answers of session 1 are not those of its events",
+            "the answers of session 1 do not follow from its events",
         ),
         ("UPDATE events SET data = 'no JSON' WHERE number = 1", "data cannot be 'no JSON'"),
         ("UPDATE events SET data = '[1]' WHERE number = 1", r"data cannot be '\[1\]'"),
@@ -285,7 +285,7 @@ def test_events_that_the_store_never_writes_are_found(path, kind, values):
     with closing(Store(path)) as store, store.transaction():
         last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
         store._insert("events", last | {"number": 99, "kind": kind} | values)
-        store._make_answers(1)
+        store._derive_answers(1)
     with closing(Store(path)) as store:
         assert [1] == [row["id"] for row in store.sessions()]
         assert any(finding.problem for finding in backups.check(store))

@@ -561,7 +561,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     with store.transaction():
         for table in made:
             store.db.execute(f"DELETE FROM {table}")
-    store._make_answers(session)
+    store._derive_answers(session)
     assert made == counting(store)
     assert [] == store.problems()
 
@@ -583,7 +583,7 @@ def test_answers_that_were_changed_by_hand_are_found(store, session, told, chang
         store.db.execute(change)
     other = store.add_session(SESSION | {"dataset": 1})
     answer(store, other, ask(store, other), 0)
-    assert [f"the answers of session {session} are not those of its events"] == store.problems()
+    assert [f"the answers of session {session} do not follow from its events"] == store.problems()
 
 
 def write(store, session, name):
