@@ -20,6 +20,7 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import demo
+from oal_engine.datasets.features import scaling
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import model
 from oal_engine.sessions.files import model_file
@@ -350,7 +351,7 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
             )
         return file
 
-    expected = margins(opened, rows.as_rows(datasets.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
+    expected = margins(opened, rows.as_rows(scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
     for name, matrix in (("same", X), ("wide", wide)):
         code, stdout, stderr = predict(written(name, matrix), "--texts", using=tmp_path / "m.gz")
         assert (0, "") == (code, stderr)

@@ -68,7 +68,7 @@ def contents(store, session):
 KILLED = """
 import os, sys
 from itertools import count
-from oal_engine import migrations
+from oal_engine.store import migrations
 from oal_engine.store import Store
 
 events, done = migrations.OldLog.events, count()
