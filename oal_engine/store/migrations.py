@@ -1,6 +1,6 @@
 """The migrations of a database: dated steps, in order, never changed once they are released.
 
-Write a new step at the end, and add its columns to the test of old databases in tests/store/test_store.py.
+Write a new step at the end, and add its columns to the test of old databases in tests/store/test_migrations.py.
 """
 
 import json
