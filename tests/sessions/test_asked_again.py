@@ -1,18 +1,15 @@
 """Questions that go to whoever answered them once more: when, unseen, and without any other trace in the session."""
 
-import io
-
 import numpy as np
 import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export
-from oal_engine.sessions.files.bundle import adopt, publish
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import REPEAT, REPEAT_AFTER, Session
 from oal_engine.sessions.settings import SKIP, SessionError, create
-from tests.harness.sessions import EVENTS, begin, bits, database, leave, reply
+from tests.harness.sessions import EVENTS, begin, bits, database, leave, reply, travelled
 
 SOON = 3  # answers, where a test need not give twenty
 
@@ -188,13 +185,8 @@ def test_an_exported_session_keeps_what_was_answered_again(store, soon, tmp_path
     opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
     while opened.held("anna"):
         reply(opened, "anna")
-    there, files = database(tmp_path / "there.db", "sparse"), [io.StringIO(), io.StringIO()]
-    publish(store, opened.id, files[0])
-    adopted = adopt(there, io.StringIO(files[0].getvalue()))
-    publish(there, adopted, files[1])
-    assert files[0].getvalue() == files[1].getvalue()
-    assert look_back.verify(there, adopted).verified
-    table = export.opinions(Session(there, adopted))[0]
+    there = database(tmp_path / "there.db", "sparse")
+    table = export.opinions(travelled(store, opened.id, there))[0]
     rows = [dict(zip(table.columns, row)) for row in table.rows]
     assert [("again", "anna", "anna")] * (12 - SOON) == [
         (row["kind"], row["annotator"], row["first_annotator"]) for row in rows

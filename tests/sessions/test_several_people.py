@@ -1,6 +1,5 @@
 """Several people on one session: items of their own, one order of what happens, and the same bits from the log."""
 
-import io
 import random
 from collections import Counter
 
@@ -10,13 +9,12 @@ import pytest
 from oal_engine import datasets
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back, session
-from oal_engine.sessions.files.bundle import adopt, publish
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.log import checked_event
 from oal_engine.sessions.session import OVERLAP, AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, PEOPLE, begin, leave, reply, standing, stream_of
+from tests.harness.sessions import EVENTS, PEOPLE, begin, leave, reply, standing, stream_of, travelled
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +73,7 @@ def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed,
     assert [entry.label for entry in again.log if entry.label is not None] == standing(store, again)
     assert len(standing(store, again)) == len(again.state.labels)
     assert [] == store.problems()
-    file, back = io.StringIO(), io.StringIO()
-    publish(store, opened.id, file)
-    adopted = adopt(there, io.StringIO(file.getvalue()))
-    assert look_back.verify(there, adopted).verified
-    publish(there, adopted, back)
-    assert file.getvalue() == back.getvalue()
+    travelled(store, opened.id, there)
 
 
 def test_everybody_has_items_of_their_own_and_one_ahead(store):
