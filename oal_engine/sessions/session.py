@@ -47,7 +47,7 @@ REPEAT_AFTER = 20  # answers that a person gives before a question is repeated t
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take; with more none is prepared
 
 
-class AnsweredSince(SessionError):
+class OthersAnsweredError(SessionError):
     """An answer that cannot be taken back because others have answered since. It can be corrected."""
 
 
@@ -495,7 +495,7 @@ class Session(Run):
             if self._last_opinion.get(annotator) == question and self._undo_further_answer(event, question, annotator):
                 return
             if self._shared and (question != self.previous or not self._can_undo_shared()):
-                raise AnsweredSince("others have answered since. Correct the answer in the history.")
+                raise OthersAnsweredError("others have answered since. Correct the answer in the history.")
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from oal_engine.kernel import rows
 from oal_engine.sessions.insights import answer_checks
-from oal_engine.sessions.insights.answer_checks import EXPONENT, FEWEST, PENALTY, left_out
+from oal_engine.sessions.insights.answer_checks import EXPONENT, FEWEST, PENALTY, leave_one_out
 from tests.harness.sessions import begin, say, truth
 
 
@@ -21,7 +21,7 @@ def test_leaving_an_answer_out_is_solving_without_it(classes):
     rng = np.random.default_rng(classes)
     X, Z = rng.normal(size=(30, 6)), rng.normal(size=(200, 6))
     answers = rng.integers(classes, size=30) * (rng.random(30) < 0.6)
-    found = left_out(X @ X.T, answers, classes, Z @ X.T)
+    found = leave_one_out(X @ X.T, answers, classes, Z @ X.T)
     counts = np.bincount(answers, minlength=classes)
     penalty = PENALTY / ((counts.max() + 1) / (counts + 1)) ** EXPONENT
     targets = np.where(np.eye(classes), 1, -1)
@@ -48,7 +48,7 @@ def test_slips_are_most_at_odds(classes):
     X = 2 * np.eye(classes, 5)[truth] + 0.4 * rng.normal(size=(80, 5))
     answers, slips = truth.copy(), [3, 41, 70]
     answers[slips] = (truth[slips] + 1) % classes
-    found = left_out(X @ X.T, answers, classes, X[:0] @ X.T)
+    found = leave_one_out(X @ X.T, answers, classes, X[:0] @ X.T)
     assert set(slips) == set(np.argsort(found.margin)[:3].tolist()) == set(np.flatnonzero(found.margin < 0).tolist())
     assert truth[slips].tolist() == found.other[slips].tolist()
 
@@ -58,7 +58,7 @@ def test_what_processors_round_differently_breaks_no_tie():
     X = np.vstack([np.eye(4), np.eye(4)])
     errors = 1e-15 * np.random.default_rng(0).normal(size=(8, 8))
     answers = np.array([0, 1, 2, 3, 1, 1, 2, 0])
-    exact, near = (left_out(products, answers, 4, np.zeros((5, 8)) + error) for products, error in
+    exact, near = (leave_one_out(products, answers, 4, np.zeros((5, 8)) + error) for products, error in
                    ((X @ X.T, 0), (X @ X.T + errors, errors[:5])))  # fmt: skip
     for part, same in zip(exact, near):
         assert part.tolist() == same.tolist()

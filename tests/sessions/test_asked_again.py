@@ -201,11 +201,11 @@ def test_one_person_never_gives_both_answers(store):
     first = reply(opened, "anna", 1)
     assert first.id == opened.held("ben")[0].id
     reply(opened, "ben", -1)
-    assert 1 == len(agreement.twice(opened))
+    assert 1 == len(agreement.answer_pairs(opened))
     opened.undo(next(EVENTS), first.id, "anna")
     leave(store, "anna")
     assert first.id == reply(opened, "ben", -1).id
-    assert ("ben", []) == (store.standing_label(opened.id, first.id)["annotator"], agreement.twice(opened))
+    assert ("ben", []) == (store.standing_label(opened.id, first.id)["annotator"], agreement.answer_pairs(opened))
     assert first.id in store.single_answers(opened.id, "carla")
 
 

@@ -146,7 +146,7 @@ def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):
         row[name] for name in ("number", "id", "kind", "annotator", "stands")
     )
     assert 1 == next(person.late for person in agreement.people(opened) if person.name == "anna")
-    assert [] == agreement.twice(opened)
+    assert [] == agreement.answer_pairs(opened)
 
 
 def test_an_answer_to_what_nobody_was_shown_is_refused(store):

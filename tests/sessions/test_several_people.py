@@ -11,7 +11,7 @@ from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back, session
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.log import checked_event
-from oal_engine.sessions.session import OVERLAP, AnsweredSince, Session
+from oal_engine.sessions.session import OVERLAP, OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.store import Store
 from tests.harness.sessions import EVENTS, PEOPLE, begin, leave, reply, standing, stream_of, travelled
@@ -180,7 +180,7 @@ def test_an_answer_is_taken_back_only_where_nobody_went_on(store):
     reply(opened, "anna")
     assert before == opened.digest()
     reply(opened, "ben")
-    with pytest.raises(AnsweredSince):
+    with pytest.raises(OthersAnsweredError):
         opened.undo(next(EVENTS), asked.id)
     assert asked.id == opened.previous_of("anna")
     assert look_back.verify(store, opened.id).verified

@@ -17,7 +17,7 @@ from oal_engine.sessions.fold import Place
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.items import SAVED, Items, Show, verdict
 from oal_engine.sessions.log import Entry, StoredQuestion
-from oal_engine.sessions.session import AnsweredSince, Session
+from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from ..page import Removed, capitalized, check_may_answer, store, stored_settings
@@ -114,7 +114,7 @@ class CardServer:
             case messages.Undo():
                 try:
                     session.undo(event.id, event.question, annotator)
-                except AnsweredSince:  # the card shows the item once more, and the next answer corrects
+                except OthersAnsweredError:  # the card shows the item once more, and the next answer corrects
                     self._reopened[annotator] = event.question
             case messages.Correction():
                 self._check_item(event)

@@ -28,7 +28,7 @@ SPREAD = 1.0  # pairs added, evenly over all cells of a table: few pairs do not 
 
 
 @dataclass(frozen=True)
-class Twice:
+class AnswerPair:
     """A question that was answered twice: its entry in the log, the first label, and the second label with its
     annotator (`other`, who may be the same person)."""
 
@@ -69,20 +69,20 @@ class Person:
     same: Estimate | None
 
 
-def twice(session: Session, kind: str = "second") -> list[Twice]:
+def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
     """Return the questions with two answers, neither of them a skip, in the order of the second answer.
 
     kind: "second" (by another person) or "again" (by the same one).
     """
     log = {entry.id: entry for entry in session.log}
     return [
-        Twice(entry, entry.first, row["annotator"], row["label"])
+        AnswerPair(entry, entry.first, row["annotator"], row["label"])
         for row in session.store.opinions(session.id)
         if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
     ]
 
 
-def of_pairs(pairs: Sequence[Twice]) -> Agreement:
+def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
     """Compute the agreement of the first and the second answers of some questions."""
     equal = sum(pair.first == pair.second for pair in pairs)
     if len(pairs) < LEAST:
@@ -126,7 +126,7 @@ def _estimate(values: np.ndarray) -> Estimate | None:
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
-def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:
+def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
     """Compute the agreement of every two people who have answered the same questions, by their names in order."""
     own = sorted((tuple(sorted((pair.entry.annotator or "", pair.other))), k) for k, pair in enumerate(pairs))
     return {
@@ -135,12 +135,12 @@ def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:
     }
 
 
-def differing(pairs: Sequence[Twice]) -> list[Twice]:
+def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
     """Return the questions whose two answers differ and whose label nobody has corrected."""
     return [pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected]
 
 
-def consistency(pairs: Sequence[Twice]) -> Estimate | None:
+def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
     """Return the share of the questions that a person answered the same both times, with its interval (Wilson 1927);
     None with fewer than LEAST_AGAIN."""
     if len(pairs) < LEAST_AGAIN:
@@ -161,7 +161,7 @@ def people(session: Session) -> list[Person]:
             own += [entry.seconds] if entry.seconds is not None else []
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
-    again = twice(session, "again")
+    again = answer_pairs(session, "again")
     here = session.active_annotators
     return [
         Person(

@@ -25,7 +25,7 @@ DIGITS = 9  # decimals of scores: further ones depend on the processor and must 
 EXPONENT = 0.5  # a class weighs (count of the most frequent class / its own count) to this power
 
 
-class LeftOut(NamedTuple):
+class LeaveOneOut(NamedTuple):
     """Leave-one-out prediction for each answer, arrays of shape (n,).
 
     other: class (from 0) with the highest score among the other classes. margin: score of the answered class above it,
@@ -39,7 +39,7 @@ class LeftOut(NamedTuple):
     corrected: np.ndarray
 
 
-def left_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeftOut:
+def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeaveOneOut:
     """Leave each answer (a class from 0) out in turn. The weights of the classes stay as they are.
 
     products: inner products of the answered rows, shape (n, n). sample: of sampled rows with them, shape (m, n).
@@ -65,7 +65,7 @@ def left_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np
         rest = scores - np.outer(factors[i], pull)
         without[i] = (_best(rest) != now).sum()
         corrected[i] = (_best(rest + np.outer(replaced[i], pull)) != now).sum()
-    return LeftOut(other, ((own_scores - rivals.max(1)) / 2).round(DIGITS), without, corrected)
+    return LeaveOneOut(other, ((own_scores - rivals.max(1)) / 2).round(DIGITS), without, corrected)
 
 
 def _best(scores: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ def of_session(session: Session) -> AnswerChecks:
     )
     products = rows.inner_products(of_answers, of_answers)
     unit = products.diagonal().mean() or 1.0
-    results = left_out(
+    results = leave_one_out(
         products / unit + BIAS**2, answers, names.size,
         rows.inner_products(of_sample, of_answers) / unit + BIAS**2,
     )  # fmt: skip

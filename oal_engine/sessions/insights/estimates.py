@@ -85,7 +85,7 @@ class Point(NamedTuple):
     metrics: Metrics
 
 
-class Look(NamedTuple):
+class Overview(NamedTuple):
     """The estimates of a session now, of its last quarter (None: too few answers), and at points along the stream."""
 
     now: Estimates
@@ -236,8 +236,8 @@ class _Answers:
 
     def __init__(self, run: Session | Trace):
         state, plan = run.state, run.state.plan
-        self.run, self.left_out = run, leaves_out(run.settings.rule)  # whether only audits can ask some items
-        self.silent = self.left_out and not (plan and plan.audits)
+        self.run, self.leaves_out = run, leaves_out(run.settings.rule)  # whether only audits can ask some items
+        self.silent = self.leaves_out and not (plan and plan.audits)
         self.start, self.trail = 0, (trail := dict(state.trail))  # rounds done: counts
         log = [e for e in run.log if e.label is not None and e.round + 1 in trail]
         limit, waits = self._limit(log), state.waits_since
@@ -274,7 +274,7 @@ class _Answers:
         if not plan or not log:
             return rounds
         audits = [e.round + 1 for e in log if e.audit and e.label]
-        if self.left_out:
+        if self.leaves_out:
             return audits[-1] if audits and len(audits) >= plan.audits else min(rounds, plan.horizon)
         if state.spent - state.audited >= plan.budget - plan.audits:
             return min(rounds, max(plan.horizon, log[-1].round + 1))
@@ -303,12 +303,12 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
     ]
 
 
-def look(run: Session | Trace, points: int = 60) -> Look:
+def look(run: Session | Trace, points: int = 60) -> Overview:
     """Estimate the metrics of a session from its log alone: now, of its last quarter, and at most `points` times along
     the stream."""
     answers = _Answers(run)
     now, curve = _look(answers, points)
-    return Look(now, _last_quarter(answers) if now.available else None, curve)
+    return Overview(now, _last_quarter(answers) if now.available else None, curve)
 
 
 def of_session(run: Session | Trace) -> Estimates:
