@@ -49,7 +49,7 @@ def add(opened, labels, **more):
 
 
 def facts(opened):
-    """What was asked and answered, and every decision of the stream."""
+    """Return the questions with their answers, and every decision of the stream."""
     names = "number", "round", "item", "margin", "probability", "draw", "predicted", "label"
     asked = [tuple(getattr(entry, name) for name in names) for entry in opened.log]
     return asked, [part.tolist() for part in opened.decided], [part.tolist() for part in opened.curve()]
@@ -111,8 +111,8 @@ def truth_of(opened, place):
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.2}, {"audit": 0.2}])
 def test_added_labels_are_spent_and_not_all_at_once(store, more):
-    """auto spreads labels that are added over the items left, as it spreads those of a new session; every chance stays
-    a chance above zero, so that estimates hold up to the last answer."""
+    """`auto` spreads added labels over the remaining items like the labels of a new session. Every chance stays above
+    zero, so that estimates are valid up to the last answer."""
     opened = begin(store, "sparse", "auto", budget=20, **more)
     label_until_the_end(opened)
     last = opened.log[-1].round

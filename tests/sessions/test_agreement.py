@@ -1,4 +1,4 @@
-"""How far people agree: the published coefficients, their weights, and what is not told."""
+"""Agreement of people: the published coefficients, their weights, and what a page may not show."""
 
 from dataclasses import dataclass
 from itertools import product

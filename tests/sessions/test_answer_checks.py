@@ -1,4 +1,4 @@
-"""Answers to check: what a model of all the other answers says of one, and what depends on it."""
+"""Answers to check: the leave-one-out prediction for each answer, and the effect of the answer on the model."""
 
 import numpy as np
 import pytest

@@ -39,8 +39,8 @@ def kinds(opened):
 
 
 def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
-    """Answers given again change no question, no bit of the learner and no label of the budget, and the log stays that
-    of one person; the end comes after those that are due."""
+    """Repeated answers change no question, no bit of the learner and no label of the budget. The log stays that of one
+    person, and the session ends after the repetitions that are due."""
     plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
     while plain.held("anna"):
         reply(plain, "anna")
@@ -58,7 +58,7 @@ def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(s
 
 
 def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(store):
-    """It waits beside the current one, with no old answer, and nothing of it is in the history meanwhile."""
+    """A repeated question waits next to the current one without its old answer, which the history hides meanwhile."""
     opened = begin(store, repeat=1)
     first = reply(opened, "anna")
     for _ in range(REPEAT_AFTER - 1):
@@ -93,7 +93,7 @@ def test_the_next_item_stays_prepared(store, soon):
 
 
 def test_everybody_is_asked_again_only_what_they_answered(store, soon):
-    """Of several people each repeats their own answers, and nobody those of others."""
+    """Of several people each repeats only their own answers."""
     opened = begin(store, repeat=0.6, overlap=0.4, budget=30)
     for who in ("anna", "ben", "carla") * 30:
         if opened.held(who):
@@ -106,8 +106,8 @@ def test_everybody_is_asked_again_only_what_they_answered(store, soon):
 
 
 def test_an_answer_given_again_can_be_taken_back(store, soon):
-    """Undo brings the question once more, with nothing of the label before it changed; what is sent again changes
-    nothing, and the answer given then is the one that counts."""
+    """Undo asks the repeated question once more and leaves the first label as it is. A repeated event changes nothing,
+    and the new answer is the one that counts."""
     opened = begin(store, repeat=1)
     asked, label, undo = until_again(opened), next(EVENTS), next(EVENTS)
     held, before = opened.held("anna"), opened.digest()

@@ -1,4 +1,5 @@
-"""A session with a floor says what is certain, from its log alone; without one it says nothing and keeps its bits."""
+"""A session with a floor has guaranteed minimum metrics from its log alone. Without a floor it has none and keeps its
+bits."""
 
 import numpy as np
 import pytest

@@ -326,8 +326,8 @@ def test_a_correction_twice_is_one(store):
 
 
 def test_a_prepared_question_is_another_after_a_correction(store):
-    """What a browser showed as prepared before a correction does not become the next question: where its item waits
-    the answer to it counts, else it is kept as a late one."""
+    """A question prepared before a correction does not become the next one. If its item waits, the answer to it counts;
+    else it is stored as a late answer."""
     opened = begin(store)
     for _ in range(6):
         say(opened, truth(opened))
@@ -362,7 +362,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """A skip at the end of a stream is taken back after its label went elsewhere: what is corrected then comes last."""
+    """If a skip at the end of a stream is taken back after its label went to another item, a later correction comes
+    last."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):
@@ -408,7 +409,7 @@ def test_only_answers_are_corrected(store):
 
 
 def test_a_wrong_mark_trains_only_on_request(store):
-    """A mark is stored beside the log; one that trains costs a label, is learned as a negative and is final."""
+    """A mark does not change the learner. A mark that trains costs a label, is learned as a negative and is final."""
     opened = begin(store)
     for _ in range(10):
         say(opened, truth(opened))

@@ -121,7 +121,8 @@ datasets.add(store, "killed", datasets.table(items), "x.npy")
 
 @pytest.mark.parametrize("where", ["rows", "database"])
 def test_a_killed_import_leaves_no_rows_behind(run, where):
-    """The rows of an import that runs in another process are kept; those of a killed one go at the next start."""
+    """The rows of a running import in another process stay; the rows of a killed import are removed at the next
+    start."""
     store, _ = labelled("studio.db")
     kept = {path.name for path in store.folder.iterdir()}
     Path("more.csv").write_text("a,b,c\n1,2,4\n")

@@ -1,4 +1,4 @@
-"""A second person joins while the first one's line is cut: what was shown as prepared is accepted, whatever happens."""
+"""A second person joins while the connection of the first one is cut: answers to prepared questions are never lost."""
 
 import csv
 from contextlib import nullcontext
@@ -22,13 +22,14 @@ def at_once(monkeypatch):
 
 
 def cut(opened, who="anna", label=1):
-    """What somebody answers while their line is cut: the question that they have, and the one that is prepared."""
+    """Return the question that somebody has, and the one that is prepared for a label, which they answer while
+    offline."""
     held, painted = opened.held(who)[0], opened.branches[label].asked
     return held, painted
 
 
 def ours(opened, question):
-    """What is stored of a question or of its item: the labels and the late answers, as (annotator, label)."""
+    """Return the labels and the late answers about the item of a question, as (annotator, label)."""
     item = opened.store.item_of(opened.id, question)
     labels = [(entry.annotator, entry.label) for entry in opened.log if entry.item == item and entry.label is not None]
     late = [(row["annotator"], row["label"]) for row in opened.store.opinions(opened.id) if row["item"] == item]
@@ -162,7 +163,7 @@ def test_an_answer_to_what_nobody_was_shown_is_refused(store):
 
 
 def test_corrections_keep_few_prepared_questions(store):
-    """What is kept for pages that may show it grows by the answers that there can be, for each change."""
+    """Each correction keeps at most as many prepared questions as there are possible answers."""
     opened = begin(store)
     for _ in range(4):
         say(opened, truth(opened))

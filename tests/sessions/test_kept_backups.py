@@ -47,7 +47,7 @@ def opened(path):
 
 
 def at(hours):
-    """A time so many hours after the beginning of a day."""
+    """Return the time this number of hours after the beginning of a day."""
     return datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=hours)
 
 
@@ -58,8 +58,8 @@ def changed_at(path, time):
 
 
 def test_the_newest_of_each_hour_and_day_are_kept(path):
-    """After 20 days with a backup every 30 minutes, those of the last 24 hours and of the last 14 days are left, and
-    nothing else in the folder is touched."""
+    """After 20 days with a backup every 30 minutes, the newest of the last 24 hours and of the last 14 days are left,
+    and nothing else in the folder is touched."""
     Store(path).close()
     folder = path.with_name("studio.backups")
     (folder / "mine").mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_the_newest_of_each_hour_and_day_are_kept(path):
 
 
 def test_a_backup_is_kept_only_where_anything_is_new(path, opened):
-    """After a backup there is none until the database was changed."""
+    """After a backup, the next one is made only once the database has changed."""
     changed_at(path, at(0))
     first = backups.keep(path, at(1))
     changed_at(path, at(0))
@@ -88,8 +88,8 @@ def test_a_backup_is_kept_only_where_anything_is_new(path, opened):
 
 
 def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
-    """It has the labels and the rows as they were, whatever was answered and appended later, or damaged; the damaged
-    database is kept beside it."""
+    """A restored backup has the old labels and rows, whatever was answered, appended or damaged later. The damaged
+    database is kept."""
     store, opened = labelled("studio.db", 20)
     before = contents("studio.db")
     kept = backups.keep(store.path, datetime.now(UTC))
@@ -247,8 +247,8 @@ def test_rows_that_are_overwritten_leave_every_backup_as_it_was(run):
 
 
 def test_each_day_has_rows_of_its_own(path, opened, caplog):
-    """Backups of a day share one copy of the rows, and those of another day have another one: rows of a backup that
-    are damaged damage no other day, and are not linked to again."""
+    """Backups of one day share a copy of the rows, and each day has its own copy: damaged rows of a backup affect no
+    other day and are not linked to again."""
 
     def kept(hours):
         opened.answer(f"at {hours}", opened.place.asked.id, 1)
@@ -311,7 +311,7 @@ def test_the_age_of_the_newest_backup_is_said(path):
 
 
 def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
-    """A kill before any change of a name leaves every backup sound, and the next one removes what is left."""
+    """A kill before any change of a file name leaves every backup sound, and the next backup removes the leftovers."""
     store, opened = labelled("studio.db")
     first = backups.keep(store.path, at(0))
     opened.answer("later", opened.place.asked.id, 1)

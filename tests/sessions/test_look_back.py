@@ -42,7 +42,8 @@ def kept_often(monkeypatch):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_every_question_is_as_it_was(store, data, algorithm, more):
-    """Progress, weights and counts at a question are those of the session, in whatever order questions are opened."""
+    """Each question has the progress, weights and counts of the session at that time, in whatever order questions are
+    opened."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     assert (len(places) + 1, True, trace.rounds) == (trace.steps, trace.complete, trace.reached)

@@ -1,4 +1,4 @@
-"""Sessions over texts with vectors beside them: model files, backups and published sessions go on with both kinds."""
+"""Sessions over texts with vectors: model files, backups and published sessions work with both kinds of vectors."""
 
 import gzip
 import io

@@ -215,8 +215,8 @@ def alike(tmp_path_factory):
 
 @pytest.mark.slow
 def test_similar_wording_is_in_the_file(alike):
-    """Texts of the stream get the session's margins bit for bit, new ones those of its rows; read and written again the
-    file is the same; versions that know no similar wording refuse it."""
+    """Texts of the stream get the session's margins bit for bit, and new texts the margins of the session's own rows.
+    The file is the same when it is read and written again, and older versions refuse it."""
     opened, file = alike
     loaded, new = model_file.read(file), topics(300)[200:]
     assert file.read_bytes() == content(loaded)
@@ -294,8 +294,8 @@ def test_columns_are_matched_by_name(table, predict):
 
 
 def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, predict):
-    """Words, numbers and links come out as they do in other exports, what is called like a prediction with another
-    name; on request the numbers of the model stand before them."""
+    """Further columns are exported as in other tables, renamed if they have the name of a prediction. With --texts the
+    numbers of the model come before them."""
     _, folder = table
     rows = [
         {"id": "a", "age, years": 1, "b": 2.5, "c": -3, "d": 0, "margin": "=1+1", "url": "https://x.org", "year": 2019},
@@ -508,6 +508,6 @@ def test_there_is_no_probability_without_enough_answers_of_both_kinds():
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(deadline=None)
 def test_every_margin_has_a_probability(margin):
-    """The probability of any finite margin lies between 0 and 1."""
+    """The probability of any finite margin is between 0 and 1."""
     calibrated = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
     assert 0 <= calibrated(np.array([margin]))[0] <= 1

@@ -1,4 +1,4 @@
-"""A session as a page of its own: what is in it, what is left out, and that it is the same whenever it is made."""
+"""A session as a page of its own: its content, omitted texts, and the same bytes whenever it is made."""
 
 import pytest
 
@@ -95,5 +95,5 @@ def test_the_command_line_writes_pages(here, tmp_path, command):
         assert (1, "", f"error: {sentence}\n") == command("publish", 1, *options, "--db", here.path)
     dataset = here.session(1)["dataset"]
     new = create(here, dataset, "PAA-I", name="new")
-    sentence = "new has no question yet, so there is no page of it."
+    sentence = "new has no question yet, so it has no page."
     assert (1, "", f"error: {sentence}\n") == command("publish", new, "--format", "html", "--db", here.path)

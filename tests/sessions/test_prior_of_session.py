@@ -1,4 +1,4 @@
-"""A session that begins with what is known: stored, rebuilt, published, and counted nowhere."""
+"""A session that begins with prior knowledge: stored, rebuilt, published, and not counted as labels."""
 
 import io
 import json

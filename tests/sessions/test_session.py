@@ -26,7 +26,7 @@ from tests.harness.sessions import EVENTS, RUNS, begin, label_until_the_end, say
 
 
 def test_an_answer_takes_as_long_however_much_is_stored(path, store, monkeypatch):
-    """What an answer, its undo, a correction and the places after them read and write is found by an index."""
+    """All reads and writes of an answer, its undo, a correction and the places after them use an index."""
     statements = set()
 
     def traced(self, mode, connect=Store._connect):
@@ -539,7 +539,7 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
     ],
 )
 def test_invalid_settings_are_refused(store, call, message):
-    """A session with an invalid setting is not stored, and one sentence says what is allowed and what came."""
+    """A session with an invalid setting is not stored; one sentence says what is allowed and which value was passed."""
     before = len(store.sessions())
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         create(store, **{"dataset": "sparse", "algorithm": "PAA-I", "budget": 40} | call)

@@ -1,4 +1,4 @@
-"""Several people on one session: items of their own, one order of what happens, and the same bits from the log."""
+"""Several people on one session: separate items, one order of events, and the same bits from the log."""
 
 import random
 from collections import Counter
@@ -26,8 +26,7 @@ def there(tmp_path_factory):
 
 
 def play(opened, seed, steps):
-    """Somebody does something, many times; the session, which may have been opened again, and what was done how
-    often."""
+    """Let people act at random. Return the session, which may have been opened again, and a count of each action."""
     chance, done = random.Random(seed), Counter()
     for _ in range(steps):
         who = chance.choice(PEOPLE)
@@ -91,7 +90,7 @@ def test_everybody_has_items_of_their_own_and_one_ahead(store):
 
 
 def test_answers_are_learned_in_the_order_of_arrival(store):
-    """The log says who answered what in which order, not in the order of the questions."""
+    """Answers are learned in the order of their arrival, not of the questions."""
     opened = begin(store)
     asked = {who: opened.held(who)[0] for who in PEOPLE}
     for who in reversed(PEOPLE):
@@ -112,8 +111,8 @@ def test_the_budget_is_never_exceeded(store):
 
 
 def test_who_has_nothing_left_hears_that_others_have_it(store):
-    """At the end of the budget the last questions may be with others; they come to who is there when the lease has run
-    out, and a late answer to them is kept beside the one that counts."""
+    """At the end of the budget the last questions may be with others. They go to the next person when the lease has run
+    out, and a late answer does not replace the label."""
     opened = begin(store, budget=2)
     opened.held("anna"), opened.held("ben")
     assert [] == opened.held("carla")
@@ -229,7 +228,7 @@ def test_nothing_is_said_of_what_came_after_a_question_that_waits(store):
     {"kind": "grown", "data": {"rounds": float("inf")}}, {"kind": "marked", "item": 1, "data": {"wrong": 1}},
 ])  # fmt: skip
 def test_what_is_no_event_is_refused(stored):
-    """An event of an untrusted file has a known kind, what belongs to it, and whole numbers."""
+    """An event of an untrusted file must have a known kind, its fields, and whole numbers."""
     nothing = {"number": 1_234, "question": None, "item": None, "label": None, "data": {}}
     with pytest.raises(SessionError, match=r"^event 1,234 of the log is not valid: "):
         checked_event(nothing | stored)
@@ -244,8 +243,8 @@ def test_a_log_has_only_events(store):
 
 
 def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
-    """A second person gets an item only once the first one's page has forgotten what was prepared for one person: an
-    answer to what it painted meanwhile is stored."""
+    """A second person gets an item only once no page shows questions prepared for the first person alone; an answer to
+    such a question is stored."""
     opened, now = begin(store, "sparse", "PAA-I"), [100.0]
     monkeypatch.setattr(session, "monotonic", lambda: now[0])
     (first,), painted = opened.held("Ann"), opened.branches

@@ -94,7 +94,7 @@ def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
 
 
 def test_a_session_without_tags_is_published_as_before(store):
-    """Its head does not speak of tags, nor of what is shown."""
+    """The head of its file has neither tags nor shown columns."""
     opened = begin(store)
     say(opened, POSITIVE)
     head = json.loads(text_of(store, opened.id).splitlines()[0])
@@ -110,7 +110,7 @@ def test_a_session_without_tags_is_published_as_before(store):
     ({"at": "now"}, "invalid value for at in line"), ({"id": 1}, "invalid value for id in line"),
 ])  # fmt: skip
 def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, sentence):
-    """The error says what is wrong and where, and nothing is stored."""
+    """The error names the field and its place, and nothing is stored."""
     there = database(tmp_path / "there.db", "sparse")
     opened.tag(next(EVENTS), 3, ASK, True)
     lines = [json.loads(line) for line in text_of(opened.store, opened.id).splitlines()]
@@ -177,7 +177,7 @@ def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_pa
 
 
 def test_many_further_columns_come_back(store, tmp_path):
-    """As many columns as are kept with an item are imported again from an export, beside those of the session."""
+    """All further columns of an item, up to the limit, can be imported from an export."""
     names = [f"more {k}" for k in range(details.MOST)]
     lines = [",".join(["id", "text", "label", *names])]
     lines += [",".join([f"i{k}", f"word{k % 2} some", str(k % 2), *(f"{k} {n}" for n in names)]) for k in range(6)]

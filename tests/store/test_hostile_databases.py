@@ -123,7 +123,7 @@ def test_what_we_did_not_make_is_refused(path, what):
 
 @pytest.mark.parametrize("what", IN_PLACE)
 def test_a_schema_that_was_written_by_hand_is_refused(path, what):
-    """Whatever stands in place of a table, nothing of it is read."""
+    """Whatever replaces a table is not read."""
     change(path, f"UPDATE sqlite_master SET {IN_PLACE[what]} WHERE name = 'items'")
     refusal(Store, path)
     refusal(backups.restore, archive(path), path.with_name("new.db"))
@@ -158,7 +158,7 @@ def test_what_sqlite_itself_adds_is_known(path):
 
 @pytest.mark.parametrize("steps", range(1, len(migrations.STEPS)))
 def test_a_database_of_any_step_opens_and_one_with_a_trigger_does_not(tmp_path, monkeypatch, steps):
-    """What is there is compared with what the steps that were applied made, before others are."""
+    """The schema is compared with that of the applied steps before further steps are applied."""
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", dict([*migrations.STEPS.items()][:steps]))
         Store(tmp_path / "old.db").close()
@@ -257,7 +257,7 @@ def archive_of(store):
     ],
 )
 def test_values_that_the_store_never_writes_are_found(path, statement, said):
-    """`check` says what is wrong with the database, and `restore` takes nothing of it."""
+    """`check` describes the fault of the database, and `restore` refuses it."""
     change(path, statement)
     store = Store(path)
     assert any(said.replace("\\", "") in problem for problem in store.problems())
@@ -280,8 +280,8 @@ def test_values_that_the_store_never_writes_are_found(path, statement, said):
     ],
 )  # fmt: skip
 def test_events_that_the_store_never_writes_are_found(path, kind, values):
-    """`check` finds them and goes on, the sessions are listed, and the session itself opens as it was or says why not
-    in one sentence."""
+    """`check` finds such an event and continues, the sessions are listed, and the session itself opens as before or is
+    refused in one sentence."""
     with closing(Store(path)) as store, store.transaction():
         last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
         store._insert("events", last | {"number": 99, "kind": kind} | values)
@@ -401,7 +401,7 @@ def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
 
 
 def test_a_session_with_an_unknown_learner_breaks_nothing_else(path, tmp_path):
-    """Restored, the sessions are listed, `check` says which one needs what, and the others go on."""
+    """Restored, all sessions are listed, `check` names what each needs, and the other sessions continue."""
     with closing(Store(path)) as store:
         other = begin(store)
         for session, values in ((1, {"learner": "later"}), (other.id, {})):

@@ -25,7 +25,8 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
 
 
 def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
-    """By the names that these have, where they were there before; the class against the rest is no part of a name."""
+    """Old comparisons get the ids of data sets by name, if these existed before them; the part after = names a
+    class."""
     steps = list(migrations.STEPS.items())
     names = [name for name, _ in steps]
     monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_24_data_of_comparisons")]))
@@ -137,7 +138,7 @@ def test_a_database_of_a_newer_version_is_refused(path):
 
 
 def test_a_database_is_copied_before_a_migration(path, monkeypatch):
-    """Before a migration one copy of the database is stored beside it, which the old version can open."""
+    """Before a migration a copy of the database is stored, once, which the old version can open."""
     *older, (last, _) = migrations.STEPS.items()
     monkeypatch.setattr(migrations, "STEPS", dict(older))
     store = Store(path)

@@ -39,7 +39,7 @@ def opened(tmp_path_factory):
 
 
 def known(store, name):
-    """What the version that wrote a database knew of its sessions, by their numbers."""
+    """Return what the version that wrote a database stored about its sessions, by number."""
     return {int(session): each for session, each in json.loads((store.path.parent / name).read_text()).items()}
 
 

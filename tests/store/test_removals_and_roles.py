@@ -1,4 +1,4 @@
-"""Sessions that are removed and erased, and who may do what in a session."""
+"""Removed and erased sessions, and the roles of people in a session."""
 
 from datetime import timedelta
 
@@ -43,14 +43,14 @@ def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A function that sets the clock of the store to so many days from now."""
+    """A function that sets the clock of the store this number of days ahead."""
     real = store_module.now
     return lambda days: monkeypatch.setattr(store_module, "now", lambda ago=timedelta(): real(ago - timedelta(days)))
 
 
 def present_after(store, clock, *starts):
-    """Whether the only session is still there after starts of a server, each when the clock shows so many days from
-    now."""
+    """Return whether the only session still exists after server starts, each with the clock this number of days
+    ahead."""
     for days in starts:
         clock(days)
         store.erase_removed()
@@ -79,7 +79,7 @@ def test_a_clock_that_was_ahead_erases_nothing(store, session, clock, starts):
 
 
 def test_a_session_that_was_removed_again_begins_anew(store, session, clock):
-    """What a start noted of an earlier removal does not count for the next one."""
+    """The note of a server start on an earlier removal does not count for the next removal."""
     store.remove_session(session)
     assert present_after(store, clock, 31)
     store.restore_session(session)

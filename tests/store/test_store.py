@@ -45,7 +45,7 @@ def test_a_file_that_is_no_database_is_refused(path, content):
 
 @pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
 def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
-    """No label is acknowledged while the database is deleted or replaced; once it is back, work goes on."""
+    """No label is acknowledged while the database is deleted or replaced; once it is back, labels are stored again."""
     moved, other = path.with_name("moved.db"), path.with_name("other.db")
     question = ask(store, session)
     with store.transaction():
@@ -166,7 +166,8 @@ def test_a_path_where_no_file_can_be_is_refused(path):
 
 
 def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
-    """Without a path the database is OAL_DB, or studio.db in the working directory; its rows lie beside it."""
+    """Without a path the database is OAL_DB, or studio.db in the working directory; its rows are in a folder next to
+    it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OAL_DB", raising=False)
     assert "studio.db" == str(database_path())
@@ -264,7 +265,7 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
 
 
 def test_what_a_page_sent_is_stored_once(store, session):
-    """An id is that of one event, whatever its session; what the session itself does has none."""
+    """An id belongs to one event only, in any session; events of the session itself have none."""
     question, other = ask(store, session), store.add_session(SESSION | {"dataset": 1})
     answer(store, session, question, 1, "event")
     for where, kind in ((session, "undone"), (other, "asked")):
@@ -289,8 +290,8 @@ def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monk
 
 @pytest.fixture
 def told(store, session):
-    """A session with whatever changes what counts: corrections, undos, second and late answers, and withdrawals; its
-    questions."""
+    """The questions of a session with every kind of change to its answers: corrections, undos, second and late answers,
+    and withdrawals."""
     questions = [ask(store, session, parent=number, number=number, item=number - 1) for number in (1, 2, 3)]
     first, second, third = questions
     for question, label in ((first, 1), (second, -1)):
@@ -321,8 +322,9 @@ def counting(store):
 
 
 def test_what_counts_follows_from_the_events(store, session, told):
-    """Labels and further answers are those of the events, one by one as all at once: a correction replaces a label and
-    keeps the first one, what was taken back is in neither table, and of one person the first further answer counts."""
+    """Labels and further answers follow from the events, added one by one or derived at once: a correction replaces a
+    label and keeps the first one, undone answers are in neither table, and the first further answer of each person
+    counts."""
     first, second, third = told
     at = [None, *(row["at"] for row in store.events(session))]
     expected = {
@@ -356,7 +358,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     ],
 )  # fmt: skip
 def test_answers_that_were_changed_by_hand_are_found(store, session, told, change):
-    """Where labels or further answers are not those of the events, the session is named, and no other one."""
+    """If labels or further answers do not follow from the events, that session is named, and no other."""
     with store.transaction():
         store.db.execute(change)
     other = store.add_session(SESSION | {"dataset": 1})

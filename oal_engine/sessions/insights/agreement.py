@@ -43,7 +43,7 @@ class Agreement:
     """The agreement of some pairs of answers.
 
     equal: number of equal pairs. same: share of the stream with the same answer. kappa: Cohen's (1960). alpha:
-    Krippendorff's (2004, nominal). All three need LEAST pairs, kappa and alpha also two classes, else they are None.
+    Krippendorff's (2004, nominal). All three need LEAST pairs, kappa and alpha also two classes; else they are missing.
     """
 
     pairs: int
