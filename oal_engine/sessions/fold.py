@@ -149,14 +149,6 @@ class State:
         return self.waits and self.reserved < self.budget
 
 
-def _without_waiting(state: State, rounds: int, counts: np.ndarray) -> np.ndarray:
-    """Return the counts after `rounds` rounds without the items whose questions wait."""
-    counts = counts.copy()
-    for question, cell in state.outstanding.values():
-        counts[*cell, 1] -= question.t < rounds
-    return counts
-
-
 def _copied(part: Any) -> Any:
     """Return a copy of a named tuple of the kernel with arrays of its own."""
     return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
@@ -491,7 +483,10 @@ class Run:
             state.spent, state.budget, answers, state.answers[SKIP], streamed, self.rounds, pushed,
             asked is not None, not asked and bool(state.outstanding),
         )  # fmt: skip
-        return Place(asked, progress, weights(state.learner), _without_waiting(state, state.streamed, state.counts))
+        counts = state.counts.copy()
+        for _, cell in state.outstanding.values():
+            counts[*cell, 1] -= 1
+        return Place(asked, progress, weights(state.learner), counts)
 
     @property
     def learner(self) -> Learner:

@@ -308,7 +308,8 @@ def look(run: Session | Trace, points: int = 60) -> Overview:
     the stream."""
     answers = _Answers(run)
     now, curve = _look(answers, points)
-    return Overview(now, _last_quarter(answers) if now.available else None, curve)
+    late = answers.since(int(answers.rounds[-1]) * 3 // 4) if now.available and answers.size else None
+    return Overview(now, _look(late, 1)[0] if late else None, curve)
 
 
 def of_session(run: Session | Trace) -> Estimates:
@@ -319,10 +320,6 @@ def of_session(run: Session | Trace) -> Estimates:
 def curve(run: Session | Trace, points: int = 60) -> list[Point]:
     """Estimate the metrics at most `points` times along the stream, leaving out times without any estimate."""
     return _look(_Answers(run), points)[1]
-
-
-def _last_quarter(answers: _Answers) -> Estimates | None:
-    return _look(answers.since(int(answers.rounds[-1]) * 3 // 4), 1)[0] if answers.size else None
 
 
 def _look(answers: _Answers, points: int) -> tuple[Estimates, list[Point]]:
