@@ -107,31 +107,17 @@ DIGEST = {"number": whole(1), "digest": words(64)}
 KINDS = {"question": QUESTION, "event": EVENT, "digest": DIGEST}  # parts of `History`
 # Lines of version 2, whose log was in nine tables
 COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
-LABEL = {
-    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
-    "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
-    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
-    "highlighted": or_none(whole(0, 1)),
-}  # fmt: skip
-NOTE = {"event": words(200), "item": whole(0), "text": words(LONGEST_LINE), "annotator": words(200), "written_at": time}
-MARK = {
-    "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
-    "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
-}  # fmt: skip
-ADDITION = {
-    "event": words(200), "labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0),
-    "at_end": or_none(whole(0)), "annotator": words(200), "added_at": time,
-}  # fmt: skip
+WHO = {"event": words(200), "annotator": words(200)}
+PLACE = {"position": or_none(whole(0)), "at_end": or_none(whole(0))}
+ANSWER = WHO | {"question": whole(1), "label": whole(-1, 127), "answered_at": time, "seconds": or_none(number)}
+ANSWER |= {"undone_at": or_none(time), "undone_by": or_none(words(200))}
+LABEL = ANSWER | PLACE | {"highlighted": or_none(whole(0, 1))}
+OPINION = ANSWER | {"kind": lambda value: value in ("second", "late", "again")}
+NOTE = WHO | {"item": whole(0), "text": words(LONGEST_LINE), "written_at": time}
+MARK = WHO | PLACE | {"item": whole(0), "wrong": whole(0, 1), "given_at": time}
+ADDITION = WHO | PLACE | {"labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0), "added_at": time}
 HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
-OPINION = {
-    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
-    "kind": lambda value: value in ("second", "late", "again"), "answered_at": time, "seconds": or_none(number),
-    "undone_at": or_none(time), "undone_by": or_none(words(200)),
-}  # fmt: skip
-TAG = {
-    "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
-    "tagged_at": time,
-}  # fmt: skip
+TAG = WHO | {"item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "tagged_at": time}
 OLD_KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
     "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
