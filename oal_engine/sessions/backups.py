@@ -81,14 +81,11 @@ def backup(store: Store, path: Path | str, force: bool = False) -> None:
 
 def _rows(store: Store, copy: Path) -> Iterator[tuple[str, Path, int]]:
     """Yield the row files that belong to a copy of a database: name in the backup, path, and number of bytes."""
-    for row in _datasets(copy):
+    with closing(Store(copy, read_only=True)) as copied:
+        rows = copied.datasets()
+    for row in rows:
         for part, size in _dataset(store, row).files.items():
             yield f"{ROWS}/{row['folder']}/{part.name}", part, size
-
-
-def _datasets(path: Path) -> list[Row]:
-    with closing(Store(path, read_only=True)) as store:
-        return store.datasets()
 
 
 def _dataset(store: Store, row: Row) -> Dataset:

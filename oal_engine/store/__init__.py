@@ -504,15 +504,14 @@ class Store(Database):
 
     # The log of a session
 
-    ANSWERS = (
-        "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
-        " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number"
-    )
-
     def answers(self, session: int, after: int = 0) -> list[Row]:
         """Return the questions of a session after number `after` in order, each with its current label (None: not
         answered yet), who gave it and when, and the first label."""
-        return self.query(self.ANSWERS, session, after)
+        return self.query(
+            "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
+            " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number",
+            session, after,
+        )  # fmt: skip
 
     def events(self, session: int, *kinds: str) -> list[Row]:
         """Return the log of a session, or only events of some kinds, in order: number, id (None: not sent by a page),

@@ -1,7 +1,6 @@
 """A session with a floor has guaranteed minimum metrics from its log alone. Without a floor it has none and keeps its
 bits."""
 
-import numpy as np
 import pytest
 
 from oal_engine import datasets
@@ -9,7 +8,7 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import metrics
 from oal_engine.sessions.files import export, report
 from oal_engine.sessions.insights import outcome
-from oal_engine.sessions.insights.certainty import curve, expected, forecast, if_read, labels_for, of_session
+from oal_engine.sessions.insights.certainty import curve, expected, forecast, labels_for, of_session
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import EVENTS, begin, label_until_the_end, say, stream_of, take_back, truth
@@ -50,7 +49,7 @@ def test_the_curve_ends_with_what_is_certain_now(session):
 def test_a_session_without_a_floor_says_nothing(store):
     """Nothing is certain without a floor, and no forecast is made."""
     opened = begin(store)
-    assert [None] * 4 == [each(opened) for each in (of_session, if_read, expected, labels_for)]
+    assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
     assert [] == curve(opened)
 
 
@@ -81,20 +80,6 @@ def test_skips_corrections_and_undone_answers_count_as_they_stand(store):
     assert fewer.floors["push"]["recall"] >= before.floors["push"]["recall"]  # less is missed
     opened.correct(next(EVENTS), opened.log[number].id, 0)
     assert fewer.floors == of_session(opened).floors
-
-
-def test_reading_all_that_was_pushed_makes_floors_sharper(store, session):
-    """With each wrong item marked, precision under push is exact, and recall is higher than without."""
-    rounds = of_session(session).rounds
-    _, predicted, asked = session.decided
-    for t in np.flatnonzero((predicted[:rounds] > 0) & ~asked[:rounds]):
-        item = int(session.order[t])
-        if session.y[item] < 0:
-            session.feedback(next(EVENTS), item, True)
-    read, now = if_read(session), of_session(session)
-    counts = session.place.counts if not now.closed else session.state.closed[1]
-    assert read["push"]["precision"] == pytest.approx(session.evaluate(counts, "push")["precision"])
-    assert now.floors["push"]["recall"] < read["push"]["recall"] <= session.evaluate(counts, "push")["recall"]
 
 
 def test_items_and_labels_that_come_later_keep_floors_right(store):

@@ -9,7 +9,7 @@ import pytest
 from oal_engine.datasets import Dataset
 from oal_engine.sessions.files import report
 from oal_engine.sessions.insights import answer_checks, estimates, outcome
-from oal_engine.sessions.insights.estimates import Estimate, Estimates, Look
+from oal_engine.sessions.insights.estimates import Estimate, Estimates, Overview
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, MARKUP, Page
 from tests.harness.sessions import begin, say, truth
@@ -101,7 +101,7 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
     for label in (1, -1, 1):
         say(opened, label)
     estimate = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
-    seen = Look(Estimates(21, 77, estimate, None), None, [(5, 2, estimate), (9, 3, estimate)])
+    seen = Overview(Estimates(21, 77, estimate, None), None, [(5, 2, estimate), (9, 3, estimate)])
     monkeypatch.setattr(estimates, "look", lambda session, points=60: seen)
     text, page = shown(opened)
     assert "Estimated, not exact" in page.text

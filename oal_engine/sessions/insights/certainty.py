@@ -68,21 +68,16 @@ class _Answers:
         self.pushed = np.array([entry.predicted > 0 for entry in log], bool)
         self.chance = np.array([entry.probability for entry in log], float)
 
-    def floors(
-        self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray, hits: np.ndarray | None = None
-    ) -> Floors:
-        """Compute the floors at looks after these numbers of answers, rounds and pushes, each of shape (looks,).
-
-        hits: positives among the pushes (None: not known)."""
+    def floors(self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray) -> Floors:
+        """Compute the floors at looks after these numbers of answers, rounds and pushes, each of shape (looks,)."""
         promised = self.plan.promised if self.plan else 0.0
-        tables = certainty.tables(self.label, self.pushed, self.chance, answers, rounds, pushes, promised, hits)
+        tables = certainty.tables(self.label, self.pushed, self.chance, answers, rounds, pushes, promised)
         return certainty.floors(tables, self.weights)
 
-    def now(self, hits: int | None = None) -> dict[str, dict[str, float]]:
-        """Compute the current floors. hits: positives among the pushes (None: not known)."""
-        all_hits = None if hits is None else np.array([hits])
+    def now(self) -> dict[str, dict[str, float]]:
+        """Compute the current floors."""
         answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.rounds, self.pushes))
-        return _at(self.floors(answers, rounds, pushes, all_hits), 0)
+        return _at(self.floors(answers, rounds, pushes), 0)
 
 
 def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
@@ -105,18 +100,6 @@ def of_session(run: Session | Trace) -> Certainty | None:
         answers.now(),
         run.ended(run.state) and answers.rounds < run.rounds,
     )
-
-
-def if_read(session: Session) -> dict[str, dict[str, float]] | None:
-    """Return the floors of a session in which a person has read every pushed item and marked each wrong one; None if
-    its plan has no floor."""
-    if not has_floor(session):
-        return None
-    answers, decided = _Answers(session), session.decided
-    rounds = answers.rounds
-    passed = (decided[1][:rounds] > 0) & ~decided[2][:rounds]
-    wrong = np.isin(session.order[:rounds][passed], list(session.marks)).sum()
-    return answers.now(int((answers.pushed & (answers.label > 0)).sum() + passed.sum() - wrong))
 
 
 def curve(run: Session | Trace, points: int = 60) -> list[Certainty]:
