@@ -250,7 +250,7 @@ def age_of_newest(store: Store, now: datetime) -> str:
     newest = store.backups[-1]
     hours = (now - datetime.strptime(newest.name[:20], BACKUP).replace(tzinfo=UTC)) / timedelta(hours=1)
     if hours < -0.1:
-        return f"The newest backup is named {newest.name}, a time to come: the clock was wrong then, or is now."
+        return f"The newest backup is named {newest.name}, a time in the future: the clock was wrong then, or is now."
     words = (
         f"{hours / 24:.0f} days" if hours >= 48 else f"{hours:.0f} hours" if hours >= 2 else f"{60 * hours:.0f} minutes"
     )

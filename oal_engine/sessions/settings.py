@@ -259,7 +259,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     if chosen.multiclass:
         names = [name.strip() for name in options.classes or present]
         if not names:
-            raise SessionError(f"the data set {data['name']} has no classes of its own: name those to ask for.")
+            raise SessionError(f"the data set {data['name']} has no classes of its own: name the classes to ask for.")
         if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
             raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")
         return {"positive_name": "", "negative_name": "", "classes": names}

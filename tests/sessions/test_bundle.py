@@ -135,7 +135,7 @@ def test_it_is_kept_once(empty, text):
     """A session that is in the database already is not adopted again."""
     adopt(empty, io.StringIO(text))
     with pytest.raises(
-        JsonLinesError, match=r"^this session is here already; where it was removed, its owner can restore it\.$"
+        JsonLinesError, match=r"^this session is here already; if it was removed, its owner can restore it\.$"
     ):
         adopt(empty, io.StringIO(text))
     assert 1 == len(empty.sessions())

@@ -307,7 +307,7 @@ def test_the_age_of_the_newest_backup_is_said(path):
     opened.answer("later", opened.place.asked.id, 1)
     assert "The newest backup is 30 hours old." == backups.age_of_newest(store, at(30))
     assert "The newest backup is 400 days old." == backups.age_of_newest(store, at(24 * 400))
-    assert f"The newest backup is named {kept.name}, a time to come" in backups.age_of_newest(store, at(-1))
+    assert f"The newest backup is named {kept.name}, a time in the future" in backups.age_of_newest(store, at(-1))
 
 
 def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):

@@ -528,7 +528,7 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
         ({"parameters": {"C": 0}}, "C of pa-i must be > 0. Got 0."),
         ({"parameters": {"tau": 1}}, "PAA-I has no parameter tau. It has C, delta."),
         ({"dataset": "nothing"}, "data set nothing does not exist. There are: unlabelled, classes, dense, sparse."),
-        ({"algorithm": "MPAA"}, "the data set sparse has no classes of its own: name those to ask for."),
+        ({"algorithm": "MPAA"}, "the data set sparse has no classes of its own: name the classes to ask for."),
         ({"algorithm": "MPAA", "classes": ("a", " a")}, "a session needs 2 to 127 different class names. Got a, a."),
         ({"classes": ("a", "b", "c")}, "PAA-I asks for a positive and a negative class. Got 3 classes."),
         ({"positive_class": "a"}, "positive_class must be left out here. Got a."),

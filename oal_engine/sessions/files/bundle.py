@@ -285,7 +285,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
             if any(store.event(row["id"]) for row in history.events if row["id"]):
-                raise JsonLinesError("this session is here already; where it was removed, its owner can restore it.")
+                raise JsonLinesError("this session is here already; if it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
     except ConflictError:

@@ -136,7 +136,7 @@ class Player:
         now, late, _ = estimates.look(self.trace, 1)
         words = [
             ESTIMATED if self._estimates else None, outcome.last_quarter(late), now.reason,
-            "The table is of the questions alone.",
+            "The table covers the questions only.",
         ]  # fmt: skip
         return f"{' '.join(filter(None, words))}{sure}"
 

@@ -133,8 +133,8 @@ def _estimated(session: Session, share: bytes) -> Iterator[str]:
         yield _figures([share])
         return
     closed = (
-        f" They are of the items up to round {now.closed:,}, after which nothing could be asked, and understate the "
-        "model as it is now."
+        f" They cover the items up to round {now.closed:,}, after which nothing could be asked, and understate the "
+        "current model."
         if now.closed is not None
         else ""
     )
@@ -164,8 +164,8 @@ def _certain(session: Session) -> Iterator[str]:
     if certain := certainty.of_session(session):
         yield _heading("Guaranteed minimum")
         yield sentence(
-            f"Each number is below the truth of the first {certain.rounds:,} items at every look at once, but for a "
-            f"risk of {RISK:.0%}, whatever the data: {certain.labels:,} labels were asked with chances that are stored."
+            f"Except for a risk of {RISK:.0%}, all numbers are below the truth of the first {certain.rounds:,} items at "
+            f"every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
         )
         titles = TITLES | {"recall": "Recall"}
         rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
@@ -214,7 +214,7 @@ def _learned(session: Session) -> Iterator[str]:
     """Yield the terms that speak most for each class."""
     weights = learners.weights(session.learner)
     yield _heading("Learned terms")
-    yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
+    yield sentence(f"The {STRONGEST} features that speak most for each class in the current model.")
     terms = {
         name: ", ".join(
             f"{top_terms.term(session, column)} ({weight:.3g})"
