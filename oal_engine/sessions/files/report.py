@@ -164,8 +164,8 @@ def _certain(session: Session) -> Iterator[str]:
     if certain := certainty.of_session(session):
         yield _heading("Guaranteed minimum")
         yield sentence(
-            f"Except for a risk of {RISK:.0%}, all numbers are below the truth of the first {certain.rounds:,} items at "
-            f"every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
+            f"Except for a risk of {RISK:.0%}, all numbers are below the truth of the first {certain.rounds:,} items "
+            f"at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
         )
         titles = TITLES | {"recall": "Recall"}
         rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
