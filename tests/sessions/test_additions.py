@@ -3,14 +3,13 @@
 import io
 import json
 
-import numpy as np
 import pytest
 
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.session import DIGEST_EVERY, Session
+from oal_engine.sessions.session import DIGEST_EVERY
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import (
     EVENTS,
@@ -20,7 +19,6 @@ from tests.harness.sessions import (
     erase,
     label_until_the_end,
     say,
-    take_back,
     text_of,
     travelled,
     truth,
@@ -33,11 +31,6 @@ UNPLANNED = [
     ("sparse", "OAAL", {"averaged": True}),
     ("sparse", "SEL-ada", {"shuffled": True}),
     ("classes", "MPAA-I", {"averaged": True}),
-]
-PLANNED = [
-    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
-    ("sparse", "auto", {}),
-    ("sparse", "auto", {"parameters": {"early": 5}}),
 ]
 
 
@@ -71,42 +64,6 @@ def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more
     for opened in (late, early):
         assert (facts(whole), bits(whole)) == (facts(opened), bits(opened))
         assert whole.place.progress == opened.place.progress
-
-
-@pytest.mark.parametrize(("data", "algorithm", "more"), [*UNPLANNED, *PLANNED])
-def test_a_session_with_added_labels_is_rebuilt_from_its_log(store, other, data, algorithm, more):
-    """After labels are added on the way, at the end, and after a correction there, a reopened session is the same, and
-    every decision of it verifies."""
-    opened, at_end = begin(store, data, algorithm, budget=15, **more), False
-    for k in range(60):
-        if k == 6:
-            add(opened, 5)
-        if not opened.place.asked:
-            if not opened.askable:  # the stream has ended, or its last item took the last label
-                break
-            at_end = True
-            opened.correct(next(EVENTS), opened.log[k // 3].id, truth_of(opened, k // 3))
-            opened.add_labels(next(EVENTS), 8)
-        say(opened, truth(opened) if k % 5 else next(iter(opened.names)))
-        if k % 7 == 6:
-            take_back(opened)
-            say(opened, truth(opened))
-    again, trace = Session(other, opened.id), look_back.Trace(other, opened.id)
-    assert trace.report.verified
-    assert (opened.digest(), opened.place, facts(opened)) == (again.digest(), again.place, facts(again))
-    assert opened.digest() == trace.state.digest()
-    assert opened.place.progress.budget == trace.step(trace.steps).place.progress.budget
-    margins, predicted, asked = opened.decided
-    rounds = [trace.round(t) for t in np.flatnonzero(~asked[: trace.reached]).tolist()]
-    assert [(margins[each.round], predicted[each.round]) for each in rounds] == [
-        (each.margin, each.predicted) for each in rounds
-    ]
-    assert at_end
-
-
-def truth_of(opened, place):
-    """The true label of the item at a place of the log (0 first)."""
-    return int(opened.y[opened.log[place].item])
 
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.2}, {"audit": 0.2}])

@@ -37,6 +37,7 @@ RUNS = [
     ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
     ("classes", "auto-classes", {"shuffled": True}),
     ("sparse", "PAA-I", {"audit": 0.4, "audit_trains": False, "pace": 0.8}),
+    ("sparse", "auto", {"parameters": {"early": 5}}),
 ]
 CHANGES = "corrected", "marked", "added"
 EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)

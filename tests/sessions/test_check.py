@@ -91,6 +91,7 @@ def test_a_file_that_is_not_a_database_is_refused(run, content):
         assert (1, "", 1) == (code, out, err.count("\n"))
         assert err.startswith("error: ")
         assert "studio.db" in err
+    assert content == Path("studio.db").read_bytes()
 
 
 IMPORT = """

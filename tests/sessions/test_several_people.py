@@ -234,14 +234,6 @@ def test_what_is_no_event_is_refused(stored):
         checked_event(nothing | stored)
 
 
-def test_a_log_has_only_events(store):
-    """Every event that several people cause is one that is allowed in a file, and its number counts from 1."""
-    opened, _ = play(begin(store), 5, 40)
-    rows = store.events(opened.id)
-    assert [*range(1, len(rows) + 1)] == [row["number"] for row in map(checked_event, rows)]
-    assert {"grown", "asked", "answered", "undone", "corrected", "added"} <= {row["kind"] for row in rows}
-
-
 def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
     """A second person gets an item only once no page shows questions prepared for the first person alone; an answer to
     such a question is stored."""

@@ -34,15 +34,6 @@ def test_classes_are_kept_in_their_order(store):
     assert [2, 1, 1] == [store.item(dataset, position)["y"] for position in range(3)]
 
 
-@pytest.mark.parametrize("content", [b"a text, no database\n" * 99, b"SQLite format 3\0" + bytes(range(256)) * 9])
-def test_a_file_that_is_no_database_is_refused(path, content):
-    """Any other file is refused in one sentence and left unchanged."""
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} cannot be used: [^.\n]+\.$"):
-        Store(path)
-    assert content == path.read_bytes()
-
-
 @pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
 def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
     """No label is acknowledged while the database is deleted or replaced; once it is back, labels are stored again."""
