@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kernel import metrics, stream
+from ...kernel import metrics
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, TITLES
@@ -121,7 +121,8 @@ def of_session(session: Session) -> Outcome:
     """Return the current outcome of a session. ModelError if its learner is not linear."""
     labels = np.array([(entry.round, entry.label, entry.probability) for entry in session.log if entry.label])
     asked, answers, chances = labels.reshape(-1, 3).T
-    listed = _margins(session) >= session.settings.theta
+    margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]
+    listed = margins >= session.settings.theta
     listed[asked.astype(int)] = answers > 0
     positives, share = int((answers > 0).sum()), None
     if session.labelled:
@@ -135,13 +136,3 @@ def _estimated_share(positive: np.ndarray, weights: np.ndarray) -> Estimate:
     """Estimate the share of positives in a stream. weights: number of items that each answer represents."""
     share, number = np.average(positive, weights=weights), weights.sum() ** 2 / (weights**2).sum()
     return Estimate(float(share), *(float(end) for end in jeffreys(share, reduced(number))))
-
-
-def _margins(session: Session) -> np.ndarray:
-    """Return the margin of each round's item under the current model."""
-    current, order = model.of_session(session), session.order
-    margins, predicted = np.empty(order.size), np.empty(order.size, np.int8)
-    stream.predict_rounds(
-        session.dataset.rows, order, current.learner, current.head["theta"], 0, order.size, margins, predicted
-    )
-    return margins + current.head["offset"]
