@@ -1,4 +1,4 @@
-"""Agreement of people: the published coefficients, their weights, and what a page may not show."""
+"""Agreement of people: the published coefficients, their weights, and the exported answers."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -59,9 +59,9 @@ CHANCES = (
 
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
-    """With 20 to 40 pairs the 95 % intervals of kappa and alpha hold those of the whole stream in 93 to 97 % of
-    samples, that of the share of equal answers in at least as many: classes of all sizes, careful and careless people,
-    chances that are equal, follow how doubtful an item is, or favor the rare class too."""
+    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 97 % of
+    samples, and the interval of the share of equal answers in at least as many: for classes of all sizes, careful and
+    careless people, and chances that are equal, follow how doubtful an item is, or also favor the rare class."""
     rng, held = np.random.default_rng(pairs), []
     for share, slips, rule in product((0.1, 0.5), (0.03, 0.15), CHANCES):
         doubt, first = rng.random(100_000), np.where(rng.random(100_000) < share, 1, -1)

@@ -17,7 +17,7 @@ def solved(products, targets, penalties):
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_leaving_an_answer_out_is_solving_without_it(classes):
-    """Scores without an answer, and what changes without it or with another, equal those of models solved anew."""
+    """Scores and classes without an answer, or with another one in its place, equal a model that is solved anew."""
     rng = np.random.default_rng(classes)
     X, Z = rng.normal(size=(30, 6)), rng.normal(size=(200, 6))
     answers = rng.integers(classes, size=30) * (rng.random(30) < 0.6)
@@ -42,7 +42,7 @@ def test_leaving_an_answer_out_is_solving_without_it(classes):
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_slips_are_most_at_odds(classes):
-    """Wrong answers among groups of rows that lie apart are those with the lowest margins, and all below 0."""
+    """Wrong answers in well separated groups of rows have the lowest margins, all below 0."""
     rng = np.random.default_rng(classes)
     truth = np.sort(rng.integers(classes, size=80))
     X = 2 * np.eye(classes, 5)[truth] + 0.4 * rng.normal(size=(80, 5))
@@ -74,7 +74,8 @@ def labelled(store, data="sparse", algorithm="PAA-I"):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorithm):
-    """Answers at odds are ordered by their margins, the decisive ones by what would change, and name another class."""
+    """Answers at odds are ordered by margin, decisive ones by the number of changed items, and both name another
+    class."""
     checks = answer_checks.of_session(labelled(store, data, algorithm))
     margins, changes = [each.margin for each in checks.at_odds], [-each.without for each in checks.decisive]
     assert (True, True) == (bool(margins), bool(changes))
@@ -86,7 +87,7 @@ def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorith
 
 
 def test_a_corrected_answer_is_at_odds_no_more(store):
-    """Once the label is corrected to what the others say, the answer has left the list."""
+    """An answer leaves the list once it is corrected to the class of the others."""
     opened = labelled(store)
     first = answer_checks.of_session(opened).at_odds[0]
     opened.correct("mended", first.entry.id, first.other)

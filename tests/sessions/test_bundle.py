@@ -150,7 +150,7 @@ def test_it_is_kept_once(empty, text):
     ],
 )
 def test_missing_or_different_data_is_refused(tmp_path, text, name, changes, sentence):
-    """Without a data set of the same rows, terms and labels the error says what differs, and nothing is stored."""
+    """Without a data set of the same rows, terms and labels the error names the difference, and nothing is stored."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
     with pytest.raises(JsonLinesError, match=sentence):

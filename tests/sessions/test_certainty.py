@@ -54,7 +54,7 @@ def test_a_session_without_a_floor_says_nothing(store):
 
 
 def test_the_question_that_waits_tells_nothing(store):
-    """What is certain is the same before and after a question is shown: only its answer counts."""
+    """The floors are the same before and after a question is shown: only its answer counts."""
     opened = begin(store, **MORE)
     for _ in range(20):
         say(opened, truth(opened))

@@ -24,7 +24,7 @@ def here(tmp_path_factory):
 
 
 def test_every_question_is_in_the_page_as_the_app_shows_it(here):
-    """Log and places are those of the player, to the digits that a screen shows; without a person."""
+    """Log and places equal those in the player, to the digits that a screen shows, and name nobody."""
     trace = look_back.Trace(here, 1)
     page = player.page(trace, texts=True)
     data, opened = held(page), player.Player(trace)
@@ -45,7 +45,7 @@ def test_every_question_is_in_the_page_as_the_app_shows_it(here):
 
 
 def test_nothing_of_the_items_is_in_the_page_unless_it_is_asked_for(here):
-    """Without texts there is no word, id or term of the data; what was decided is all there."""
+    """Without texts the page has no words, ids or terms of the data, but all decisions."""
     trace = look_back.Trace(here, 1)
     page, full = player.page(trace), held(player.page(trace, texts=True))
     for words in (b"word3", b"good word", b"i17"):

@@ -38,7 +38,7 @@ def store(tmp_path_factory):
 
 
 def answered(store, answers=12, **more):
-    """A session that began with what is known, after some answers and an undo."""
+    """Return a session with prior knowledge, after some answers and an undo."""
     opened = begin(store, "texts", **KNOWN | more)
     for _ in range(answers):
         say(opened, truth(opened))

@@ -39,7 +39,7 @@ def opened(tmp_path_factory):
 
 
 def known(store, name):
-    """Return what the version that wrote a database stored about its sessions, by number."""
+    """Return the values that the old version stored for each session, by its number."""
     return {int(session): each for session, each in json.loads((store.path.parent / name).read_text()).items()}
 
 
