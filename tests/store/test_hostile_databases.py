@@ -378,7 +378,7 @@ def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
 
 
 def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
-    """A file that says to be larger than what is left is not unpacked."""
+    """A file that claims to be larger than the free space is not unpacked."""
     hostile = tmp_path / "hostile.tar"
     member = tarfile.TarInfo("studio.db")
     member.size = 2**42
