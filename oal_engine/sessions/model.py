@@ -242,9 +242,9 @@ def predicted(
     if model.text and table.vectors is not None:
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
-    is_sparse, columns = bool(sparse.issparse(vectors)), {"line": int, "id": str} | model.fields
+    columns = {"line": int, "id": str} | model.fields
     item_columns: dict[str, type] = {}
-    if texts and (model.text or is_sparse):
+    if texts and (model.text or sparse.issparse(vectors)):
         item_columns = {TEXT if model.text else FEATURES: str}
     elif texts:
         item_columns = dict.fromkeys(details.named(model.names, columns), float)
@@ -266,18 +266,21 @@ def predicted(
                 items = vectors[[row for *_, row in good]]
             given_vectors = np.array([item[3] for _, item, _ in good]) if model.beside else None
             scores = model.scores(model.rows(items, given_vectors))
-            item_cells: list[Any] = []
-            if texts and model.text:
-                item_cells = [items]
-            elif texts and is_sparse:
-                rows_of = (items[[k]] for k in range(items.shape[0]))
-                item_cells = [[packed_row(model.names, row.indices, row.data) for row in rows_of]]
-            elif texts:
-                item_cells = np.array(items).T.tolist()
             cells = zip(*(json.loads(item[4] or nothing) for _, item, _ in good))
             yield (
-                [line for line, *_ in good], [item[0] for _, item, _ in good], *model.predictions(scores), *item_cells,
-                *([word or None for word in column] for column in cells),
+                [line for line, *_ in good], [item[0] for _, item, _ in good], *model.predictions(scores),
+                *(_contents(model, items) if texts else ()), *([word or None for word in column] for column in cells),
             )  # fmt: skip
 
     return OutputTable(columns | item_columns | dict.fromkeys(other_columns, str), parts())
+
+
+def _contents(model: Model, items: Any) -> list[Any]:
+    """Return the texts or the numbers of items as columns of a table."""
+    if model.text:
+        return [items]
+    if bool(sparse.issparse(items)):  # not a type guard
+        rows_of = (items[[k]] for k in range(items.shape[0]))
+        return [[packed_row(model.names, row.indices, row.data) for row in rows_of]]
+    columns: list[Any] = np.array(items).T.tolist()
+    return columns
