@@ -6,14 +6,12 @@ from itertools import product
 
 import pytest
 
-from oal_engine import datasets
 from oal_engine.sessions import look_back, session
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, begin, leave, reply, say, stream_of, take_back, travelled, truth
+from tests.harness.sessions import EVENTS, begin, database, leave, reply, say, take_back, travelled, truth
 
 
 @pytest.fixture(autouse=True)
@@ -124,8 +122,7 @@ def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, sett
     labels, opinions = ours(opened, painted.id)
     assert 1 == [*labels, *opinions].count(("anna", -1)), (labels, opinions)
     assert look_back.verify(store, opened.id).verified
-    there = Store(tmp_path / "there.db")
-    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
+    there = database(tmp_path / "there.db", "sparse")
     travelled(store, opened.id, there)
     there.close()
 

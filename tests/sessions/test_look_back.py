@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from oal_engine import datasets
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.learners import weights
@@ -19,19 +18,6 @@ RUNS = [
     ("classes", "MPAA-I", {"averaged": True}),
     ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290, "seed": 4}),
 ]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """A database with the same stream in two classes, in four, and without labels."""
-    store = Store(tmp_path_factory.mktemp("retrace") / "studio.db")
-    items = stream_of()[1]
-    datasets.add(store, "sparse", datasets.table(items), "made.npz")
-    items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(300) % 5 % 4)
-    datasets.add(store, "classes", datasets.table(items), "made.npz")
-    datasets.add(store, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
-    yield store
-    store.close()
 
 
 @pytest.fixture(autouse=True)

@@ -239,28 +239,14 @@ def test_a_digest_covers_every_bit(store, run):
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        (
-            "UPDATE digests SET digest = 'other' WHERE session = :id",
-            "the state of the session .* after 50 answers is not the one",
-        ),
-        (
-            "UPDATE events SET label = -label WHERE question = " + NUMBERED.format(30),
-            "question [0-9]+ of the session .* cannot be reproduced from its log|after 50 answers is not the one",
-        ),
-        (
-            "UPDATE events SET label = -label WHERE question = " + NUMBERED.format(60),
-            "question 61 of the session .* cannot be reproduced from its log",
-        ),
-        (
-            "UPDATE questions SET margin = margin + 1e-16 WHERE session = :id AND number = 20",
-            "question 20 of the session .* cannot be reproduced from its log",
-        ),
-        (
-            "UPDATE sessions SET seed = 1 WHERE id = :id",
-            "question [0-9]+ of the session .* cannot be reproduced from its log",
-        ),
+        ("UPDATE digests SET digest = 'other' WHERE session = :id", "after 50 answers is not the one"),
+        (f"UPDATE events SET label = -label WHERE question = {NUMBERED.format(30)}",
+         "question [0-9]+ .* cannot be reproduced from its log|after 50 answers is not the one"),
+        (f"UPDATE events SET label = -label WHERE question = {NUMBERED.format(60)}", "question 61 .* reproduced"),
+        ("UPDATE questions SET margin = margin + 1e-16 WHERE session = :id AND number = 20", "question 20 .* reproduced"),
+        ("UPDATE sessions SET seed = 1 WHERE id = :id", "question [0-9]+ of the session .* cannot be reproduced"),
     ],
-)
+)  # fmt: skip
 def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sql, message):
     """A changed digest, label, question or setting is refused in one sentence, and all labels can be exported."""
     opened = fifty(store)

@@ -6,23 +6,19 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from oal_engine import datasets
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back, session
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.log import checked_event
 from oal_engine.sessions.session import OVERLAP, OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, PEOPLE, begin, leave, reply, standing, stream_of, travelled
+from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply, standing, travelled
 
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
     """Another database with the same stream."""
-    store = Store(tmp_path_factory.mktemp("there") / "there.db")
-    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.npz")
-    return store
+    return database(tmp_path_factory.mktemp("there") / "there.db", "sparse")
 
 
 def play(opened, seed, steps):
