@@ -81,6 +81,12 @@ def take_back(opened, event=None):
     return event
 
 
+def label_truly(opened, count):
+    """Give true answers to the next `count` questions."""
+    for _ in range(count):
+        say(opened, truth(opened))
+
+
 def label_until_the_end(opened):
     """Give true answers until nothing more is asked."""
     while opened.place.asked:

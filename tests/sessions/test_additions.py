@@ -17,11 +17,11 @@ from tests.harness.sessions import (
     bits,
     database,
     erase,
+    label_truly,
     label_until_the_end,
     say,
     text_of,
     travelled,
-    truth,
 )
 
 pytestmark = pytest.mark.slow
@@ -53,8 +53,7 @@ def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more
     """Without a plan of spending, labels added at the end or on the way give the questions, the decisions, the curves
     and the learner of a session that had them from the start, bit for bit."""
     whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
-    for _ in range(5):
-        say(early, truth(early))
+    label_truly(early, 5)
     add(early, 30)
     for opened in (whole, late, early):
         label_until_the_end(opened)
@@ -86,8 +85,7 @@ def test_added_labels_are_spent_and_not_all_at_once(store, more):
 def test_a_waiting_question_stays(store):
     """Labels that are added while a question waits leave it as it is; only the budget grows."""
     opened = begin(store, "sparse", "auto", budget=30)
-    for _ in range(12):
-        say(opened, truth(opened))
+    label_truly(opened, 12)
     place = opened.place
     add(opened, 70)
     assert (place.asked, 30, 100) == (opened.place.asked, place.progress.budget, opened.place.progress.budget)

@@ -21,7 +21,7 @@ from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, begin, database, erase, labelled, say, stream_of, text_of, truth
+from tests.harness.sessions import EVENTS, begin, database, erase, label_truly, labelled, say, stream_of, text_of, truth
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,7 @@ def test_a_session_verifies_in_another_database(here, empty, data, algorithm, mo
 def test_an_open_session_goes_on_where_it_was(here, empty):
     """Both databases ask the same next questions."""
     opened = begin(here)
-    for _ in range(7):
-        say(opened, truth(opened))
+    label_truly(opened, 7)
     again = Session(empty, adopt(empty, io.BytesIO(text_of(here, opened.id).encode())))
     for _ in range(5):
         asked = [(one.place.asked.item, one.place.asked.margin) for one in (opened, again)]

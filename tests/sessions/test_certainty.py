@@ -11,7 +11,7 @@ from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.insights.certainty import curve, expected, forecast, labels_for, of_session
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, label_until_the_end, say, stream_of, take_back, truth
+from tests.harness.sessions import EVENTS, begin, label_truly, label_until_the_end, say, stream_of, take_back, truth
 
 MORE = {"budget": 120, "floor": 0.6, "parameters": {"delta": 0.5}}
 
@@ -56,8 +56,7 @@ def test_a_session_without_a_floor_says_nothing(store):
 def test_the_question_that_waits_tells_nothing(store):
     """The floors are the same before and after a question is shown: only its answer counts."""
     opened = begin(store, **MORE)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     now, t = of_session(opened), opened.place.asked.round
     assert (t, 20, False) == (now.rounds, now.labels, now.closed)
     say(opened, truth(opened))

@@ -22,6 +22,7 @@ from tests.harness.sessions import (
     begin,
     database,
     erase,
+    label_truly,
     label_until_the_end,
     say,
     stream_of,
@@ -146,8 +147,7 @@ def test_a_corrected_learner_equals_one_with_the_right_labels_from_the_start(sto
 def test_what_happened_stays(store, data, algorithm, more):
     """A correction changes the learner, but no question, no decision and no count so far."""
     opened = begin(store, data, algorithm, **more)
-    for _ in range(12):
-        say(opened, truth(opened))
+    label_truly(opened, 12)
     before = facts(opened), opened.place.asked, opened.place.counts.copy(), [a.copy() for a in opened.decided]
     learner, digest, version = learned(opened), opened.digest(), opened.version
     place, old = next((k, asked.label) for k, asked in enumerate(opened.history) if k >= 4 and not asked.audit)
@@ -284,8 +284,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
 def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
     """After a correction, an answer and its undo in one process do not stop another process from continuing."""
     opened = begin(store)
-    for _ in range(4):
-        say(opened, truth(opened))
+    label_truly(opened, 4)
     correct(opened, 1, -opened.history[1].label)
     elsewhere = Session(other, opened.id)
     say(opened, truth(opened))
@@ -316,8 +315,7 @@ def test_a_trace_repeats_the_decisions_of_a_session(store, more):
 def test_a_correction_twice_is_one(store):
     """Sending a correction's event again, or correcting to the current label, changes nothing."""
     opened = begin(store)
-    for _ in range(4):
-        say(opened, truth(opened))
+    label_truly(opened, 4)
     question, label = opened.history[1].id, opened.history[1].label
     opened.correct("once", question, -label)
     digest = opened.digest()
@@ -330,8 +328,7 @@ def test_a_prepared_question_is_another_after_a_correction(store):
     """A question prepared before a correction does not become the next one. If its item waits, the answer to it counts;
     else it is stored as a late answer."""
     opened = begin(store)
-    for _ in range(6):
-        say(opened, truth(opened))
+    label_truly(opened, 6)
     waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
     correct(opened, 2, -opened.history[2].label)
     say(opened, POSITIVE)
@@ -348,8 +345,7 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
     """An outdated question in another window does not count: another item is asked now. Its answer is kept as a late
     one."""
     opened = begin(store)
-    for _ in range(8):
-        say(opened, truth(opened))
+    label_truly(opened, 8)
     stale, label = opened.place.asked, opened.history[7].label
     for place in range(1, 5):
         correct(opened, place, -opened.history[place].label)
@@ -387,8 +383,7 @@ def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
     assert [SKIP, SKIP] == [first.old, second.old]
     opened.correct(next(EVENTS), first.id, NEGATIVE)
     assert ([second.id], 4) == ([asked.id for asked in opened.skipped], opened.place.progress.left)
-    for _ in range(3):
-        say(opened, truth(opened))
+    label_truly(opened, 3)
     with pytest.raises(SessionError, match="the last one is kept for the current question"):
         correct(opened, 1, POSITIVE)
     correct(opened, 0, SKIP)
@@ -412,8 +407,7 @@ def test_only_answers_are_corrected(store):
 def test_a_wrong_mark_trains_only_on_request(store):
     """A mark does not change the learner. A mark that trains costs a label, is learned as a negative and is final."""
     opened = begin(store)
-    for _ in range(10):
-        say(opened, truth(opened))
+    label_truly(opened, 10)
     learner, left, item = learned(opened), opened.place.progress.left, passed_item(opened)
     opened.feedback("mark", item, True)
     assert ({item: False}, True, left) == (opened.marks, same(learner, learned(opened)), opened.place.progress.left)
@@ -433,8 +427,7 @@ def test_a_wrong_mark_trains_only_on_request(store):
 def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
     """After an error the old label is in force, in the database and in the session."""
     opened = begin(store)
-    for _ in range(5):
-        say(opened, truth(opened))
+    label_truly(opened, 5)
     before = opened.digest(), opened.history, opened.version
 
     def fail(*_):
@@ -466,13 +459,11 @@ def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
     """Corrections, undone answers, marks and notes are the same in another database, where labeling can continue."""
     here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
     opened = begin(here)
-    for _ in range(10):
-        say(opened, truth(opened))
+    label_truly(opened, 10)
     correct(opened, 2, -opened.history[2].label)
     take_back(opened)
     correct(opened, 5, SKIP)
-    for _ in range(2):
-        say(opened, truth(opened))
+    label_truly(opened, 2)
     opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
     opened.note(next(EVENTS), 3, "a note")
     expected = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}

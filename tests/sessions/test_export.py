@@ -23,7 +23,7 @@ from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
-from tests.harness.sessions import begin, say, truth
+from tests.harness.sessions import begin, label_truly, say
 
 EVIL = [
     'a "quote", a comma', "two\nlines", "two\r\nlines", "one\rreturn", "=1+1", "@SUM(A1)", "-2+3|cmd", "שלום עולם",
@@ -254,8 +254,7 @@ def test_labels_have_corrections_notes_and_annotators(texts):
 def test_decisions_are_those_of_every_round(store):
     """Each round has its margin, prediction and question, in the order of the stream."""
     opened = begin(store, shuffled=True, seed=4)
-    for _ in range(12):
-        say(opened, truth(opened))
+    label_truly(opened, 12)
     decisions, _ = export.decisions(opened)
     rows = [dict(zip(decisions.columns, row)) for row in decisions.rows]
     margins, predicted, asked = opened.decided
@@ -286,8 +285,7 @@ def test_classes_come_back_by_their_names(store, tmp_path, kind):
 def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
     """A cell of entries that cannot be read costs its line alone."""
     opened = begin(store)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     for line, cell in zip(lines[3:], (None, "", "1:2 3", "1:0 x:1", "1:0\n2:0 9:1", "1:0 2:nan", 5)):
@@ -307,8 +305,7 @@ def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
 def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
     """Every item is listed once, by falling margin, pushed ones first, and with its label if it was answered."""
     opened = begin(store, data, algorithm, shuffled=True)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     predictions, message = export.predictions(opened)
     rows = [dict(zip(predictions.columns, row)) for row in predictions.rows]
     assert message.startswith("No probability after 20 labels")
@@ -333,8 +330,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
 def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
     """An answer outweighs the model; the rest are the predictions at or above the threshold, in the same order."""
     opened = begin(store, "sparse", "PAA-I", shuffled=True)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     predictions, positives = (
         [dict(zip(exported.columns, row)) for row in exported.rows]
         for exported, _ in (export.predictions(opened), export.positives(opened))

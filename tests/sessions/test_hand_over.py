@@ -11,7 +11,7 @@ from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from tests.harness.sessions import EVENTS, begin, database, leave, reply, say, take_back, travelled, truth
+from tests.harness.sessions import EVENTS, begin, database, label_truly, leave, reply, take_back, travelled
 
 
 @pytest.fixture(autouse=True)
@@ -162,8 +162,7 @@ def test_an_answer_to_what_nobody_was_shown_is_refused(store):
 def test_corrections_keep_few_prepared_questions(store):
     """Each correction keeps at most as many prepared questions as there are possible answers."""
     opened = begin(store)
-    for _ in range(4):
-        say(opened, truth(opened))
+    label_truly(opened, 4)
     count = f"SELECT count(*) FROM questions WHERE session = {opened.id}"
     before = store.number(count)
     for turn in range(10):

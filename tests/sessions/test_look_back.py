@@ -10,7 +10,7 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.sessions import begin, label_until_the_end, labelled, say, stream_of, truth
+from tests.harness.sessions import begin, label_truly, label_until_the_end, labelled, say, stream_of
 
 RUNS = [
     ("sparse", "PAA-I", {}),
@@ -103,8 +103,7 @@ def test_a_surprise_is_a_mistake_made_with_confidence(store):
 def test_an_open_session_ends_at_the_current_question(store):
     """The last place is the current question; a session that was never opened has no place."""
     opened = begin(store)
-    for _ in range(3):
-        say(opened, truth(opened))
+    label_truly(opened, 3)
     trace = Trace(store, opened.id)
     assert (4, False, opened.place.asked.round + 1) == (trace.steps, trace.complete, trace.reached)
     assert (None, []) == (trace.step(4).entry.label, trace.step(4).moved)

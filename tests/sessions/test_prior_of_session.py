@@ -18,7 +18,7 @@ from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import begin, erase, say, take_back, text_of, truth
+from tests.harness.sessions import begin, erase, label_truly, take_back, text_of
 
 KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"]}
 
@@ -40,8 +40,7 @@ def store(tmp_path_factory):
 def answered(store, answers=12, **more):
     """Return a session with prior knowledge, after some answers and an undo."""
     opened = begin(store, "texts", **KNOWN | more)
-    for _ in range(answers):
-        say(opened, truth(opened))
+    label_truly(opened, answers)
     take_back(opened)
     return opened
 

@@ -22,6 +22,7 @@ from tests.harness.sessions import (
     EVENTS,
     RUNS,
     begin,
+    label_truly,
     label_until_the_end,
     say,
     standing,
@@ -197,8 +198,7 @@ NUMBERED = "(SELECT id FROM questions WHERE session = :id AND number = {})"
 
 def fifty(store, labels=60):
     opened = begin(store, algorithm="OA3-diag", budget=100)
-    for _ in range(labels):
-        say(opened, truth(opened))
+    label_truly(opened, labels)
     return opened
 
 

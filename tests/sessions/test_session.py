@@ -20,7 +20,18 @@ from oal_engine.sessions.log import Log
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, RUNS, begin, label_until_the_end, say, standing, take_back, truth, twin
+from tests.harness.sessions import (
+    EVENTS,
+    RUNS,
+    begin,
+    label_truly,
+    label_until_the_end,
+    say,
+    standing,
+    take_back,
+    truth,
+    twin,
+)
 
 # The question
 
@@ -88,8 +99,7 @@ def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
     for module in (store_module, session):
         monkeypatch.setattr(module, "now", lambda: str(next(clock)), raising=False)
     opened = begin(store)
-    for _ in range(5):
-        say(opened, truth(opened))
+    label_truly(opened, 5)
     times = [time for entry in store.answers(opened.id)[:5] for time in (entry["asked_at"], entry["answered_at"])]
     assert sorted(times) == times
 
